@@ -1,0 +1,200 @@
+//! Events and the fixed-size keys that the referees compare.
+//!
+//! A key part is hashed with its length before it, so that `a:b` + `c` and `a` + `b:c` never meet, and bytes are
+//! compared as bytes: no trimming, folding or normalising.
+
+use std::fmt;
+use std::str::FromStr;
+use std::sync::Mutex;
+
+use ring::digest::{Context, SHA256};
+use uuid::{ContextV7, Timestamp, Uuid};
+
+use crate::clock::UnixMillis;
+
+/// SHA-256 of some bytes.
+pub type Digest = [u8; 32];
+
+/// Hashes bytes.
+pub fn sha256(bytes: &[u8]) -> Digest {
+    finish(Context::new(&SHA256), bytes)
+}
+
+/// Our name for an event: a UUIDv7, made by us.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct EventKey(Uuid);
+
+impl EventKey {
+    /// Reads the 16 bytes that the database holds.
+    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+        Self(Uuid::from_bytes(bytes))
+    }
+
+    /// The 16 bytes that the database holds.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Display for EventKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(&self.0.as_hyphenated(), f)
+    }
+}
+
+impl fmt::Debug for EventKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+impl FromStr for EventKey {
+    type Err = uuid::Error;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        Uuid::parse_str(text).map(Self)
+    }
+}
+
+/// Makes keys that rise in the order they are made, so that index pages fill from one end.
+#[derive(Debug)]
+pub struct KeyMaker(Mutex<ContextV7>);
+
+impl Default for KeyMaker {
+    fn default() -> Self {
+        Self(Mutex::new(ContextV7::new()))
+    }
+}
+
+impl KeyMaker {
+    /// A key for something that happens now.
+    pub fn make(&self, now: UnixMillis) -> EventKey {
+        let millis = now.max(0).unsigned_abs();
+        let nanos = u32::try_from(millis % 1000).unwrap_or(0) * 1_000_000;
+        let context = self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        EventKey(Uuid::new_v7(Timestamp::from_unix(&*context, millis / 1000, nanos)))
+    }
+}
+
+/// How an identity was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IdentityKind {
+    /// Source and id.
+    Id,
+    /// Source, id and body digest: the id sits outside the signature.
+    IdAndBody,
+    /// Source and body digest: there is no usable id.
+    Body,
+    /// Every arrival is an event.
+    Arrival,
+}
+
+impl IdentityKind {
+    /// The word kept in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Id => "id",
+            Self::IdAndBody => "id+body",
+            Self::Body => "body",
+            Self::Arrival => "arrival",
+        }
+    }
+}
+
+/// What makes two requests one event, as 16 bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Identity([u8; 16]);
+
+impl Identity {
+    /// The sender's id, signed.
+    pub fn of_id(source: &str, id: &[u8]) -> Self {
+        Self(key(b"id", &[source.as_bytes(), id]))
+    }
+
+    /// The sender's id, unsigned, with the body it came with.
+    pub fn of_id_and_body(source: &str, id: &[u8], body: &Digest) -> Self {
+        Self(key(b"id+body", &[source.as_bytes(), id, body]))
+    }
+
+    /// The body alone.
+    pub fn of_body(source: &str, body: &Digest) -> Self {
+        Self(key(b"body", &[source.as_bytes(), body]))
+    }
+
+    /// An arrival that is an event of its own; the maker's bytes must never repeat.
+    pub fn of_arrival(source: &str, unique: &[u8; 16]) -> Self {
+        Self(key(b"arrival", &[source.as_bytes(), unique]))
+    }
+
+    /// Another body under this identity.
+    pub fn of_conflict(&self, body: &Digest) -> Self {
+        Self(key(b"conflict", &[&self.0, body]))
+    }
+
+    /// The bytes of the unique key.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+/// The second referee's key: the same bytes from the same source.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Fingerprint([u8; 16]);
+
+impl Fingerprint {
+    /// Bytes alone.
+    pub fn of_body(source: &str, body: &Digest) -> Self {
+        Self(key(b"repeat", &[source.as_bytes(), body]))
+    }
+
+    /// Bytes and type, for senders whose types may share one body.
+    pub fn of_type_and_body(source: &str, event_type: &str, body: &Digest) -> Self {
+        Self(key(b"repeat+type", &[source.as_bytes(), event_type.as_bytes(), body]))
+    }
+
+    /// The bytes of the unique key.
+    pub fn as_bytes(&self) -> &[u8; 16] {
+        &self.0
+    }
+}
+
+/// The state of a stored event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventState {
+    /// Its deliveries run.
+    Accepted,
+    /// Stored, acknowledged, waiting for a person.
+    Held,
+    /// Another body under a known identity: kept, never run.
+    Conflict,
+}
+
+impl EventState {
+    /// The word kept in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Accepted => "accepted",
+            Self::Held => "held",
+            Self::Conflict => "conflict",
+        }
+    }
+}
+
+fn key(kind: &[u8], parts: &[&[u8]]) -> [u8; 16] {
+    let mut context = Context::new(&SHA256);
+    for part in std::iter::once(&kind).chain(parts) {
+        context.update(&(part.len() as u64).to_be_bytes());
+        context.update(part);
+    }
+    let digest = finish(context, b"");
+    let mut short = [0; 16];
+    short.copy_from_slice(&digest[..16]);
+    short
+}
+
+fn finish(mut context: Context, bytes: &[u8]) -> Digest {
+    context.update(bytes);
+    let mut digest = [0; 32];
+    digest.copy_from_slice(context.finish().as_ref());
+    digest
+}

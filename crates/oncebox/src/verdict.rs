@@ -1,0 +1,190 @@
+//! What a source says about a request, before anything is stored.
+
+use bytes::Bytes;
+use http::StatusCode;
+
+use crate::event::{Digest, Fingerprint, Identity, IdentityKind};
+
+/// The judgement of one request.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// Verified: store these events.
+    Accept(Accepted),
+    /// A handshake: answer it, store nothing.
+    Handshake(Reply),
+    /// Not verified: one generic answer, store nothing.
+    Reject(Rejection),
+}
+
+/// A verified request.
+#[derive(Clone, Debug)]
+pub struct Accepted {
+    /// Position of the secret that matched, from 1; 0 where the source verifies nothing.
+    pub secret: usize,
+    /// The events it carries, in the order they stood; one unless the provider sends batches.
+    pub events: Vec<Identified>,
+    /// True when the provider sends batches: the answer then lists the events.
+    pub batch: bool,
+    /// The success body the provider wants in place of ours (Twilio: empty TwiML).
+    pub reply: Option<Reply>,
+}
+
+/// One event with everything the referees need.
+#[derive(Clone, Debug)]
+pub struct Identified {
+    /// What makes two requests one event: a unique key in the ledger. For [`IdentityKind::Arrival`] the ingest path
+    /// replaces it (and the event id) by one made from the event key.
+    pub identity: Identity,
+    /// How the identity was made.
+    pub identity_kind: IdentityKind,
+    /// The second referee: same bytes under another identity. None where the bytes hold the id, so that a repeat cannot be.
+    pub fingerprint: Option<Fingerprint>,
+    /// What to do when the fingerprint was seen before under another identity.
+    pub on_repeat: OnRepeat,
+    /// What to do when the identity was seen before with other bytes.
+    pub on_other_body: OnOtherBody,
+    /// The sender's id as text, or `body_<hex>` where it has none that can be used.
+    pub event_id: String,
+    /// The sender's type, two parts joined by a dot; empty where there is none.
+    pub event_type: String,
+    /// The event's own bytes: the body, or the element of a batch as it stood in it.
+    pub body: Bytes,
+    /// SHA-256 of `body`.
+    pub body_sha256: Digest,
+    /// Why the event must wait for a person, if it must.
+    pub held: Option<HeldReason>,
+}
+
+/// A known body under a new identity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnRepeat {
+    /// Accept it, flagged.
+    Run,
+    /// Keep it, do not run it: somebody may be replaying a captured body under a fresh id.
+    Hold,
+    /// Count it as an arrival of the event that had the body first.
+    Duplicate,
+}
+
+/// A known identity with other bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnOtherBody {
+    /// Keep both facts and tell somebody.
+    Conflict,
+    /// The provider edits the body between tries.
+    Duplicate,
+}
+
+/// Why a verified event is held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeldReason {
+    /// The id is not where the provider puts it.
+    NoId,
+    /// The id is there but is no text or whole number, is empty, too long, or cannot be stored as text.
+    UnusableId,
+    /// The id stands more than once.
+    AmbiguousId,
+    /// The body cannot be read as the format the id sits in.
+    Unreadable,
+    /// The same bytes came before under another id that no signature covers.
+    RepeatedBody,
+}
+
+impl HeldReason {
+    /// The word kept in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::NoId => "no_id",
+            Self::UnusableId => "unusable_id",
+            Self::AmbiguousId => "ambiguous_id",
+            Self::Unreadable => "unreadable",
+            Self::RepeatedBody => "repeated_body",
+        }
+    }
+}
+
+/// A ready answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Reply {
+    /// Status code.
+    pub status: StatusCode,
+    /// Content type, fixed by us and never taken from the request.
+    pub content_type: &'static str,
+    /// Further headers.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// Where a request failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// The method.
+    Method,
+    /// The signature over the raw bytes.
+    Signature,
+    /// The time window.
+    Window,
+}
+
+impl Step {
+    /// The word in logs and in `explain`.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::Signature => "signature",
+            Self::Window => "window",
+        }
+    }
+}
+
+/// Why a request was refused: a bounded set, fit for a metric label.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// The provider does not use this method.
+    Method,
+    /// The signature header or field is missing or blank.
+    MissingSignature,
+    /// The signature header has a form the provider does not use.
+    MalformedSignature,
+    /// More than one line of the header, or more items than we try.
+    TooManySignatures,
+    /// No secret matches.
+    Mismatch,
+    /// The signed timestamp is missing, repeated or not in its exact form.
+    BadTimestamp,
+    /// Signed too long ago.
+    TooOld,
+    /// Signed in the future.
+    TooNew,
+    /// A header that must have a certain value has another.
+    RequiredHeader,
+}
+
+impl Reason {
+    /// The metric label.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Method => "method",
+            Self::MissingSignature => "missing_signature",
+            Self::MalformedSignature => "malformed_signature",
+            Self::TooManySignatures => "too_many_signatures",
+            Self::Mismatch => "mismatch",
+            Self::BadTimestamp => "bad_timestamp",
+            Self::TooOld => "too_old",
+            Self::TooNew => "too_new",
+            Self::RequiredHeader => "required_header",
+        }
+    }
+}
+
+/// A refused request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// The step that failed.
+    pub step: Step,
+    /// Why.
+    pub reason: Reason,
+    /// How far the signed time is from ours, in seconds, where that was the cause.
+    pub off_by_seconds: Option<i64>,
+}
