@@ -64,4 +64,9 @@ impl Source {
     pub fn judge(&self, _request: &Request, _path_token: Option<&str>, _now: UnixMillis) -> Verdict {
         unreachable!("replaced by the engine")
     }
+
+    /// True for a header that carries a credential and is never stored.
+    pub fn is_credential(&self, _name: &http::HeaderName) -> bool {
+        false
+    }
 }

@@ -1,0 +1,1 @@
+SELECT version, checksum FROM oncebox.migrations ORDER BY version

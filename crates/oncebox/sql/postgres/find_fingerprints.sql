@@ -1,0 +1,1 @@
+SELECT fingerprint, key FROM oncebox.repeats WHERE fingerprint = ANY($1)

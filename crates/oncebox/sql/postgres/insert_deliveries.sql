@@ -1,0 +1,4 @@
+-- Due by the database's clock: the nodes' clocks may differ by hours.
+INSERT INTO oncebox.deliveries (delivery, key, handler, state, due_at_ms)
+SELECT d.delivery, d.key, d.handler, d.state, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[]) AS d (delivery, key, handler, state)

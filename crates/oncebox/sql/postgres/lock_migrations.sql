@@ -1,0 +1,1 @@
+LOCK TABLE oncebox.migrations IN SHARE ROW EXCLUSIVE MODE

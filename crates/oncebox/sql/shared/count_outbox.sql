@@ -1,0 +1,1 @@
+SELECT destination, state, count(*) FROM oncebox.outbox GROUP BY destination, state ORDER BY destination, state

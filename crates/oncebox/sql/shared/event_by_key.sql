@@ -1,0 +1,4 @@
+SELECT e.key, e.source, e.event_id, e.type, e.identity, e.body_sha256, e.state, e.reason, e.original, e.received_at_ms,
+       1 + coalesce(a.count, 0), coalesce(a.last_at_ms, e.received_at_ms)
+FROM oncebox.events e LEFT JOIN oncebox.arrivals a ON a.key = e.key
+WHERE e.key = $1

@@ -1,0 +1,1 @@
+SELECT remote, headers, body FROM oncebox.payloads WHERE key = $1

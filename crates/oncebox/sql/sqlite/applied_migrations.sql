@@ -1,0 +1,1 @@
+SELECT version, checksum FROM oncebox_migrations ORDER BY version

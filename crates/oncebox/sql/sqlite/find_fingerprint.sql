@@ -1,0 +1,1 @@
+SELECT key FROM oncebox_repeats WHERE fingerprint = ?1

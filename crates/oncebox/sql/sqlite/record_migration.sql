@@ -1,0 +1,1 @@
+INSERT INTO oncebox_migrations (version, name, checksum) VALUES (?1, ?2, ?3)

@@ -1,0 +1,181 @@
+//! The path of one webhook up to the answer: verify, identify, join a commit, answer.
+//!
+//! The store step belongs to the batcher, not to the request: a client that hangs up changes nothing about what is
+//! stored. The caller turns an [`Answer`] into HTTP.
+
+mod arrivals;
+mod batcher;
+mod metric;
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::HeaderMap;
+use tokio::sync::mpsc;
+
+pub use arrivals::Arrivals;
+pub use batcher::{Batcher, Settings};
+use batcher::{Stored, Submission};
+
+use crate::clock::Clock;
+use crate::event::{Identity, IdentityKind, KeyMaker};
+use crate::limits;
+use crate::request::Request;
+use crate::routing::Routes;
+use crate::source::Source;
+use crate::store::{Inserted, NewDelivery, NewEvent};
+use crate::verdict::{Accepted, Identified, Rejection, Reply, Verdict};
+
+/// What to answer.
+#[derive(Debug)]
+pub enum Answer {
+    /// On disk: one outcome for each event, in their order.
+    Stored(Receipt),
+    /// A handshake: nothing stored.
+    Handshake(Reply),
+    /// Not verified: nothing stored.
+    Rejected(Rejection),
+    /// Not known to be on disk: the sender's retry settles it.
+    Unavailable(Unavailable),
+}
+
+/// A stored request.
+#[derive(Debug)]
+pub struct Receipt {
+    /// What became of each event.
+    pub outcomes: Vec<Inserted>,
+    /// True when the provider sends batches: the answer lists the events.
+    pub batch: bool,
+    /// The success body the provider wants in place of ours.
+    pub reply: Option<Reply>,
+}
+
+/// Why nothing can be promised.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unavailable {
+    /// Too many requests wait for a commit.
+    Overloaded,
+    /// The database refused, was busy or out of reach.
+    StoreFailed,
+    /// The commit's result is unknown.
+    Unknown,
+}
+
+/// Takes requests in. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Ingest {
+    submissions: mpsc::Sender<Submission>,
+    clock: Clock,
+    keys: Arc<KeyMaker>,
+}
+
+/// Where a request came from and whom its events concern.
+#[derive(Debug)]
+pub struct Context<'a> {
+    /// The source it was sent to.
+    pub source: &'a Arc<Source>,
+    /// What stood behind the source's name in the URL.
+    pub path_token: Option<&'a str>,
+    /// The sender's address.
+    pub remote: Arc<str>,
+    /// The handlers' wishes.
+    pub routes: &'a Routes,
+}
+
+impl Ingest {
+    /// Judges a request and stores what it brings.
+    pub async fn accept(&self, context: Context<'_>, request: Request) -> Answer {
+        let source = context.source.clone();
+        let (verdict, request) = judge(source, context.path_token, request, self.clock.now()).await;
+        match verdict {
+            Verdict::Reject(rejection) => {
+                metric::rejected(context.source.name(), &rejection);
+                Answer::Rejected(rejection)
+            }
+            Verdict::Handshake(reply) => Answer::Handshake(reply),
+            Verdict::Accept(accepted) => self.store(&context, &request, accepted).await,
+        }
+    }
+
+    async fn store(&self, context: &Context<'_>, request: &Request, accepted: Accepted) -> Answer {
+        let Accepted { secret, events, batch, reply } = accepted;
+        metric::secret_matched(context.source.name(), secret);
+        let headers = kept_headers(context.source, &request.headers);
+        let source: Arc<str> = context.source.name().into();
+        let count = events.len();
+        let events = events.into_iter().map(|event| self.new_event(context, &source, &headers, event)).collect();
+        let outcome = self.submit(events).await;
+        match outcome {
+            Ok(outcomes) => {
+                metric::stored(&source, &outcomes);
+                Answer::Stored(Receipt { outcomes, batch, reply })
+            }
+            Err(reason) => {
+                metric::unavailable(&source, count);
+                Answer::Unavailable(reason)
+            }
+        }
+    }
+
+    fn new_event(&self, context: &Context<'_>, source: &Arc<str>, headers: &Bytes, mut event: Identified) -> NewEvent {
+        let now = self.clock.now();
+        let key = self.keys.make(now);
+        if event.identity_kind == IdentityKind::Arrival {
+            event.identity = Identity::of_arrival(source, key.as_bytes());
+            event.event_id = key.to_string();
+        }
+        let handlers = context.routes.handlers_for(source, &event.event_type);
+        let deliveries =
+            handlers.map(|handler| NewDelivery { delivery: self.keys.make(now), handler: handler.clone() }).collect();
+        NewEvent {
+            key,
+            source: source.clone(),
+            headers: headers.clone(),
+            remote: context.remote.clone(),
+            received_at: now,
+            deliveries,
+            event,
+        }
+    }
+
+    async fn submit(&self, events: Vec<NewEvent>) -> Result<Vec<Inserted>, Unavailable> {
+        let (submission, answer) = Submission::new(events);
+        // Never waits for a place: a full line is answered at once, so that the sender comes back later.
+        self.submissions.try_send(submission).map_err(|error| match error {
+            mpsc::error::TrySendError::Full(_) => Unavailable::Overloaded,
+            mpsc::error::TrySendError::Closed(_) => Unavailable::StoreFailed,
+        })?;
+        match answer.await {
+            Ok(Stored::Committed(outcomes)) => Ok(outcomes),
+            Ok(Stored::Failed) => Err(Unavailable::StoreFailed),
+            // A batcher that went away may have committed first.
+            Ok(Stored::Unknown) | Err(_) => Err(Unavailable::Unknown),
+        }
+    }
+}
+
+/// Judging is pure and quick; a large body is hashed beside the event loop.
+async fn judge(source: Arc<Source>, token: Option<&str>, request: Request, now: i64) -> (Verdict, Request) {
+    if request.body.len() <= limits::BODY_BYTES_INLINE_MAX {
+        return (source.judge(&request, token, now), request);
+    }
+    let token = token.map(str::to_owned);
+    let copy = request.clone();
+    let judged = tokio::task::spawn_blocking(move || source.judge(&copy, token.as_deref(), now)).await;
+    (judged.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())), request)
+}
+
+/// Headers as `name: value` lines, without what would let a reader pose as the sender.
+fn kept_headers(source: &Source, headers: &HeaderMap) -> Bytes {
+    let mut lines = Vec::with_capacity(512);
+    for (name, value) in headers {
+        let credential = matches!(name.as_str(), "authorization" | "proxy-authorization" | "cookie");
+        if !credential && !source.is_credential(name) {
+            lines.extend_from_slice(name.as_str().as_bytes());
+            lines.extend_from_slice(b": ");
+            lines.extend_from_slice(value.as_bytes());
+            lines.push(b'\n');
+        }
+    }
+    lines.into()
+}

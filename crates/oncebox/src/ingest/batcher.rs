@@ -1,0 +1,206 @@
+//! Group commit: requests that arrive during a commit share the next one.
+//!
+//! No timer: while one commit is under way the next batch gathers, so an idle inbox answers in one flush and a busy one
+//! shares it. Answers go out after the commit, never before. Loop, step and SQL are apart: this file is the loop and
+//! the step, `store::insert_events` is the rest.
+
+use std::sync::Arc;
+
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::task::JoinSet;
+
+use super::{Arrivals, Ingest};
+use crate::clock::Clock;
+use crate::event::KeyMaker;
+use crate::limits::{BATCH_BYTES_MAX, WAITING_MAX};
+use crate::store::{Commit, Inserted, NewEvent, Store, StoreError, insert_events};
+
+/// One request's events, and where its answer goes.
+#[derive(Debug)]
+pub(super) struct Submission {
+    events: Vec<NewEvent>,
+    answer: oneshot::Sender<Stored>,
+}
+
+impl Submission {
+    pub(super) fn new(events: Vec<NewEvent>) -> (Self, oneshot::Receiver<Stored>) {
+        let (answer, wait) = oneshot::channel();
+        (Self { events, answer }, wait)
+    }
+
+    fn bytes(&self) -> usize {
+        self.events.iter().map(|new| new.event.body.len()).sum()
+    }
+}
+
+/// What became of a submission.
+#[derive(Debug)]
+pub(super) enum Stored {
+    Committed(Vec<Inserted>),
+    Failed,
+    Unknown,
+}
+
+/// How commits are shared.
+#[derive(Clone, Copy, Debug)]
+pub struct Settings {
+    /// Requests in one commit.
+    pub batch: usize,
+    /// Commits under way at once; SQLite has one writer whatever this says.
+    pub writers: usize,
+}
+
+/// The running writers.
+#[derive(Debug)]
+pub struct Batcher {
+    writers: JoinSet<()>,
+    counter: tokio::task::JoinHandle<()>,
+    arrivals: Arrivals,
+}
+
+impl Batcher {
+    /// Starts the writers. They end when the last [`Ingest`] is dropped.
+    pub fn start(store: Store, settings: Settings, clock: Clock, keys: Arc<KeyMaker>) -> (Ingest, Self) {
+        let (submissions, receiver) = mpsc::channel(WAITING_MAX);
+        let queue = Arc::new(Mutex::new(Queue { receiver, ahead: None }));
+        let arrivals = Arrivals::default();
+        let mut writers = JoinSet::new();
+        for _ in 0..settings.writers.max(1) {
+            let writer = Writer { store: store.clone(), arrivals: arrivals.clone(), batch_max: settings.batch.max(1) };
+            writers.spawn(writer.run(queue.clone()));
+        }
+        let counter = tokio::spawn(arrivals.clone().run(store));
+        (Ingest { submissions, clock, keys }, Self { writers, counter, arrivals })
+    }
+
+    /// Waits until everything submitted is answered and counted. Drop every [`Ingest`] first.
+    pub async fn finish(mut self, store: &Store) {
+        while self.writers.join_next().await.is_some() {}
+        self.counter.abort();
+        self.arrivals.flush(store).await;
+    }
+}
+
+/// What waits for a commit. One writer at a time gathers.
+struct Queue {
+    receiver: mpsc::Receiver<Submission>,
+    /// Taken out of the channel but too large for the batch it was met by.
+    ahead: Option<Submission>,
+}
+
+impl Queue {
+    /// Waits for the first, then takes all that is there, up to the limits. Empty when nobody can submit any more.
+    async fn gather(&mut self, batch_max: usize) -> Vec<Submission> {
+        let first = match self.ahead.take() {
+            Some(ahead) => ahead,
+            None => match self.receiver.recv().await {
+                Some(submission) => submission,
+                None => return Vec::new(),
+            },
+        };
+        let mut bytes = first.bytes();
+        let mut batch = vec![first];
+        while batch.len() < batch_max {
+            let Ok(next) = self.receiver.try_recv() else { break };
+            bytes += next.bytes();
+            if bytes > BATCH_BYTES_MAX {
+                self.ahead = Some(next);
+                break;
+            }
+            batch.push(next);
+        }
+        batch
+    }
+}
+
+struct Writer {
+    store: Store,
+    arrivals: Arrivals,
+    batch_max: usize,
+}
+
+impl Writer {
+    async fn run(self, queue: Arc<Mutex<Queue>>) {
+        loop {
+            let batch = queue.lock().await.gather(self.batch_max).await;
+            if batch.is_empty() {
+                return;
+            }
+            self.settle(batch).await;
+        }
+    }
+
+    /// Commits a batch and answers everybody in it. A batch that the database refuses is tried one by one, so that a
+    /// poisonous event hurts only itself.
+    async fn settle(&self, batch: Vec<Submission>) {
+        match self.commit(&batch).await {
+            Err(error) if !error.is_transient() && batch.len() > 1 => {
+                tracing::warn!("a batch of {} was refused, trying one by one: {}", batch.len(), error.chain());
+                for submission in batch {
+                    let outcome = self.commit(std::slice::from_ref(&submission)).await;
+                    self.answer(vec![submission], outcome);
+                }
+            }
+            outcome => self.answer(batch, outcome),
+        }
+    }
+
+    /// One transaction. Busy is tried once more: the lock or the deadlock's victim is free by then.
+    async fn commit(&self, batch: &[Submission]) -> Result<Settled, StoreError> {
+        let events: Arc<[NewEvent]> = batch.iter().flat_map(|submission| submission.events.iter().cloned()).collect();
+        match self.try_commit(&events).await {
+            Err(StoreError::Busy(_)) => self.try_commit(&events).await,
+            outcome => outcome,
+        }
+    }
+
+    async fn try_commit(&self, events: &Arc<[NewEvent]>) -> Result<Settled, StoreError> {
+        let mut tx = self.store.begin().await?;
+        let outcomes = insert_events(&mut tx, events).await?;
+        match tx.commit().await {
+            Commit::Committed => Ok(Settled::Committed(outcomes)),
+            Commit::Failed(error) => Err(error),
+            Commit::Unknown(error) => Ok(Settled::Unknown(error)),
+        }
+    }
+
+    fn answer(&self, batch: Vec<Submission>, outcome: Result<Settled, StoreError>) {
+        match outcome {
+            Ok(Settled::Committed(outcomes)) => self.answer_committed(batch, outcomes),
+            Ok(Settled::Unknown(error)) => {
+                tracing::error!("the result of a commit of {} requests is unknown: {}", batch.len(), error.chain());
+                send(batch, || Stored::Unknown);
+            }
+            Err(error) => {
+                tracing::error!("{} requests could not be stored: {}", batch.len(), error.chain());
+                send(batch, || Stored::Failed);
+            }
+        }
+    }
+
+    fn answer_committed(&self, batch: Vec<Submission>, outcomes: Vec<Inserted>) {
+        let mut outcomes = outcomes.into_iter();
+        for Submission { events, answer } in batch {
+            let own: Vec<Inserted> = outcomes.by_ref().take(events.len()).collect();
+            for (new, inserted) in events.iter().zip(&own) {
+                super::metric::log_outcome(new, *inserted);
+                if inserted.is_arrival_only() {
+                    self.arrivals.count(inserted.key(), new.received_at, &new.remote);
+                }
+            }
+            // Nobody waits only when the client hung up; the event is stored all the same.
+            let _ = answer.send(Stored::Committed(own));
+        }
+    }
+}
+
+enum Settled {
+    Committed(Vec<Inserted>),
+    Unknown(StoreError),
+}
+
+fn send(batch: Vec<Submission>, answer: impl Fn() -> Stored) {
+    for submission in batch {
+        let _ = submission.answer.send(answer());
+    }
+}

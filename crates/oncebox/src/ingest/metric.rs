@@ -1,0 +1,60 @@
+//! The arrival metrics and the line that each handling leaves in the log. Names and labels are the contract's.
+
+use metrics::counter;
+
+use crate::store::{Inserted, NewEvent};
+use crate::verdict::Rejection;
+
+pub(super) fn rejected(source: &str, rejection: &Rejection) {
+    arrivals(source, "rejected", 1);
+    counter!("oncebox_rejections_total", "source" => source.to_owned(), "reason" => rejection.reason.as_str())
+        .increment(1);
+}
+
+pub(super) fn secret_matched(source: &str, position: usize) {
+    if position > 0 {
+        counter!("oncebox_secret_matches_total", "source" => source.to_owned(), "secret" => position.to_string())
+            .increment(1);
+    }
+}
+
+pub(super) fn stored(source: &str, outcomes: &[Inserted]) {
+    for outcome in outcomes {
+        arrivals(source, result(*outcome), 1);
+    }
+}
+
+pub(super) fn unavailable(source: &str, events: usize) {
+    arrivals(source, "unavailable", events as u64);
+}
+
+/// One line for each event; a duplicate has a line of its own kind, so that "did we see it" is one search.
+pub(super) fn log_outcome(new: &NewEvent, inserted: Inserted) {
+    let (source, event_id, key) = (&*new.source, &*new.event.event_id, inserted.key());
+    match inserted {
+        Inserted::Accepted(_) => {
+            tracing::info!(source, event_id, %key, r#type = new.event.event_type, "accepted");
+        }
+        Inserted::Duplicate(_) => tracing::info!(source, event_id, %key, "duplicate"),
+        Inserted::Repeated(_) => {
+            tracing::warn!(source, event_id, %key, "accepted, and the same body came before under another id");
+        }
+        Inserted::Held(_) => tracing::warn!(source, event_id, %key, "held: a person must look at it"),
+        Inserted::Conflict(_) | Inserted::ConflictAgain(_) => {
+            tracing::warn!(source, event_id, %key, "conflict: this id came before with another body");
+        }
+    }
+}
+
+fn result(inserted: Inserted) -> &'static str {
+    match inserted {
+        Inserted::Accepted(_) | Inserted::Repeated(_) => "accepted",
+        Inserted::Held(_) => "held",
+        Inserted::Duplicate(_) => "duplicate",
+        Inserted::Conflict(_) | Inserted::ConflictAgain(_) => "conflict",
+    }
+}
+
+fn arrivals(source: &str, result: &'static str, events: u64) {
+    counter!("oncebox_arrivals_total", "source" => source.to_owned(), "result" => result).increment(events);
+}

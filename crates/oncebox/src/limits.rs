@@ -1,0 +1,22 @@
+//! Every bound with its reason. What an operator may change is in the config with a range; the rest is here.
+
+use std::time::Duration;
+
+/// Events in one commit: most of the gain of sharing a flush is there at 64, and latency grows with more.
+pub const BATCH_EVENTS_MAX: usize = 512;
+/// Body bytes in one commit, so that a few large bodies do not make everybody wait.
+pub const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Requests waiting for the next commit; beyond it the answer is 503.
+pub const WAITING_MAX: usize = 8192;
+/// How often counted arrivals are written: the contract lets them lag by two seconds.
+pub const ARRIVALS_EVERY: Duration = Duration::from_millis(500);
+/// Events whose arrivals are counted in memory between two writes; beyond it single arrivals go uncounted, with a log line.
+pub const ARRIVALS_KEYS_MAX: usize = 65_536;
+/// Latest arrivals kept per event.
+pub const ARRIVALS_RECENT_MAX: usize = 8;
+/// Rejections kept in memory for people to look at.
+pub const REJECTIONS_MAX: usize = 1000;
+/// Rows of one page of a list.
+pub const PAGE_MAX: usize = 1000;
+/// A body this large is hashed beside the event loop, which would stall otherwise.
+pub const BODY_BYTES_INLINE_MAX: usize = 256 * 1024;

@@ -1,0 +1,187 @@
+//! Where everything is kept: SQLite or Postgres, one meaning. `tests/it/store_contract.rs` is the definition.
+//!
+//! The set of databases is closed and ours, so [`Store`] is an enum. The seam is narrow: a transaction runs a statement
+//! with a few kinds of values, and its [`Tx::commit`] has three answers. Every verb of the domain is written once
+//! above that seam; only batch inserts and migrations go to the drivers directly.
+//!
+//! Methods on [`Store`] open their own transaction; functions that take a [`Tx`] join the caller's.
+
+mod arrivals;
+mod commit;
+mod error;
+mod events;
+mod migrations;
+mod reports;
+mod sql;
+mod value;
+
+#[cfg(feature = "postgres")]
+mod postgres;
+#[cfg(feature = "postgres")]
+mod postgres_batch;
+#[cfg(feature = "postgres")]
+mod postgres_migrate;
+#[cfg(feature = "sqlite")]
+mod sqlite;
+#[cfg(feature = "sqlite")]
+mod sqlite_batch;
+#[cfg(feature = "sqlite")]
+mod sqlite_migrate;
+
+pub use arrivals::ArrivalCount;
+pub use commit::Commit;
+pub use error::StoreError;
+pub use events::{Inserted, NewDelivery, NewEvent, insert_events};
+pub use reports::{
+    ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
+    StoreStats,
+};
+#[cfg(feature = "sqlite")]
+pub use sqlite::Access;
+pub use value::{Row, Value};
+
+use sql::Statement;
+
+use crate::fault::Faults;
+
+/// The database. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Store {
+    database: Database,
+    faults: Faults,
+}
+
+#[derive(Clone, Debug)]
+enum Database {
+    #[cfg(feature = "sqlite")]
+    Sqlite(sqlite::Database),
+    #[cfg(feature = "postgres")]
+    Postgres(postgres::Database),
+}
+
+/// Whether a database that may forget what it acknowledged is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Durability {
+    /// Refuse it.
+    Required,
+    /// Accept it: throw-away tests only.
+    Unsafe,
+}
+
+impl Store {
+    /// Opens an SQLite file, creating it if need be.
+    #[cfg(feature = "sqlite")]
+    pub async fn open_sqlite(
+        path: &std::path::Path,
+        access: Access,
+        durability: Durability,
+    ) -> Result<Self, StoreError> {
+        let database = sqlite::Database::open(path, access, durability).await?;
+        Ok(Self { database: Database::Sqlite(database), faults: Faults::none() })
+    }
+
+    /// Connects to Postgres by URL, with at most `connections` at once.
+    #[cfg(feature = "postgres")]
+    pub async fn connect_postgres(url: &str, connections: usize, durability: Durability) -> Result<Self, StoreError> {
+        let database = postgres::Database::connect(url, connections, durability).await?;
+        Ok(Self { database: Database::Postgres(database), faults: Faults::none() })
+    }
+
+    /// The same store with fault points armed; without the feature `faults` this changes nothing.
+    pub fn with_faults(mut self, faults: Faults) -> Self {
+        self.faults = faults;
+        self
+    }
+
+    /// Which database it is, in one word.
+    pub fn kind(&self) -> &'static str {
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(_) => "sqlite",
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => "postgres",
+        }
+    }
+
+    /// What makes this database unsafe to acknowledge from, if anything.
+    pub fn unsafe_because(&self) -> Option<&str> {
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => database.unsafe_because(),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => database.unsafe_because(),
+        }
+    }
+
+    /// Opens a write transaction.
+    pub async fn begin(&self) -> Result<Tx, StoreError> {
+        self.faults.at("store.begin").await?;
+        let inner = match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => TxInner::Sqlite(database.begin().await?),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => TxInner::Postgres(database.begin().await?),
+        };
+        Ok(Tx { inner, faults: self.faults.clone() })
+    }
+
+    /// Asks the database whether it answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.query(&sql::PING, Vec::new()).await.map(drop)
+    }
+
+    /// Reads outside any transaction.
+    async fn query(&self, statement: &Statement, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => database.query(statement.sqlite(), values).await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => database.query(statement.postgres(), values).await,
+        }
+    }
+}
+
+/// An open write transaction. Dropping it rolls back.
+#[derive(Debug)]
+pub struct Tx {
+    inner: TxInner,
+    faults: Faults,
+}
+
+#[derive(Debug)]
+enum TxInner {
+    #[cfg(feature = "sqlite")]
+    Sqlite(sqlite::Tx),
+    #[cfg(feature = "postgres")]
+    Postgres(postgres::Tx),
+}
+
+impl Tx {
+    /// Ends the transaction. Only [`Commit::Committed`] may be acknowledged.
+    pub async fn commit(self) -> Commit {
+        if let Err(injected) = self.faults.at("store.commit").await {
+            return Commit::from_fault(injected);
+        }
+        let outcome = match self.inner {
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(tx) => tx.commit().await,
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(tx) => tx.commit().await,
+        };
+        match self.faults.at("store.committed").await {
+            Ok(()) => outcome,
+            Err(injected) => Commit::from_fault(injected),
+        }
+    }
+
+    /// Runs a statement and says how many rows it touched.
+    async fn execute(&mut self, statement: &Statement, values: Vec<Value>) -> Result<u64, StoreError> {
+        self.faults.at("store.execute").await?;
+        match &mut self.inner {
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(tx) => tx.execute(statement.sqlite(), values).await,
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(tx) => tx.execute(statement.postgres(), values).await,
+        }
+    }
+}

@@ -1,0 +1,323 @@
+//! Inserting events: insert first, and let the unique keys decide.
+//!
+//! One call is one batch inside one transaction. Copies inside the batch are folded in memory, keys reach the database
+//! sorted, and each event gets its own outcome. The rules themselves are pure functions below.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use bytes::Bytes;
+
+use super::{StoreError, Tx, TxInner};
+use crate::clock::UnixMillis;
+use crate::event::{Digest, EventKey, EventState, Fingerprint, Identity};
+use crate::verdict::{HeldReason, Identified, OnOtherBody, OnRepeat};
+
+/// A verified event on its way into the store.
+#[derive(Clone, Debug)]
+pub struct NewEvent {
+    /// Our key for it, should it be new.
+    pub key: EventKey,
+    /// The source's name.
+    pub source: Arc<str>,
+    /// Identity, type and bytes.
+    pub event: Identified,
+    /// The request's headers as `name: value` lines, without credentials.
+    pub headers: Bytes,
+    /// Where the request came from.
+    pub remote: Arc<str>,
+    /// When it came.
+    pub received_at: UnixMillis,
+    /// The duties it brings, should it be new.
+    pub deliveries: Vec<NewDelivery>,
+}
+
+/// The duty to run one handler for one event.
+#[derive(Clone, Debug)]
+pub struct NewDelivery {
+    /// Its key.
+    pub delivery: EventKey,
+    /// The handler's name.
+    pub handler: Arc<str>,
+}
+
+/// What became of one event of a batch. The key is the one that stays: the original's for a duplicate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Inserted {
+    /// New and stored with its deliveries.
+    Accepted(EventKey),
+    /// New, and the same bytes came before under another identity: stored with its deliveries, flagged.
+    Repeated(EventKey),
+    /// New and stored, waiting for a person.
+    Held(EventKey),
+    /// Known: one more arrival.
+    Duplicate(EventKey),
+    /// Known with other bytes: kept beside the original, never run.
+    Conflict(EventKey),
+    /// The same conflict again: one more arrival of it.
+    ConflictAgain(EventKey),
+}
+
+impl Inserted {
+    /// The key that stays.
+    pub fn key(&self) -> EventKey {
+        match self {
+            Self::Accepted(key)
+            | Self::Repeated(key)
+            | Self::Held(key)
+            | Self::Duplicate(key)
+            | Self::Conflict(key)
+            | Self::ConflictAgain(key) => *key,
+        }
+    }
+
+    /// True when the event was stored before: nothing was written but an arrival is to be counted.
+    pub fn is_arrival_only(&self) -> bool {
+        matches!(self, Self::Duplicate(_) | Self::ConflictAgain(_))
+    }
+}
+
+/// Who owns a unique key after we tried to insert it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Owner {
+    /// We do, since now.
+    Fresh,
+    /// Somebody before us, with these bytes (unknown where the event record is gone).
+    Known { key: EventKey, body_sha256: Option<Digest> },
+}
+
+/// A row to be written: the event at `index` of the batch, in this state.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct NewRow {
+    pub(super) index: usize,
+    pub(super) state: EventState,
+    pub(super) reason: Option<&'static str>,
+    pub(super) original: Option<EventKey>,
+}
+
+/// Inserts a batch. Outcomes come in the order of the events; nothing counts before the transaction commits.
+pub async fn insert_events(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, StoreError> {
+    tx.faults.at("events.referee").await?;
+    let repeats = claim_fingerprints(tx, events).await?;
+    let mut batch = Batch::new(events, repeats);
+    batch.owners = tx.claim_identities(batch.identities_wanted()).await?;
+    batch.settle_identities();
+    let conflicts = batch.conflicts_wanted();
+    if !conflicts.is_empty() {
+        let owners = tx.claim_identities(conflicts).await?;
+        batch.settle_conflicts(&owners);
+    }
+    tx.faults.at("events.write").await?;
+    if !batch.rows.is_empty() {
+        tx.write_rows(events.clone(), std::mem::take(&mut batch.rows)).await?;
+    }
+    tx.faults.at("events.written").await?;
+    batch.outcomes()
+}
+
+/// The first event to bring each fingerprint, whether of this batch or before.
+type Repeats = HashMap<Fingerprint, EventKey>;
+
+async fn claim_fingerprints(tx: &mut Tx, events: &[NewEvent]) -> Result<Repeats, StoreError> {
+    let mut wanted = BTreeMap::new();
+    for new in events {
+        if let Some(fingerprint) = new.event.fingerprint {
+            wanted.entry(fingerprint).or_insert(new.key);
+        }
+    }
+    if wanted.is_empty() {
+        return Ok(Repeats::new());
+    }
+    let owners = tx.claim_fingerprints(wanted.iter().map(|(f, k)| (*f, *k)).collect()).await?;
+    let first = |(owner, (fingerprint, key)): (Owner, (Fingerprint, EventKey))| match owner {
+        Owner::Fresh => (fingerprint, key),
+        Owner::Known { key, .. } => (fingerprint, key),
+    };
+    Ok(owners.into_iter().zip(wanted).map(first).collect())
+}
+
+/// A batch while it is being decided.
+struct Batch<'a> {
+    events: &'a [NewEvent],
+    repeats: Repeats,
+    /// For each identity, sorted: the index of the event that came first with it.
+    firsts: BTreeMap<Identity, usize>,
+    owners: Vec<Owner>,
+    /// For each conflicting identity, sorted: the events that share it.
+    conflicts: BTreeMap<Identity, Vec<usize>>,
+    rows: Vec<NewRow>,
+    outcomes: Vec<Option<Inserted>>,
+}
+
+impl<'a> Batch<'a> {
+    fn new(events: &'a [NewEvent], repeats: Repeats) -> Self {
+        let mut firsts = BTreeMap::new();
+        for (index, new) in events.iter().enumerate() {
+            firsts.entry(new.event.identity).or_insert(index);
+        }
+        let outcomes = vec![None; events.len()];
+        Self { events, repeats, firsts, owners: Vec::new(), conflicts: BTreeMap::new(), rows: Vec::new(), outcomes }
+    }
+
+    fn identities_wanted(&self) -> Vec<(Identity, EventKey)> {
+        self.firsts.iter().map(|(identity, index)| (*identity, self.key_in_ledger(&self.events[*index]))).collect()
+    }
+
+    /// With `repeated_body = "duplicate"` a new id with known bytes is another name of the event that had them first.
+    fn key_in_ledger(&self, new: &NewEvent) -> EventKey {
+        match (new.event.on_repeat, self.repeated(new)) {
+            (OnRepeat::Duplicate, Some(original)) => original,
+            _ => new.key,
+        }
+    }
+
+    /// The event that brought these bytes before, if it was another one.
+    fn repeated(&self, new: &NewEvent) -> Option<EventKey> {
+        let first = *self.repeats.get(&new.event.fingerprint?)?;
+        (first != new.key).then_some(first)
+    }
+
+    fn settle_identities(&mut self) {
+        let owners: HashMap<Identity, (usize, Owner)> = self
+            .firsts
+            .iter()
+            .zip(&self.owners)
+            .map(|((identity, index), owner)| (*identity, (*index, *owner)))
+            .collect();
+        for (index, new) in self.events.iter().enumerate() {
+            let (first, owner) = owners[&new.event.identity];
+            let (original, bytes) = match owner {
+                Owner::Fresh if first == index => {
+                    self.settle_fresh(index);
+                    continue;
+                }
+                Owner::Fresh => {
+                    let first = &self.events[first];
+                    (self.key_in_ledger(first), Some(first.event.body_sha256))
+                }
+                Owner::Known { key, body_sha256 } => (key, body_sha256),
+            };
+            match known(&new.event, bytes.as_ref()) {
+                OnOtherBody::Duplicate => self.outcomes[index] = Some(Inserted::Duplicate(original)),
+                OnOtherBody::Conflict => {
+                    let conflict = new.event.identity.of_conflict(&new.event.body_sha256);
+                    self.conflicts.entry(conflict).or_default().push(index);
+                    self.outcomes[index] = Some(Inserted::Conflict(original));
+                }
+            }
+        }
+    }
+
+    fn settle_fresh(&mut self, index: usize) {
+        let new = &self.events[index];
+        let repeated = self.repeated(new);
+        let (outcome, row) = match fresh(&new.event, repeated.is_some()) {
+            Fresh::Run => (Inserted::Accepted(new.key), Some((EventState::Accepted, None))),
+            Fresh::RunFlagged => {
+                (Inserted::Repeated(new.key), Some((EventState::Accepted, Some(HeldReason::RepeatedBody))))
+            }
+            Fresh::Hold(reason) => (Inserted::Held(new.key), Some((EventState::Held, Some(reason)))),
+            Fresh::CountAsOriginal => (Inserted::Duplicate(repeated.unwrap_or(new.key)), None),
+        };
+        self.outcomes[index] = Some(outcome);
+        if let Some((state, reason)) = row {
+            self.rows.push(NewRow { index, state, reason: reason.map(HeldReason::as_str), original: repeated });
+        }
+    }
+
+    fn conflicts_wanted(&self) -> Vec<(Identity, EventKey)> {
+        self.conflicts.iter().map(|(identity, indexes)| (*identity, self.events[indexes[0]].key)).collect()
+    }
+
+    fn settle_conflicts(&mut self, owners: &[Owner]) {
+        for ((_, indexes), owner) in self.conflicts.iter().zip(owners) {
+            let key = match owner {
+                Owner::Fresh => self.events[indexes[0]].key,
+                Owner::Known { key, .. } => *key,
+            };
+            for (nth, index) in indexes.iter().enumerate() {
+                let original = self.outcomes[*index].map(|outcome| outcome.key());
+                let first = nth == 0 && *owner == Owner::Fresh;
+                self.outcomes[*index] =
+                    Some(if first { Inserted::Conflict(key) } else { Inserted::ConflictAgain(key) });
+                if first {
+                    self.rows.push(NewRow { index: *index, state: EventState::Conflict, reason: None, original });
+                }
+            }
+        }
+    }
+
+    fn outcomes(self) -> Result<Vec<Inserted>, StoreError> {
+        self.outcomes.into_iter().collect::<Option<_>>().ok_or(StoreError::Corrupt { what: "batch outcome" })
+    }
+}
+
+/// What to do with an event whose identity is new.
+#[derive(Debug, PartialEq, Eq)]
+enum Fresh {
+    Run,
+    RunFlagged,
+    Hold(HeldReason),
+    CountAsOriginal,
+}
+
+fn fresh(event: &Identified, repeated: bool) -> Fresh {
+    match (event.held, repeated, event.on_repeat) {
+        (Some(reason), _, _) => Fresh::Hold(reason),
+        (None, false, _) => Fresh::Run,
+        (None, true, OnRepeat::Run) => Fresh::RunFlagged,
+        (None, true, OnRepeat::Hold) => Fresh::Hold(HeldReason::RepeatedBody),
+        (None, true, OnRepeat::Duplicate) => Fresh::CountAsOriginal,
+    }
+}
+
+/// What an event with a known identity is, given the bytes that came first.
+fn known(event: &Identified, original: Option<&Digest>) -> OnOtherBody {
+    match original {
+        Some(bytes) if *bytes != event.body_sha256 => event.on_other_body,
+        _ => OnOtherBody::Duplicate,
+    }
+}
+
+impl Tx {
+    async fn claim_identities(&mut self, wanted: Vec<(Identity, EventKey)>) -> Result<Vec<Owner>, StoreError> {
+        assert!(wanted.is_sorted(), "keys reach the database sorted, or two nodes deadlock");
+        let count = wanted.len();
+        let owners = match &mut self.inner {
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(tx) => tx.claim_identities(wanted).await?,
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(tx) => tx.claim_identities(&wanted).await?,
+        };
+        assert_eq!(owners.len(), count, "one owner for each identity");
+        Ok(owners)
+    }
+
+    async fn claim_fingerprints(&mut self, wanted: Vec<(Fingerprint, EventKey)>) -> Result<Vec<Owner>, StoreError> {
+        assert!(wanted.is_sorted(), "keys reach the database sorted, or two nodes deadlock");
+        match &mut self.inner {
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(tx) => tx.claim_fingerprints(wanted).await,
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(tx) => tx.claim_fingerprints(&wanted).await,
+        }
+    }
+
+    async fn write_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {
+        match &mut self.inner {
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(tx) => tx.write_rows(events, rows).await,
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(tx) => tx.write_rows(&events, &rows).await,
+        }
+    }
+}
+
+/// The state in which a delivery of an event begins.
+pub(super) fn delivery_state(event: EventState) -> Option<&'static str> {
+    match event {
+        EventState::Accepted => Some("ready"),
+        EventState::Held => Some("held"),
+        EventState::Conflict => None,
+    }
+}

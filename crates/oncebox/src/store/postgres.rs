@@ -1,0 +1,267 @@
+//! The Postgres driver: a small pool of connections and transactions that a dropped future cannot leave open.
+//!
+//! A [`Tx`] takes its connection out of the pool for good unless it ended cleanly: a connection in an unknown state is
+//! closed, never handed to the next caller. Leases and due times follow the database's clock, so no time is read here.
+
+use std::time::Duration;
+
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Timeouts};
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
+use tokio_postgres::{Config, NoTls};
+
+use super::{Commit, Durability, Row, StoreError, Value};
+use crate::event::EventKey;
+
+/// How long to wait for a connection; a sender's own deadline is a few seconds.
+const CONNECT_WAIT: Duration = Duration::from_secs(2);
+/// How long one step of a transaction may take before the connection counts as lost.
+const STEP_WAIT: Duration = Duration::from_secs(10);
+/// The oldest server whose behaviour the tests cover.
+const VERSION_MIN: i32 = 140_000;
+
+#[derive(Clone, Debug)]
+pub(super) struct Database {
+    pool: Pool,
+    unsafe_because: Option<String>,
+}
+
+impl Database {
+    pub(super) async fn connect(url: &str, connections: usize, durability: Durability) -> Result<Self, StoreError> {
+        let mut config: Config = url.parse().map_err(|error| StoreError::Refused(Box::new(BadUrl(error))))?;
+        config.connect_timeout(CONNECT_WAIT).application_name("oncebox");
+        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+            .max_size(connections)
+            .timeouts(Timeouts { wait: Some(CONNECT_WAIT), create: Some(CONNECT_WAIT), recycle: Some(CONNECT_WAIT) })
+            .runtime(deadpool_postgres::Runtime::Tokio1)
+            // On every connection, not only at start: a role's or database's settings can change under us.
+            .post_create(Hook::async_fn(move |client, _| {
+                Box::pin(async move {
+                    match danger(client).await.map_err(HookError::Backend)? {
+                        Some(danger) if durability == Durability::Required => Err(HookError::message(danger)),
+                        _ => Ok(()),
+                    }
+                })
+            }))
+            .build()
+            .map_err(|error| StoreError::Refused(error.into()))?;
+        let client = pool.get().await.map_err(no_connection)?;
+        let unsafe_because = danger(&client).await.map_err(classify)?;
+        Ok(Self { pool, unsafe_because })
+    }
+
+    pub(super) fn unsafe_because(&self) -> Option<&str> {
+        self.unsafe_because.as_deref()
+    }
+
+    pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
+        // A pooled connection may have died unnoticed; nothing was sent yet, so the next one may be tried.
+        for _ in 0..self.pool.status().size {
+            match self.try_begin().await {
+                Err(StoreError::Disconnected(_)) => {}
+                outcome => return outcome,
+            }
+        }
+        self.try_begin().await
+    }
+
+    async fn try_begin(&self) -> Result<Tx, StoreError> {
+        let client = self.pool.get().await.map_err(no_connection)?;
+        let tx = Tx { client: Some(client), failed: false };
+        in_time(async { tx.client()?.batch_execute("BEGIN").await.map_err(classify) }).await?;
+        Ok(tx)
+    }
+
+    pub(super) async fn query(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        let client = self.pool.get().await.map_err(no_connection)?;
+        in_time(async {
+            let statement = client.prepare_cached(sql).await.map_err(classify)?;
+            let rows = client.query(&statement, &as_params(&values)).await.map_err(classify)?;
+            rows.iter().map(read_row).collect()
+        })
+        .await
+    }
+}
+
+/// An open transaction on a connection of its own.
+#[derive(Debug)]
+pub(super) struct Tx {
+    client: Option<Object>,
+    failed: bool,
+}
+
+impl Tx {
+    pub(super) fn client(&self) -> Result<&Object, StoreError> {
+        self.client.as_ref().ok_or_else(|| StoreError::Disconnected("the transaction is over".into()))
+    }
+
+    /// Runs a step within the deadline; after a failure the transaction can only roll back.
+    pub(super) async fn step<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
+        let client = self.client()?;
+        let outcome = in_time(async { work(client).await.map_err(classify) }).await;
+        self.failed |= outcome.is_err();
+        outcome
+    }
+
+    pub(super) async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        self.step(async |client| {
+            let statement = client.prepare_cached(sql).await?;
+            client.execute(&statement, &as_params(&values)).await
+        })
+        .await
+    }
+
+    pub(super) async fn commit(mut self) -> Commit {
+        if self.failed {
+            // COMMIT would be answered by a quiet ROLLBACK.
+            return Commit::Failed(StoreError::Refused("a statement of the transaction failed".into()));
+        }
+        let client = match self.client() {
+            Ok(client) => client,
+            Err(error) => return Commit::Failed(error),
+        };
+        match tokio::time::timeout(STEP_WAIT, client.batch_execute("COMMIT")).await {
+            Ok(Ok(())) => {
+                // Back to the pool: the only clean end.
+                drop(self.client.take());
+                Commit::Committed
+            }
+            Ok(Err(error)) if refused_commit(&error) => Commit::Failed(classify(error)),
+            Ok(Err(error)) => Commit::Unknown(classify(error)),
+            Err(elapsed) => Commit::Unknown(StoreError::Disconnected(elapsed.into())),
+        }
+    }
+}
+
+impl Drop for Tx {
+    fn drop(&mut self) {
+        if let Some(client) = self.client.take() {
+            // Out of the pool and closed: the server rolls back whatever was open.
+            drop(Object::take(client));
+        }
+    }
+}
+
+/// A server that answers COMMIT with an error did not commit, unless it was being shut down at that moment.
+fn refused_commit(error: &tokio_postgres::Error) -> bool {
+    error.code().is_some_and(|code| !code.code().starts_with("57P"))
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(STEP_WAIT, work).await {
+        Ok(outcome) => outcome,
+        Err(elapsed) => Err(StoreError::Disconnected(elapsed.into())),
+    }
+}
+
+/// What makes this server unsafe to acknowledge from.
+async fn danger(client: &tokio_postgres::Client) -> Result<Option<String>, tokio_postgres::Error> {
+    let row = client.query_one(super::sql::postgres::SETTINGS, &[]).await?;
+    let (version, name): (i32, String) = (row.get(0), row.get(1));
+    let (fsync, synchronous_commit): (String, String) = (row.get(2), row.get(3));
+    Ok(if version < VERSION_MIN {
+        Some(format!("PostgreSQL {name} is too old; use 14 or newer"))
+    } else if fsync == "off" {
+        Some("PostgreSQL runs with fsync = off, so a crash would lose acknowledged events; turn it on".into())
+    } else if synchronous_commit == "off" {
+        Some("PostgreSQL has synchronous_commit = off for this role or database; set it to on".into())
+    } else {
+        None
+    })
+}
+
+pub(super) fn as_params(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
+    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
+}
+
+fn read_row(row: &tokio_postgres::Row) -> Result<Row, StoreError> {
+    (0..row.len()).map(|column| read_value(row, column)).collect::<Result<_, _>>().map(Row).map_err(classify)
+}
+
+fn read_value(row: &tokio_postgres::Row, column: usize) -> Result<Value, tokio_postgres::Error> {
+    let kind = row.columns()[column].type_();
+    Ok(match *kind {
+        Type::INT4 => row.try_get::<_, Option<i32>>(column)?.map_or(Value::Null, |value| Value::Int(value.into())),
+        Type::UUID => row
+            .try_get::<_, Option<uuid::Uuid>>(column)?
+            .map_or(Value::Null, |value| Value::Key(EventKey::from_bytes(value.into_bytes()))),
+        Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(column)?.map_or(Value::Null, Value::Bytes),
+        Type::INT8 => row.try_get::<_, Option<i64>>(column)?.map_or(Value::Null, Value::Int),
+        _ => row.try_get::<_, Option<String>>(column)?.map_or(Value::Null, Value::Text),
+    })
+}
+
+impl ToSql for Value {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut tokio_postgres::types::private::BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        match self {
+            Self::Int(value) => value.to_sql(kind, out),
+            Self::Text(value) => value.to_sql(kind, out),
+            Self::Bytes(value) => value.to_sql(kind, out),
+            Self::Key(value) => value.to_sql(kind, out),
+            Self::Null => Ok(IsNull::Yes),
+        }
+    }
+
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+
+    to_sql_checked!();
+}
+
+impl ToSql for EventKey {
+    fn to_sql(
+        &self,
+        kind: &Type,
+        out: &mut tokio_postgres::types::private::BytesMut,
+    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
+        uuid::Uuid::from_bytes(*self.as_bytes()).to_sql(kind, out)
+    }
+
+    fn accepts(kind: &Type) -> bool {
+        <uuid::Uuid as ToSql>::accepts(kind)
+    }
+
+    to_sql_checked!();
+}
+
+fn no_connection(error: PoolError) -> StoreError {
+    match error {
+        PoolError::PostCreateHook(HookError::Message(danger)) => StoreError::Unsafe(danger.into_owned()),
+        PoolError::Backend(error) => classify(error),
+        other => StoreError::Disconnected(other.into()),
+    }
+}
+
+/// Maps Postgres's codes to what a caller can do.
+pub(super) fn classify(error: tokio_postgres::Error) -> StoreError {
+    let Some(code) = error.code().cloned() else { return StoreError::Disconnected(error.into()) };
+    let retry = [
+        SqlState::T_R_SERIALIZATION_FAILURE,
+        SqlState::T_R_DEADLOCK_DETECTED,
+        SqlState::LOCK_NOT_AVAILABLE,
+        SqlState::QUERY_CANCELED,
+    ];
+    // 08 connection, 53 out of resources, 57 operator intervention, 58 system error, 25006 a standby.
+    let down = ["08", "53", "57", "58"].iter().any(|class| code.code().starts_with(class));
+    if retry.contains(&code) {
+        StoreError::Busy(error.into())
+    } else if down || code == SqlState::READ_ONLY_SQL_TRANSACTION {
+        StoreError::Disconnected(error.into())
+    } else {
+        StoreError::Refused(error.into())
+    }
+}
+
+/// A URL that could not be read; the URL itself may hold a password and is not shown.
+#[derive(Debug, thiserror::Error)]
+#[error("the database URL cannot be read")]
+struct BadUrl(#[source] tokio_postgres::Error);

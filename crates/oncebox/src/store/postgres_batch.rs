@@ -1,0 +1,201 @@
+//! The batch insert on Postgres: arrays through `unnest`, one statement for many rows, the last three in one round trip.
+
+use std::collections::{HashMap, HashSet};
+
+use futures_util::future::try_join3;
+use tokio_postgres::Error;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::StoreError;
+use super::events::{NewEvent, NewRow, Owner, delivery_state};
+use super::postgres::Tx;
+use super::sql::postgres as sql;
+use crate::event::{Digest, EventKey, Fingerprint, Identity};
+
+impl Tx {
+    pub(super) async fn claim_identities(&mut self, wanted: &[(Identity, EventKey)]) -> Result<Vec<Owner>, StoreError> {
+        let ids: Vec<Uuid> = wanted.iter().map(|(identity, _)| Uuid::from_bytes(*identity.as_bytes())).collect();
+        let keys: Vec<EventKey> = wanted.iter().map(|(_, key)| *key).collect();
+        self.claim(sql::CLAIM_IDENTITIES, sql::FIND_IDENTITIES, &ids, &keys).await
+    }
+
+    pub(super) async fn claim_fingerprints(
+        &mut self,
+        wanted: &[(Fingerprint, EventKey)],
+    ) -> Result<Vec<Owner>, StoreError> {
+        let ids: Vec<Uuid> = wanted.iter().map(|(print, _)| Uuid::from_bytes(*print.as_bytes())).collect();
+        let keys: Vec<EventKey> = wanted.iter().map(|(_, key)| *key).collect();
+        self.claim(sql::CLAIM_FINGERPRINTS, sql::FIND_FINGERPRINTS, &ids, &keys).await
+    }
+
+    /// Inserts what nobody has, then looks up who has the rest.
+    async fn claim(
+        &mut self,
+        insert: &str,
+        find: &str,
+        ids: &[Uuid],
+        keys: &[EventKey],
+    ) -> Result<Vec<Owner>, StoreError> {
+        let fresh: HashSet<Uuid> = self
+            .step(async |client| {
+                let statement = client.prepare_cached(insert).await?;
+                let rows = client.query(&statement, &[&ids, &keys]).await?;
+                rows.iter().map(|row| row.try_get(0)).collect()
+            })
+            .await?;
+        let missing: Vec<Uuid> = ids.iter().filter(|id| !fresh.contains(id)).copied().collect();
+        let known = if missing.is_empty() { HashMap::new() } else { self.find(find, &missing).await? };
+        let owner = |id: &Uuid| match known.get(id) {
+            _ if fresh.contains(id) => Ok(Owner::Fresh),
+            Some(owner) => Ok(*owner),
+            // It was there when we inserted and is gone now: somebody forgot it in between.
+            None => Err(StoreError::Busy("an identity was forgotten at this very moment".into())),
+        };
+        ids.iter().map(owner).collect()
+    }
+
+    async fn find(&mut self, find: &str, ids: &[Uuid]) -> Result<HashMap<Uuid, Owner>, StoreError> {
+        self.step(async |client| {
+            let statement = client.prepare_cached(find).await?;
+            let rows = client.query(&statement, &[&ids]).await?;
+            rows.iter().map(read_owner).collect()
+        })
+        .await
+    }
+
+    pub(super) async fn write_rows(&mut self, events: &[NewEvent], rows: &[NewRow]) -> Result<(), StoreError> {
+        let (event, payload, delivery) =
+            (EventColumns::of(events, rows), PayloadColumns::of(events, rows), DeliveryColumns::of(events, rows));
+        self.step(async |client| {
+            let (insert_events, insert_payloads, insert_deliveries) = try_join3(
+                client.prepare_cached(sql::INSERT_EVENTS),
+                client.prepare_cached(sql::INSERT_PAYLOADS),
+                client.prepare_cached(sql::INSERT_DELIVERIES),
+            )
+            .await?;
+            let (event, payload, delivery) = (event.params(), payload.params(), delivery.params());
+            // Sent together: the driver pipelines what is polled together.
+            try_join3(
+                client.execute(&insert_events, &event),
+                client.execute(&insert_payloads, &payload),
+                client.execute(&insert_deliveries, &delivery),
+            )
+            .await
+            .map(drop)
+        })
+        .await
+    }
+}
+
+fn read_owner(row: &tokio_postgres::Row) -> Result<(Uuid, Owner), Error> {
+    let key = EventKey::from_bytes(row.try_get::<_, Uuid>(1)?.into_bytes());
+    let bytes: Option<&[u8]> = if row.len() > 2 { row.try_get(2)? } else { None };
+    let body_sha256 = bytes.and_then(|bytes| Digest::try_from(bytes).ok());
+    Ok((row.try_get(0)?, Owner::Known { key, body_sha256 }))
+}
+
+type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
+
+#[derive(Default)]
+struct EventColumns<'a> {
+    keys: Vec<EventKey>,
+    sources: Vec<&'a str>,
+    event_ids: Vec<&'a str>,
+    types: Vec<&'a str>,
+    identities: Vec<&'a str>,
+    digests: Vec<&'a [u8]>,
+    states: Vec<&'a str>,
+    reasons: Vec<Option<&'a str>>,
+    originals: Vec<Option<EventKey>>,
+    received: Vec<i64>,
+}
+
+impl<'a> EventColumns<'a> {
+    fn of(events: &'a [NewEvent], rows: &[NewRow]) -> Self {
+        let mut columns = Self::default();
+        for row in rows {
+            let new = &events[row.index];
+            columns.keys.push(new.key);
+            columns.sources.push(&new.source);
+            columns.event_ids.push(&new.event.event_id);
+            columns.types.push(&new.event.event_type);
+            columns.identities.push(new.event.identity_kind.as_str());
+            columns.digests.push(&new.event.body_sha256);
+            columns.states.push(row.state.as_str());
+            columns.reasons.push(row.reason);
+            columns.originals.push(row.original);
+            columns.received.push(new.received_at);
+        }
+        columns
+    }
+
+    fn params(&self) -> Params<'_> {
+        vec![
+            &self.keys,
+            &self.sources,
+            &self.event_ids,
+            &self.types,
+            &self.identities,
+            &self.digests,
+            &self.states,
+            &self.reasons,
+            &self.originals,
+            &self.received,
+        ]
+    }
+}
+
+#[derive(Default)]
+struct PayloadColumns<'a> {
+    keys: Vec<EventKey>,
+    remotes: Vec<&'a str>,
+    headers: Vec<&'a [u8]>,
+    bodies: Vec<&'a [u8]>,
+}
+
+impl<'a> PayloadColumns<'a> {
+    fn of(events: &'a [NewEvent], rows: &[NewRow]) -> Self {
+        let mut columns = Self::default();
+        for new in rows.iter().map(|row| &events[row.index]) {
+            columns.keys.push(new.key);
+            columns.remotes.push(&new.remote);
+            columns.headers.push(&new.headers);
+            columns.bodies.push(&new.event.body);
+        }
+        columns
+    }
+
+    fn params(&self) -> Params<'_> {
+        vec![&self.keys, &self.remotes, &self.headers, &self.bodies]
+    }
+}
+
+#[derive(Default)]
+struct DeliveryColumns<'a> {
+    deliveries: Vec<EventKey>,
+    keys: Vec<EventKey>,
+    handlers: Vec<&'a str>,
+    states: Vec<&'a str>,
+}
+
+impl<'a> DeliveryColumns<'a> {
+    fn of(events: &'a [NewEvent], rows: &[NewRow]) -> Self {
+        let mut columns = Self::default();
+        for row in rows {
+            let Some(state) = delivery_state(row.state) else { continue };
+            let new = &events[row.index];
+            for duty in &new.deliveries {
+                columns.deliveries.push(duty.delivery);
+                columns.keys.push(new.key);
+                columns.handlers.push(&duty.handler);
+                columns.states.push(state);
+            }
+        }
+        columns
+    }
+
+    fn params(&self) -> Params<'_> {
+        vec![&self.deliveries, &self.keys, &self.handlers, &self.states]
+    }
+}

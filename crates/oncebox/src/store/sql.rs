@@ -1,0 +1,86 @@
+//! One constant per statement. The files are written for Postgres, so that they can be pasted into psql; the SQLite
+//! text is the same with `oncebox.` as a prefix of the name and `$n` as `?n`.
+
+use std::sync::LazyLock;
+
+/// A statement in both dialects.
+#[derive(Debug)]
+pub(super) struct Statement {
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only Postgres reads it"))]
+    postgres: String,
+    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only SQLite reads it"))]
+    sqlite: String,
+}
+
+impl Statement {
+    /// Takes the text as Postgres wants it.
+    pub(super) fn new(text: &str) -> Self {
+        let sqlite = text.replace("oncebox.", "oncebox_").replace('$', "?");
+        Self { postgres: text.to_owned(), sqlite }
+    }
+
+    #[cfg(feature = "postgres")]
+    pub(super) fn postgres(&self) -> &str {
+        &self.postgres
+    }
+
+    #[cfg(feature = "sqlite")]
+    pub(super) fn sqlite(&self) -> &str {
+        &self.sqlite
+    }
+}
+
+macro_rules! shared {
+    ($($name:ident = $file:literal;)*) => {
+        $(pub(super) static $name: LazyLock<Statement> =
+            LazyLock::new(|| Statement::new(include_str!(concat!("../../sql/shared/", $file))));)*
+    };
+}
+
+shared! {
+    PING = "ping.sql";
+    ADD_ARRIVALS = "add_arrivals.sql";
+    ARRIVALS_OF = "arrivals_of.sql";
+    COUNT_DELIVERIES = "count_deliveries.sql";
+    COUNT_EVENTS = "count_events.sql";
+    COUNT_LEDGER = "count_ledger.sql";
+    COUNT_OUTBOX = "count_outbox.sql";
+    DELIVERIES_OF = "deliveries_of.sql";
+    EVENT_BY_KEY = "event_by_key.sql";
+    EVENT_BY_IDENTITY = "event_by_identity.sql";
+    EVENTS_BY_ID = "events_by_id.sql";
+    EVENTS_PAGE = "events_page.sql";
+    PAYLOAD_OF = "payload_of.sql";
+}
+
+/// The batch statements of Postgres: one round trip for many rows.
+#[cfg(feature = "postgres")]
+pub(super) mod postgres {
+    pub(in crate::store) const CREATE_MIGRATIONS: &str = include_str!("../../sql/postgres/create_migrations.sql");
+    pub(in crate::store) const LOCK_MIGRATIONS: &str = include_str!("../../sql/postgres/lock_migrations.sql");
+    pub(in crate::store) const APPLIED_MIGRATIONS: &str = include_str!("../../sql/postgres/applied_migrations.sql");
+    pub(in crate::store) const RECORD_MIGRATION: &str = include_str!("../../sql/postgres/record_migration.sql");
+    pub(in crate::store) const SETTINGS: &str = include_str!("../../sql/postgres/settings.sql");
+    pub(in crate::store) const CLAIM_IDENTITIES: &str = include_str!("../../sql/postgres/claim_identities.sql");
+    pub(in crate::store) const CLAIM_FINGERPRINTS: &str = include_str!("../../sql/postgres/claim_fingerprints.sql");
+    pub(in crate::store) const FIND_IDENTITIES: &str = include_str!("../../sql/postgres/find_identities.sql");
+    pub(in crate::store) const FIND_FINGERPRINTS: &str = include_str!("../../sql/postgres/find_fingerprints.sql");
+    pub(in crate::store) const INSERT_EVENTS: &str = include_str!("../../sql/postgres/insert_events.sql");
+    pub(in crate::store) const INSERT_PAYLOADS: &str = include_str!("../../sql/postgres/insert_payloads.sql");
+    pub(in crate::store) const INSERT_DELIVERIES: &str = include_str!("../../sql/postgres/insert_deliveries.sql");
+}
+
+/// The single-row statements of SQLite: prepared once, run many times inside one transaction.
+#[cfg(feature = "sqlite")]
+pub(super) mod sqlite {
+    pub(in crate::store) const CREATE_MIGRATIONS: &str = include_str!("../../sql/sqlite/create_migrations.sql");
+    pub(in crate::store) const APPLIED_MIGRATIONS: &str = include_str!("../../sql/sqlite/applied_migrations.sql");
+    pub(in crate::store) const RECORD_MIGRATION: &str = include_str!("../../sql/sqlite/record_migration.sql");
+    pub(in crate::store) const CLAIM_IDENTITY: &str = include_str!("../../sql/sqlite/claim_identity.sql");
+    pub(in crate::store) const CLAIM_FINGERPRINT: &str = include_str!("../../sql/sqlite/claim_fingerprint.sql");
+    pub(in crate::store) const FIND_IDENTITY: &str = include_str!("../../sql/sqlite/find_identity.sql");
+    pub(in crate::store) const FIND_FINGERPRINT: &str = include_str!("../../sql/sqlite/find_fingerprint.sql");
+    pub(in crate::store) const INSERT_EVENT: &str = include_str!("../../sql/sqlite/insert_event.sql");
+    pub(in crate::store) const INSERT_PAYLOAD: &str = include_str!("../../sql/sqlite/insert_payload.sql");
+    pub(in crate::store) const INSERT_DELIVERY: &str = include_str!("../../sql/sqlite/insert_delivery.sql");
+}

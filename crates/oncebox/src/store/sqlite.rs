@@ -1,0 +1,342 @@
+//! The SQLite driver: one writer thread that owns the only writing connection, and a small pool of readers.
+//!
+//! A transaction is a conversation with the writer thread: jobs go in, a commit or a hang-up ends it. So nothing that a
+//! dropped future does can leave a transaction open, and whoever waits for the writer waits in line.
+
+use std::fs::{File, TryLockError};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, OpenFlags, params_from_iter};
+use tokio::sync::{Semaphore, mpsc, oneshot};
+
+use super::{Commit, Durability, Row, StoreError, Value};
+use crate::event::EventKey;
+
+/// Who opens the file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    /// The one server: it holds the lock file beside the database for as long as it lives.
+    Server,
+    /// A command that looks or acts beside a server.
+    Visitor,
+}
+
+/// Reading connections: the dashboard and the commands share them.
+const READERS_MAX: usize = 4;
+/// How long to wait for another process that writes to the same file.
+const BUSY_WAIT: Duration = Duration::from_secs(5);
+/// Prepared statements kept per connection: more than there are.
+const STATEMENTS_MAX: usize = 64;
+/// Transactions that may wait for the writer; beyond it `begin` itself waits.
+const WAITING_MAX: usize = 64;
+/// Write-ahead log pages before a checkpoint: fewer checkpoints in the path of the acknowledgement, a log of 16 MiB.
+const CHECKPOINT_PAGES: i64 = 4000;
+/// The first version without the WAL-reset corruption; 3.52.0 was withdrawn.
+const VERSION_MIN: i32 = 3_051_003;
+const VERSION_WITHDRAWN: i32 = 3_052_000;
+
+#[derive(Clone, Debug)]
+pub(super) struct Database {
+    writer: mpsc::Sender<Begin>,
+    readers: Arc<Readers>,
+    unsafe_because: Option<String>,
+    _lock: Option<Arc<File>>,
+}
+
+impl Database {
+    pub(super) async fn open(path: &Path, access: Access, durability: Durability) -> Result<Self, StoreError> {
+        let path = path.to_owned();
+        on_a_blocking_thread(move || Self::open_blocking(&path, access, durability)).await
+    }
+
+    fn open_blocking(path: &Path, access: Access, durability: Durability) -> Result<Self, StoreError> {
+        let lock = match access {
+            Access::Server => Some(Arc::new(lock_beside(path)?)),
+            Access::Visitor => None,
+        };
+        let connection = open_writer(path)?;
+        let unsafe_because = danger(&connection)?;
+        if let (Some(danger), Durability::Required) = (&unsafe_because, durability) {
+            return Err(StoreError::Unsafe(danger.clone()));
+        }
+        let (writer, begins) = mpsc::channel(WAITING_MAX);
+        std::thread::Builder::new()
+            .name("oncebox-writer".into())
+            .spawn(move || write(&connection, begins))
+            .map_err(|error| StoreError::Disconnected(error.into()))?;
+        let readers = Readers { path: path.to_owned(), free: Mutex::default(), slots: Semaphore::new(READERS_MAX) };
+        Ok(Self { writer, readers: Arc::new(readers), unsafe_because, _lock: lock })
+    }
+
+    pub(super) fn unsafe_because(&self) -> Option<&str> {
+        self.unsafe_because.as_deref()
+    }
+
+    pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
+        let (steps, receiver) = mpsc::channel(1);
+        let (started, wait) = oneshot::channel();
+        self.writer.send(Begin { steps: receiver, started }).await.map_err(gone)?;
+        wait.await.map_err(gone)??;
+        Ok(Tx { steps })
+    }
+
+    pub(super) async fn query(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        let slot = self.readers.slots.acquire().await.map_err(gone)?;
+        let (readers, sql) = (self.readers.clone(), sql.to_owned());
+        let rows = on_a_blocking_thread(move || {
+            let connection = readers.take()?;
+            let rows = read_rows(&connection, &sql, values);
+            readers.give_back(connection);
+            rows
+        })
+        .await;
+        drop(slot);
+        rows
+    }
+}
+
+/// An open transaction on the writer thread. Dropping it hangs up, and the thread rolls back.
+#[derive(Debug)]
+pub(super) struct Tx {
+    steps: mpsc::Sender<Step>,
+}
+
+impl Tx {
+    /// Runs a job on the writer's connection, inside the transaction.
+    pub(super) async fn run<T: Send + 'static>(
+        &mut self,
+        job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (answer, wait) = oneshot::channel();
+        let job: Job = Box::new(move |connection| {
+            // Nobody waits only when the caller was dropped, and then the transaction rolls back.
+            let _ = answer.send(job(connection));
+        });
+        self.steps.send(Step::Run(job)).await.map_err(gone)?;
+        wait.await.map_err(gone)?
+    }
+
+    pub(super) async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        let sql = sql.to_owned();
+        self.run(move |connection| {
+            let mut statement = connection.prepare_cached(&sql).map_err(classify)?;
+            statement.execute(params_from_iter(values)).map(|rows| rows as u64).map_err(classify)
+        })
+        .await
+    }
+
+    pub(super) async fn commit(self) -> Commit {
+        let (answer, wait) = oneshot::channel();
+        if let Err(error) = self.steps.send(Step::Commit(answer)).await {
+            return Commit::Failed(gone(error));
+        }
+        wait.await.unwrap_or_else(|error| Commit::Unknown(gone(error)))
+    }
+}
+
+type Job = Box<dyn FnOnce(&Connection) + Send>;
+
+enum Step {
+    Run(Job),
+    Commit(oneshot::Sender<Commit>),
+}
+
+impl std::fmt::Debug for Step {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(if matches!(self, Self::Run(_)) { "Run" } else { "Commit" })
+    }
+}
+
+#[derive(Debug)]
+struct Begin {
+    steps: mpsc::Receiver<Step>,
+    started: oneshot::Sender<Result<(), StoreError>>,
+}
+
+/// The writer thread: one transaction after the other until every handle is gone.
+fn write(connection: &Connection, mut begins: mpsc::Receiver<Begin>) {
+    while let Some(begin) = begins.blocking_recv() {
+        match connection.execute_batch("BEGIN IMMEDIATE") {
+            Ok(()) => converse(connection, begin),
+            // Nobody waits only when the caller was dropped.
+            Err(error) => drop(begin.started.send(Err(classify(error)))),
+        }
+    }
+}
+
+fn converse(connection: &Connection, Begin { mut steps, started }: Begin) {
+    let mut waiting = started.send(Ok(())).is_ok();
+    while waiting {
+        match steps.blocking_recv() {
+            Some(Step::Run(job)) => job(connection),
+            Some(Step::Commit(answer)) => {
+                drop(answer.send(commit(connection)));
+                return;
+            }
+            None => waiting = false,
+        }
+    }
+    roll_back(connection);
+}
+
+fn commit(connection: &Connection) -> Commit {
+    let Err(error) = connection.execute_batch("COMMIT") else { return Commit::Committed };
+    roll_back(connection);
+    // A flush that failed may still have reached the disk: after a crash the log would bring it back.
+    let flush_failed = error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
+    let error = classify(error);
+    if flush_failed { Commit::Unknown(error) } else { Commit::Failed(error) }
+}
+
+fn roll_back(connection: &Connection) {
+    if !connection.is_autocommit()
+        && let Err(error) = connection.execute_batch("ROLLBACK")
+    {
+        tracing::error!("rolling back failed: {error}");
+    }
+}
+
+#[derive(Debug)]
+struct Readers {
+    path: PathBuf,
+    free: Mutex<Vec<Connection>>,
+    slots: Semaphore,
+}
+
+impl Readers {
+    fn take(&self) -> Result<Connection, StoreError> {
+        let free = self.free.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        free.map_or_else(|| open_reader(&self.path), Ok)
+    }
+
+    fn give_back(&self, connection: Connection) {
+        self.free.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
+    }
+}
+
+fn lock_beside(path: &Path) -> Result<File, StoreError> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".lock");
+    let file = File::options()
+        .create(true)
+        .truncate(false)
+        .write(true)
+        .open(&name)
+        .map_err(|error| StoreError::Disconnected(format!("cannot open the lock file {name:?}: {error}").into()))?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StoreError::InUse(format!(
+            "another oncebox server runs on {}; stop it first, or use Postgres for several nodes",
+            path.display()
+        ))),
+        Err(TryLockError::Error(error)) => Err(StoreError::Disconnected(error.into())),
+    }
+}
+
+fn open_writer(path: &Path) -> Result<Connection, StoreError> {
+    let connection = Connection::open(path).map_err(classify)?;
+    connection.busy_timeout(BUSY_WAIT).map_err(classify)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    for (pragma, value) in [("journal_mode", "WAL"), ("synchronous", "FULL"), ("temp_store", "MEMORY")] {
+        connection.pragma_update(None, pragma, value).map_err(classify)?;
+    }
+    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(classify)?;
+    Ok(connection)
+}
+
+fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags).map_err(classify)?;
+    connection.busy_timeout(BUSY_WAIT).map_err(classify)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
+    connection.pragma_update(None, "query_only", true).map_err(classify)?;
+    // So that a filter means on both databases what it means on Postgres.
+    connection.pragma_update(None, "case_sensitive_like", true).map_err(classify)?;
+    Ok(connection)
+}
+
+/// Reads the settings back: what was asked for is not always what a file system grants.
+fn danger(connection: &Connection) -> Result<Option<String>, StoreError> {
+    let version = rusqlite::version_number();
+    if version < VERSION_MIN || version == VERSION_WITHDRAWN {
+        let name = rusqlite::version();
+        return Ok(Some(format!("SQLite {name} can corrupt its write-ahead log; use 3.51.3 or newer, not 3.52.0")));
+    }
+    let journal: String = connection.pragma_query_value(None, "journal_mode", |row| row.get(0)).map_err(classify)?;
+    if journal != "wal" {
+        return Ok(Some(format!("SQLite journal mode is {journal}, not wal; put the file on a local file system")));
+    }
+    let synchronous: i64 = connection.pragma_query_value(None, "synchronous", |row| row.get(0)).map_err(classify)?;
+    if synchronous < 2 {
+        return Ok(Some("SQLite synchronous is below FULL, so a power cut would lose acknowledged events".into()));
+    }
+    Ok(None)
+}
+
+fn read_rows(connection: &Connection, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+    let mut statement = connection.prepare_cached(sql).map_err(classify)?;
+    let columns = statement.column_count();
+    let rows = statement
+        .query_map(params_from_iter(values), |row| {
+            (0..columns).map(|column| row.get_ref(column).map(read_value)).collect::<Result<_, _>>().map(Row)
+        })
+        .map_err(classify)?;
+    rows.collect::<Result<_, _>>().map_err(classify)
+}
+
+fn read_value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(value) => Value::Int(value),
+        #[expect(clippy::cast_possible_truncation, reason = "we store no fractions")]
+        ValueRef::Real(value) => Value::Int(value as i64),
+        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
+    }
+}
+
+impl rusqlite::ToSql for Value {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        match self {
+            Self::Int(value) => value.to_sql(),
+            Self::Text(value) => value.to_sql(),
+            Self::Bytes(value) => value.to_sql(),
+            Self::Key(value) => value.to_sql(),
+            Self::Null => rusqlite::types::Null.to_sql(),
+        }
+    }
+}
+
+impl rusqlite::ToSql for EventKey {
+    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
+        self.as_bytes().to_sql()
+    }
+}
+
+async fn on_a_blocking_thread<T: Send + 'static>(
+    job: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
+) -> Result<T, StoreError> {
+    tokio::task::spawn_blocking(job).await.map_err(gone)?
+}
+
+fn gone(error: impl std::fmt::Display) -> StoreError {
+    StoreError::Disconnected(format!("the database thread is gone: {error}").into())
+}
+
+/// Maps SQLite's codes to what a caller can do.
+pub(super) fn classify(error: rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy(error.into()),
+        Some(
+            ErrorCode::DiskFull
+            | ErrorCode::SystemIoFailure
+            | ErrorCode::CannotOpen
+            | ErrorCode::ReadOnly
+            | ErrorCode::OutOfMemory,
+        ) => StoreError::Disconnected(error.into()),
+        _ => StoreError::Refused(error.into()),
+    }
+}
