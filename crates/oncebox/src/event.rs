@@ -30,6 +30,13 @@ impl EventKey {
         Self(Uuid::from_bytes(bytes))
     }
 
+    /// The smallest key of a moment: keys begin with their time, so this finds all that came since.
+    pub fn at(moment: UnixMillis) -> Self {
+        let mut bytes = [0; 16];
+        bytes[..6].copy_from_slice(&moment.max(0).to_be_bytes()[2..]);
+        Self::from_bytes(bytes)
+    }
+
     /// The 16 bytes that the database holds.
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()

@@ -151,6 +151,8 @@ pub struct StoreStats {
     pub outbox: Vec<QueueCount>,
     /// Identities remembered.
     pub ledger_rows: i64,
+    /// Events first received since a day ago.
+    pub ledger_rows_last_day: i64,
 }
 
 impl Store {
@@ -211,17 +213,19 @@ impl Store {
             .transpose()
     }
 
-    /// Counts of everything, for `status` and the API.
-    pub async fn stats(&self) -> Result<StoreStats, StoreError> {
+    /// Counts of everything, for `status` and the API; the daily change counts from `day_ago`.
+    pub async fn stats(&self, day_ago: UnixMillis) -> Result<StoreStats, StoreError> {
         let events = self.query(&sql::COUNT_EVENTS, Vec::new()).await?;
         let deliveries = self.query(&sql::COUNT_DELIVERIES, Vec::new()).await?;
         let outbox = self.query(&sql::COUNT_OUTBOX, Vec::new()).await?;
         let ledger = self.query(&sql::COUNT_LEDGER, Vec::new()).await?;
+        let recent = self.query(&sql::COUNT_RECENT, vec![EventKey::at(day_ago).into()]).await?;
         Ok(StoreStats {
             events: events.iter().map(read_source_count).collect::<Result<_, _>>()?,
             deliveries: deliveries.iter().map(|row| read_queue(row, row.optional_int(3)?)).collect::<Result<_, _>>()?,
             outbox: outbox.iter().map(|row| read_queue(row, None)).collect::<Result<_, _>>()?,
             ledger_rows: ledger.first().map(|row| row.int(0)).transpose()?.unwrap_or(0),
+            ledger_rows_last_day: recent.first().map(|row| row.int(0)).transpose()?.unwrap_or(0),
         })
     }
 }

@@ -44,6 +44,7 @@ shared! {
     COUNT_DELIVERIES = "count_deliveries.sql";
     COUNT_EVENTS = "count_events.sql";
     COUNT_LEDGER = "count_ledger.sql";
+    COUNT_RECENT = "count_recent.sql";
     COUNT_OUTBOX = "count_outbox.sql";
     DELIVERIES_OF = "deliveries_of.sql";
     EVENT_BY_KEY = "event_by_key.sql";

@@ -1,0 +1,199 @@
+//! The admin listener: readiness, metrics and the API, behind a token unless it is loopback talking to loopback.
+//!
+//! Host is checked, so that a page in a browser cannot reach a loopback port by renaming itself.
+
+use std::net::{IpAddr, SocketAddr};
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use http::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, X_CONTENT_TYPE_OPTIONS};
+use http::{HeaderMap, HeaderValue};
+use hyper::body::Incoming;
+use hyper_util::service::TowerToHyperService;
+use metrics_exporter_prometheus::PrometheusHandle;
+use oncebox::clock::Clock;
+use oncebox::secret::Secret;
+use oncebox::shutdown::Shutdown;
+use oncebox::store::Store;
+use subtle::ConstantTimeEq;
+
+use super::api;
+use super::listener::{Answering, Peer};
+use super::problem::Problem;
+use super::public::Setup;
+use crate::rejections::Rejections;
+
+/// The admin listener's service. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Admin(Arc<AdminParts>);
+
+/// What the admin listener shows.
+#[derive(Debug)]
+pub struct AdminParts {
+    /// The database.
+    pub store: Store,
+    /// The time.
+    pub clock: Clock,
+    /// Sources and routes.
+    pub setup: Arc<ArcSwap<Setup>>,
+    /// The last rejections.
+    pub rejections: Rejections,
+    /// Renders the metrics.
+    pub metrics: Option<PrometheusHandle>,
+    /// Tokens that open it; none means loopback only.
+    pub tokens: Vec<Secret>,
+    /// Set while the server stops.
+    pub draining: Shutdown,
+}
+
+impl Admin {
+    /// Builds the service.
+    pub fn new(parts: AdminParts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// The service of one connection.
+    pub fn for_peer(&self, router: &Router, peer: &Peer) -> AdminConnection {
+        let router = router.clone().layer(axum::Extension(peer.address));
+        AdminConnection(TowerToHyperService::new(router))
+    }
+
+    /// All routes.
+    pub fn router(&self) -> Router {
+        let open = Router::new().route("/readyz", get(api::ready)).route("/metrics", get(metrics));
+        let guarded = Router::new()
+            .route("/api/v1/sources", get(api::sources))
+            .route("/api/v1/events", get(api::events))
+            .route("/api/v1/events/{key}", get(api::event))
+            .route("/api/v1/events/{key}/payload", get(api::payload))
+            .route("/api/v1/held", get(api::held))
+            .route("/api/v1/rejections", get(api::rejections))
+            .route("/api/v1/stats", get(api::stats))
+            .layer(middleware::from_fn_with_state(self.clone(), need_token));
+        open.layer(middleware::from_fn_with_state(self.clone(), need_token_beyond_loopback))
+            .merge(guarded)
+            .fallback(async || Problem::not_found().into_response().map(axum::body::Body::new))
+            .layer(middleware::from_fn_with_state(self.clone(), need_host))
+            .with_state(self.clone())
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    pub(super) fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    pub(super) fn setup(&self) -> Arc<Setup> {
+        self.0.setup.load_full()
+    }
+
+    pub(super) fn rejections(&self) -> &Rejections {
+        &self.0.rejections
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.0.draining.requested()
+    }
+
+    /// A blank token counts as none, so it never opens anything.
+    fn opens(&self, headers: &HeaderMap) -> bool {
+        let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        let Some(given) = given else { return false };
+        let mut opens = subtle::Choice::from(0);
+        for token in self.0.tokens.iter().filter(|token| !token.is_blank()) {
+            opens |= token.expose().ct_eq(given);
+        }
+        opens.into()
+    }
+
+    fn has_tokens(&self) -> bool {
+        self.0.tokens.iter().any(|token| !token.is_blank())
+    }
+}
+
+/// One connection's service.
+#[derive(Clone, Debug)]
+pub struct AdminConnection(TowerToHyperService<Router>);
+
+impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
+    type Response = Response;
+    type Error = std::convert::Infallible;
+    type Future = Answering<axum::body::Body>;
+
+    fn call(&self, request: http::Request<Incoming>) -> Self::Future {
+        Box::pin(self.0.call(request))
+    }
+}
+
+async fn metrics(State(admin): State<Admin>) -> Response {
+    let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
+    ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}
+
+async fn need_token(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    if admin.has_tokens() && !admin.opens(request.headers()) {
+        return refuse(Problem::unauthorized());
+    }
+    next.run(request).await
+}
+
+async fn need_token_beyond_loopback(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);
+    if peer.is_some_and(|ip| ip.is_loopback()) || !admin.has_tokens() || admin.opens(request.headers()) {
+        return next.run(request).await;
+    }
+    refuse(Problem::unauthorized())
+}
+
+/// A name that is not ours, and no token, is a page in somebody's browser.
+async fn need_host(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    if !admin.opens(request.headers()) && !is_house_name(request.headers()) {
+        return refuse(Problem::forbidden("this Host is not one of ours"));
+    }
+    let mut response = next.run(request).await;
+    let headers = response.headers_mut();
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
+    response
+}
+
+/// `localhost` or a plain address: what cannot be rebound.
+fn is_house_name(headers: &HeaderMap) -> bool {
+    let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else { return false };
+    let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|c| c.is_ascii_digit())).map_or(host, |x| x.0);
+    let address = name.trim_start_matches('[').trim_end_matches(']');
+    name == "localhost" || address.parse::<IpAddr>().is_ok()
+}
+
+fn refuse(problem: Problem) -> Response {
+    problem.into_response().map(axum::body::Body::new)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hosts() {
+        for (host, expected) in [
+            ("localhost:8081", true),
+            ("127.0.0.1:8081", true),
+            ("[::1]:8081", true),
+            ("127.0.0.1", true),
+            ("evil.example:8081", false),
+            ("localhost.evil.example", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(HOST, host.parse().unwrap());
+            assert_eq!(is_house_name(&headers), expected, "{host}");
+        }
+    }
+}

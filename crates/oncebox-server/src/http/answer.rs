@@ -1,0 +1,105 @@
+//! The answers of the ingest path, as HTTP. Never 3xx, never 410.
+
+use bytes::Bytes;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::{HeaderName, HeaderValue, Response};
+use http_body_util::Full;
+use oncebox::event::EventKey;
+use oncebox::ingest::{Answer, Receipt, Unavailable};
+use oncebox::store::Inserted;
+use oncebox::verdict::{Reply, Step};
+
+use super::problem::Problem;
+
+const ONCEBOX_KEY: HeaderName = HeaderName::from_static("oncebox-key");
+
+/// Turns an answer into HTTP. `allow` lists the source's methods.
+pub fn into_response(answer: Answer, allow: impl FnOnce() -> String) -> Response<Full<Bytes>> {
+    match answer {
+        Answer::Stored(receipt) => stored(receipt),
+        Answer::Handshake(reply) => replied(reply),
+        Answer::Rejected(rejection) if rejection.step == Step::Method => Problem::method(allow()).into_response(),
+        Answer::Rejected(_) => Problem::unauthorized().into_response(),
+        Answer::Unavailable(Unavailable::Overloaded) => {
+            Problem::unavailable("too many requests wait to be stored").into_response()
+        }
+        Answer::Unavailable(Unavailable::StoreFailed) => {
+            Problem::unavailable("the event could not be stored").into_response()
+        }
+        Answer::Unavailable(Unavailable::Unknown) => {
+            Problem::unavailable("it is not known whether the event was stored").into_response()
+        }
+    }
+}
+
+fn stored(receipt: Receipt) -> Response<Full<Bytes>> {
+    let key = overall(&receipt.outcomes).map(Inserted::key);
+    let mut response = match receipt.reply {
+        Some(reply) => replied(reply),
+        None => json(if receipt.batch { listed(&receipt.outcomes) } else { single(&receipt.outcomes) }),
+    };
+    if let Some(key) = key {
+        response.headers_mut().insert(ONCEBOX_KEY, header_of(key));
+    }
+    response
+}
+
+/// The outcome that speaks for a request: whatever was new comes first.
+fn overall(outcomes: &[Inserted]) -> Option<&Inserted> {
+    outcomes.iter().min_by_key(|outcome| match outcome {
+        Inserted::Accepted(_) | Inserted::Repeated(_) => 0,
+        Inserted::Held(_) => 1,
+        Inserted::Conflict(_) | Inserted::ConflictAgain(_) => 2,
+        Inserted::Duplicate(_) => 3,
+    })
+}
+
+/// Written by hand: a status word and a UUID need no escaping, and this is the busiest line of the program.
+fn single(outcomes: &[Inserted]) -> String {
+    overall(outcomes).map_or_else(|| r#"{"status":"accepted"}"#.to_owned(), one)
+}
+
+fn listed(outcomes: &[Inserted]) -> String {
+    let status = overall(outcomes).map_or("accepted", |outcome| word(*outcome));
+    let events: Vec<String> = outcomes.iter().map(one).collect();
+    format!(r#"{{"status":"{status}","events":[{}]}}"#, events.join(","))
+}
+
+fn one(outcome: &Inserted) -> String {
+    format!(r#"{{"status":"{}","key":"{}"}}"#, word(*outcome), outcome.key())
+}
+
+fn word(outcome: Inserted) -> &'static str {
+    match outcome {
+        Inserted::Accepted(_) | Inserted::Repeated(_) => "accepted",
+        Inserted::Held(_) => "held",
+        Inserted::Duplicate(_) => "duplicate",
+        Inserted::Conflict(_) | Inserted::ConflictAgain(_) => "conflict",
+    }
+}
+
+fn replied(reply: Reply) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(reply.body));
+    *response.status_mut() = reply.status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(reply.content_type));
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    for (name, value) in reply.headers {
+        if let Ok(value) = HeaderValue::try_from(value) {
+            headers.insert(HeaderName::from_static(name), value);
+        }
+    }
+    response
+}
+
+/// A small JSON answer.
+pub fn json(body: String) -> Response<Full<Bytes>> {
+    let mut response = Response::new(Full::new(Bytes::from(body)));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    response
+}
+
+fn header_of(key: EventKey) -> HeaderValue {
+    HeaderValue::try_from(key.to_string()).unwrap_or_else(|_| HeaderValue::from_static(""))
+}

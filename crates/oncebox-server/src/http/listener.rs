@@ -1,0 +1,141 @@
+//! The accept loop: header and idle deadlines, a cap on connections, and a stop that lets running requests finish.
+//!
+//! Own, because a public listener needs a header deadline and must not be reset while it answers: after an early
+//! answer (413, 503) the rest of what the client sends is read and thrown away for a moment, or the answer is lost.
+
+use std::convert::Infallible;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response};
+use hyper::body::{Body, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::Service;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use oncebox::shutdown::Shutdown;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio_util::task::TaskTracker;
+
+use super::strict_head::{HeadGuard, StrictHead};
+
+/// Headers must be there after this; an idle connection is closed after it too.
+const HEADERS_WAIT: Duration = Duration::from_secs(10);
+/// A head larger than this is answered 431.
+const HEADER_BYTES_MAX: usize = 64 * 1024;
+const HEADERS_MAX: usize = 100;
+/// How long the rest of a refused request is thrown away before the connection is closed.
+const LINGER_WAIT: Duration = Duration::from_secs(1);
+/// After a failed accept (out of file descriptors): long enough for others to close.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+
+/// What a connection knows about its peer.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    /// Its address.
+    pub address: SocketAddr,
+    /// Told when a body is through, so that the next head is checked again.
+    pub head: HeadGuard,
+}
+
+/// The future of a service: boxed, because the connection must be able to move it.
+pub type Answering<B> = Pin<Box<dyn Future<Output = Result<Response<B>, Infallible>> + Send>>;
+
+/// Serves connections until asked to stop, then waits up to `grace` for what is running.
+pub async fn serve<S, B>(
+    listener: TcpListener,
+    connections: usize,
+    service: impl Fn(Peer) -> S,
+    shutdown: Shutdown,
+    grace: Duration,
+) where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future = Answering<B>>
+        + Send
+        + Unpin
+        + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    let slots = Arc::new(Semaphore::new(connections));
+    let tasks = TaskTracker::new();
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.wait() => break,
+            accepted = listener.accept() => accepted,
+        };
+        let (stream, address) = match accepted {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(slot) = slots.clone().try_acquire_owned() else {
+            // The socket's buffer takes this short answer; a client that reads none of it loses nothing.
+            let _ = stream.try_write(BUSY);
+            continue;
+        };
+        let head = HeadGuard::new();
+        let connection = converse(stream, head.clone(), service(Peer { address, head }), shutdown.clone());
+        tasks.spawn(async move {
+            connection.await;
+            drop(slot);
+        });
+    }
+    drop(listener);
+    tasks.close();
+    if tokio::time::timeout(grace, tasks.wait()).await.is_err() {
+        tracing::warn!("{} connections did not finish in time", tasks.len());
+    }
+}
+
+async fn converse<S, B>(stream: TcpStream, head: HeadGuard, service: S, shutdown: Shutdown)
+where
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future = Answering<B>>
+        + Send
+        + Unpin
+        + 'static,
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
+{
+    // Answers are one small write: waiting to fill a packet would only delay them.
+    let _ = stream.set_nodelay(true);
+    let mut connection = http1::Builder::new()
+        .timer(TokioTimer::new())
+        .header_read_timeout(HEADERS_WAIT)
+        .max_headers(HEADERS_MAX)
+        .max_header_size(HEADER_BYTES_MAX)
+        .serve_connection(TokioIo::new(StrictHead::new(stream, head)), service);
+    let mut stop = pin!(shutdown.wait());
+    let mut stopping = false;
+    let ended = std::future::poll_fn(|cx| {
+        if !stopping && stop.as_mut().poll(cx).is_ready() {
+            stopping = true;
+            Pin::new(&mut connection).graceful_shutdown();
+        }
+        connection.poll_without_shutdown(cx)
+    })
+    .await;
+    if let Err(error) = ended {
+        tracing::debug!("connection ended: {error}");
+    }
+    linger(connection.into_parts().io.into_inner().into_inner()).await;
+}
+
+/// Closing a socket that still has unread bytes resets it, and the reset may overtake our answer.
+async fn linger(mut stream: TcpStream) {
+    let drained = async {
+        stream.shutdown().await?;
+        let mut rest = [0; 8 * 1024];
+        while stream.read(&mut rest).await? > 0 {}
+        std::io::Result::Ok(())
+    };
+    // Either way the connection is closed now.
+    let _ = tokio::time::timeout(LINGER_WAIT, drained).await;
+}

@@ -1,0 +1,255 @@
+//! The public listener: `/in/{source}`, `/in/{source}/{token}` and `/healthz`, nothing else.
+//!
+//! Fixed order: route, size, signature over the raw bytes, time window, identity, store, answer. What can be refused
+//! before the body is read is refused before.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use bytes::Bytes;
+use http::header::{CONNECTION, CONTENT_ENCODING, TRANSFER_ENCODING};
+use http::{HeaderMap, HeaderValue, Method, Request, Response};
+use http_body_util::Full;
+use hyper::body::{Body, Incoming};
+use metrics::histogram;
+use oncebox::ingest::{Answer, Context, Ingest};
+use oncebox::routing::Routes;
+use oncebox::shutdown::Shutdown;
+use oncebox::source::Source;
+use tokio::sync::Semaphore;
+
+use super::answer;
+use super::body::{self, BodyError, ByteBudget};
+use super::listener::{Answering, Peer};
+use super::problem::Problem;
+use crate::rejections::Rejections;
+
+/// A target longer than this is answered 414.
+const TARGET_BYTES_MAX: usize = 8 * 1024;
+
+/// What a reload replaces: all or nothing.
+#[derive(Debug, Default)]
+pub struct Setup {
+    /// Sources by name.
+    pub sources: HashMap<String, Arc<Source>>,
+    /// The handlers' wishes.
+    pub routes: Routes,
+    /// The body limit of sources that set none, in bytes.
+    pub body_bytes_max: usize,
+}
+
+/// The public listener's service. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Public(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    setup: Arc<ArcSwap<Setup>>,
+    ingest: Ingest,
+    in_flight: Semaphore,
+    budget: ByteBudget,
+    trusted_proxies: usize,
+    rejections: Rejections,
+    draining: Shutdown,
+}
+
+/// How much is held at once.
+#[derive(Clone, Copy, Debug)]
+pub struct Caps {
+    /// Requests.
+    pub in_flight: usize,
+    /// Body bytes.
+    pub in_flight_bytes: usize,
+    /// Hops of `X-Forwarded-For` to believe, from the right.
+    pub trusted_proxies: usize,
+}
+
+impl Public {
+    /// Builds the service.
+    pub fn new(
+        setup: Arc<ArcSwap<Setup>>,
+        ingest: Ingest,
+        caps: Caps,
+        rejections: Rejections,
+        draining: Shutdown,
+    ) -> Self {
+        Self(Arc::new(Inner {
+            setup,
+            ingest,
+            in_flight: Semaphore::new(caps.in_flight),
+            budget: ByteBudget::new(caps.in_flight_bytes),
+            trusted_proxies: caps.trusted_proxies,
+            rejections,
+            draining,
+        }))
+    }
+
+    /// The service of one connection.
+    pub fn for_peer(&self, peer: Peer) -> PublicConnection {
+        PublicConnection { inner: self.0.clone(), peer }
+    }
+}
+
+/// One connection's service.
+#[derive(Clone, Debug)]
+pub struct PublicConnection {
+    inner: Arc<Inner>,
+    peer: Peer,
+}
+
+impl hyper::service::Service<Request<Incoming>> for PublicConnection {
+    type Response = Response<Full<Bytes>>;
+    type Error = std::convert::Infallible;
+    type Future = Answering<Full<Bytes>>;
+
+    fn call(&self, request: Request<Incoming>) -> Self::Future {
+        let (inner, peer) = (self.inner.clone(), self.peer.clone());
+        Box::pin(async move {
+            // Content-Length beside Transfer-Encoding was dropped by the parser: never read a second request then.
+            let close = request.headers().contains_key(TRANSFER_ENCODING);
+            if request.body().is_end_stream() {
+                peer.head.expect_head();
+            }
+            let mut response = inner.answer(&peer, request).await.unwrap_or_else(Problem::into_response);
+            if close {
+                response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(response)
+        })
+    }
+}
+
+impl Inner {
+    async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Problem> {
+        let started = Instant::now();
+        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+        if target.len() > TARGET_BYTES_MAX {
+            return Err(Problem::target_too_long());
+        }
+        let path = request.uri().path();
+        if path == "/healthz" {
+            return health(request.method());
+        }
+        let (name, token) = route(path).ok_or_else(Problem::not_found)?;
+        let setup = self.setup.load_full();
+        let source = setup.sources.get(name).ok_or_else(Problem::not_found)?;
+        if !source.methods().contains(request.method()) {
+            return Err(Problem::method(allow(source)));
+        }
+        if request.headers().get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+            return Err(Problem::content_encoding());
+        }
+        let limit = source.body_bytes_max().unwrap_or(setup.body_bytes_max);
+        if body::declared_length(request.headers()).is_some_and(|length| length > limit as u64) {
+            return Err(Problem::too_large());
+        }
+        if self.draining.requested() {
+            return Err(Problem::unavailable("the server is stopping").closing());
+        }
+        let Ok(_slot) = self.in_flight.try_acquire() else {
+            return Err(Problem::unavailable("too many requests are in flight"));
+        };
+        let token = token.map(str::to_owned);
+        let (head, incoming) = request.into_parts();
+        let (bytes, _share) = body::read(incoming, limit, &self.budget).await.map_err(refuse_body)?;
+        peer.head.expect_head();
+        let remote = remote(peer.address.ip(), &head.headers, self.trusted_proxies);
+        let context = Context {
+            source,
+            path_token: token.as_deref(),
+            remote: remote.as_str().into(),
+            routes: &setup.routes,
+        };
+        let judged = oncebox::request::Request {
+            method: head.method,
+            target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+            headers: head.headers,
+            body: bytes,
+        };
+        let answered = self.ingest.accept(context, judged).await;
+        if let Answer::Rejected(rejection) = &answered {
+            self.rejections.record(source.name(), rejection, &remote);
+        }
+        histogram!("oncebox_ack_seconds").record(started.elapsed().as_secs_f64());
+        Ok(answer::into_response(answered, || allow(source)))
+    }
+}
+
+fn health(method: &Method) -> Result<Response<Full<Bytes>>, Problem> {
+    match *method {
+        Method::GET | Method::HEAD => Ok(answer::json(r#"{"status":"ok"}"#.to_owned())),
+        _ => Err(Problem::method("GET, HEAD".to_owned())),
+    }
+}
+
+/// The source's name and the token behind it, if any.
+fn route(path: &str) -> Option<(&str, Option<&str>)> {
+    let rest = path.strip_prefix("/in/")?;
+    match rest.split_once('/') {
+        None => Some((rest, None)),
+        Some((name, token)) if !token.contains('/') => Some((name, Some(token))),
+        Some(_) => None,
+    }
+}
+
+fn allow(source: &Source) -> String {
+    source.methods().iter().map(Method::as_str).collect::<Vec<_>>().join(", ")
+}
+
+fn refuse_body(error: BodyError) -> Problem {
+    match error {
+        BodyError::TooLarge => Problem::too_large(),
+        BodyError::NoBudget => Problem::unavailable("too many body bytes are in flight").closing(),
+        BodyError::TooSlow => Problem::too_slow(),
+        BodyError::Broken => Problem::bad_request("the body broke off or is malformed").closing(),
+    }
+}
+
+/// The sender's address: the connection's, or what the trusted proxies in front of us saw.
+fn remote(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> String {
+    let forwarded = || {
+        let hops: Vec<&str> = headers
+            .get_all("x-forwarded-for")
+            .iter()
+            .filter_map(|value| value.to_str().ok())
+            .flat_map(|value| value.split(','))
+            .map(str::trim)
+            .collect();
+        let hop = hops.len().checked_sub(trusted_proxies).and_then(|at| hops.get(at))?;
+        hop.parse::<IpAddr>().ok()
+    };
+    let address = if trusted_proxies == 0 { None } else { forwarded() };
+    address.unwrap_or(peer).to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn routes() {
+        for (path, expected) in [
+            ("/in/stripe", Some(("stripe", None))),
+            ("/in/stripe/tok", Some(("stripe", Some("tok")))),
+            ("/in/stripe/a/b", None),
+            ("/", None),
+            ("/inx/stripe", None),
+        ] {
+            assert_eq!(route(path), expected, "{path}");
+        }
+    }
+
+    #[test]
+    fn only_trusted_hops_are_believed() {
+        let peer: IpAddr = "10.0.0.9".parse().unwrap();
+        let mut headers = HeaderMap::new();
+        headers.append("x-forwarded-for", "1.1.1.1, 2.2.2.2".parse().unwrap());
+        headers.append("x-forwarded-for", "3.3.3.3".parse().unwrap());
+        for (trusted, expected) in [(0, "10.0.0.9"), (1, "3.3.3.3"), (2, "2.2.2.2"), (9, "10.0.0.9")] {
+            assert_eq!(remote(peer, &headers, trusted), expected, "{trusted}");
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! The questions that both the API and the commands ask the store, so that both give the same answers.
+
+use jiff::{SignedDuration, Timestamp};
+use oncebox::clock::{Clock, UnixMillis};
+use oncebox::event::EventKey;
+use oncebox::limits::PAGE_MAX;
+use oncebox::store::{EventFilter, EventRecord, Store, StoreError};
+use serde::{Deserialize, Serialize};
+
+use crate::view::{EventDetailView, EventView, Items, StatsView};
+
+/// Filters as a person writes them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EventsQuery {
+    /// Exactly this source.
+    pub source: Option<String>,
+    /// A type glob.
+    pub r#type: Option<String>,
+    /// Exactly this state.
+    pub state: Option<String>,
+    /// A time, or an age such as `2h`.
+    pub since: Option<String>,
+    /// A time, or an age.
+    pub until: Option<String>,
+    /// A part of the id or the type.
+    pub text: Option<String>,
+    /// Where the page before ended.
+    pub cursor: Option<String>,
+    /// Rows of a page.
+    pub limit: Option<usize>,
+}
+
+/// Why a question got no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum QueryError {
+    /// The question makes no sense.
+    #[error("{0}")]
+    Bad(String),
+    /// The database did not answer.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// A page of events, newest first.
+pub async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<EventView>, QueryError> {
+    let limit = query.limit.unwrap_or(100);
+    if limit == 0 || limit > PAGE_MAX {
+        return Err(QueryError::Bad(format!("limit must be between 1 and {PAGE_MAX}")));
+    }
+    let filter = filter(query, clock.now())?;
+    let page = store.events(&filter, limit).await?;
+    Ok(Items {
+        items: page.items.into_iter().map(Into::into).collect(),
+        next_cursor: page.next.map(|key| key.to_string()),
+    })
+}
+
+/// The events that a person means by a key or by `source/event_id`.
+pub async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, QueryError> {
+    if let Ok(key) = name.parse::<EventKey>() {
+        return Ok(store.event(key).await?.into_iter().collect());
+    }
+    let Some((source, event_id)) = name.split_once('/') else {
+        return Err(QueryError::Bad(format!("{name:?} is neither a key nor source/event_id")));
+    };
+    Ok(store.events_named(source, event_id).await?)
+}
+
+/// One event with all that belongs to it; the first where an id names several.
+pub async fn event(store: &Store, name: &str) -> Result<Option<EventDetailView>, QueryError> {
+    let Some(first) = find(store, name).await?.into_iter().next() else { return Ok(None) };
+    Ok(store.event_detail(first.key).await?.map(Into::into))
+}
+
+/// The numbers of `status`.
+pub async fn stats(store: &Store, clock: &Clock, unverified: Vec<String>) -> Result<StatsView, QueryError> {
+    const DAY: i64 = 24 * 60 * 60 * 1000;
+    let stats = store.stats(clock.now() - DAY).await?;
+    Ok(StatsView::new(store, stats, unverified))
+}
+
+fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter, QueryError> {
+    if let Some(state) = query.state.as_deref()
+        && !["accepted", "held", "conflict"].contains(&state)
+    {
+        return Err(QueryError::Bad(format!("{state:?} is not a state of events; use accepted, held or conflict")));
+    }
+    let before = query.cursor.as_deref().map(str::parse).transpose();
+    Ok(EventFilter {
+        source: query.source,
+        event_type: query.r#type,
+        state: query.state,
+        since: query.since.map(|text| moment(&text, now)).transpose()?,
+        until: query.until.map(|text| moment(&text, now)).transpose()?,
+        text: query.text,
+        before: before.map_err(|_| QueryError::Bad("the cursor is not one of ours".into()))?,
+    })
+}
+
+/// A point in time: RFC 3339, or an age such as `90m`.
+fn moment(text: &str, now: UnixMillis) -> Result<UnixMillis, QueryError> {
+    if let Ok(time) = text.parse::<Timestamp>() {
+        return Ok(time.as_millisecond());
+    }
+    match text.parse::<SignedDuration>() {
+        Ok(age) => Ok(now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))),
+        Err(_) => Err(QueryError::Bad(format!("{text:?} is neither a time such as 2026-01-31T12:00:00Z nor an age such as 2h"))),
+    }
+}

@@ -1,0 +1,56 @@
+//! Logs and metrics. Logs go to standard error: JSON lines, or text on a terminal. The level comes from `ONCEBOX_LOG`.
+
+use std::io::IsTerminal;
+use std::time::Duration;
+
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use tracing_subscriber::EnvFilter;
+
+/// Bounds of the acknowledgement histogram, in seconds: from one quick flush to a sender's deadline.
+const ACK_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// Text on a terminal, else JSON.
+    Auto,
+    /// JSON lines.
+    Json,
+    /// Text.
+    Text,
+}
+
+/// Starts logging. A filter that cannot be read falls back to `info`.
+pub fn init_logs(format: LogFormat, filter: Option<&str>) {
+    let filter = filter
+        .and_then(|filter| EnvFilter::try_new(filter).ok())
+        .unwrap_or_else(|| EnvFilter::new("info"));
+    let terminal = std::io::stderr().is_terminal();
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let json = format == LogFormat::Json || (format == LogFormat::Auto && !terminal);
+    // A second subscriber in one process is a test's doing and harmless.
+    let _ = if json {
+        builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()
+    } else {
+        builder.with_ansi(terminal).with_target(false).try_init()
+    };
+}
+
+/// Starts collecting metrics.
+pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Full("oncebox_ack_seconds".into()), ACK_BUCKETS)?
+        .install_recorder()?;
+    metrics::describe_counter!("oncebox_arrivals_total", "Events that arrived, by what became of them");
+    metrics::describe_counter!("oncebox_rejections_total", "Requests that could not be verified, by reason");
+    metrics::describe_counter!("oncebox_secret_matches_total", "Verified requests, by the secret that matched");
+    metrics::describe_histogram!("oncebox_ack_seconds", "From a request's head to its answer");
+    let upkeep = handle.clone();
+    tokio::spawn(async move {
+        loop {
+            tokio::time::sleep(Duration::from_secs(5)).await;
+            upkeep.run_upkeep();
+        }
+    });
+    Ok(handle)
+}

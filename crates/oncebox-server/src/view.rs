@@ -1,0 +1,280 @@
+//! What the API answers and the commands print: the stored records with the contract's column names and readable times.
+
+use jiff::Timestamp;
+use oncebox::clock::UnixMillis;
+use oncebox::store::{DeliveryRecord, EventDetail, EventRecord, StoreStats};
+use serde::{Deserialize, Serialize};
+
+use crate::rejections::Rejected;
+
+/// A page of a list.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Items<T> {
+    /// The rows.
+    pub items: Vec<T>,
+    /// Where the next page begins.
+    pub next_cursor: Option<String>,
+}
+
+/// One event.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventView {
+    /// The source's name.
+    pub source: String,
+    /// The sender's id.
+    pub event_id: String,
+    /// Our key.
+    pub key: String,
+    /// The sender's type.
+    pub r#type: String,
+    /// Digest of the body, in hex.
+    pub body_sha256: String,
+    /// `accepted`, `held` or `conflict`.
+    pub state: String,
+    /// How many times it came.
+    pub arrivals: i64,
+    /// The first time.
+    pub received_at: String,
+    /// The latest time.
+    pub last_arrival_at: String,
+    /// How the identity was made.
+    pub identity: String,
+    /// Why it is held or flagged.
+    pub reason: Option<String>,
+    /// The event it repeats or contradicts.
+    pub original: Option<String>,
+}
+
+/// One event with all that belongs to it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct EventDetailView {
+    /// The event.
+    #[serde(flatten)]
+    pub event: EventView,
+    /// Later arrivals that are still remembered, newest first.
+    pub recent_arrivals: Vec<ArrivalView>,
+    /// Its deliveries.
+    pub deliveries: Vec<DeliveryView>,
+    /// Its bytes, until retention removes them.
+    pub payload: Option<PayloadView>,
+}
+
+/// One later arrival.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ArrivalView {
+    /// When.
+    pub at: String,
+    /// From where.
+    pub remote: String,
+}
+
+/// One delivery.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeliveryView {
+    /// The handler's name.
+    pub handler: String,
+    /// Its state.
+    pub state: String,
+    /// Claims so far.
+    pub attempt: i64,
+    /// When it may be claimed next.
+    pub next_attempt_at: Option<String>,
+    /// When it ended.
+    pub finished_at: Option<String>,
+    /// The last failure.
+    pub last_error: Option<String>,
+}
+
+/// The bytes of an event.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PayloadView {
+    /// Where the first arrival came from.
+    pub remote: String,
+    /// Headers in order, credentials left out.
+    pub headers: Vec<(String, String)>,
+    /// How long the body is.
+    pub body_bytes: usize,
+    /// The body, where it is text.
+    pub body: Option<String>,
+    /// The body in base64, where it is not.
+    pub body_base64: Option<String>,
+}
+
+/// The numbers of `status`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StatsView {
+    /// `sqlite` or `postgres`.
+    pub store: String,
+    /// What makes the database unsafe, if anything.
+    pub unsafe_because: Option<String>,
+    /// Share of first attempts that failed; nothing before a first attempt was made.
+    pub first_try_error_rate: Option<f64>,
+    /// Share of arrivals that were duplicates.
+    pub duplicate_rate: f64,
+    /// Identities remembered.
+    pub ledger_rows: i64,
+    /// Identities added in the last day.
+    pub ledger_rows_daily_change: i64,
+    /// Sources that verify nothing.
+    pub unverified_sources: Vec<String>,
+    /// Events by source and state.
+    pub sources: Vec<SourceStats>,
+    /// Deliveries by handler and state.
+    pub handlers: Vec<HandlerStats>,
+}
+
+/// Events of one source in one state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SourceStats {
+    /// The source's name.
+    pub source: String,
+    /// The events' state.
+    pub state: String,
+    /// How many events.
+    pub events: i64,
+    /// How many arrivals.
+    pub arrivals: i64,
+}
+
+/// Deliveries of one handler in one state.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HandlerStats {
+    /// The handler's name.
+    pub handler: String,
+    /// The deliveries' state.
+    pub state: String,
+    /// How many.
+    pub count: i64,
+    /// When the oldest was due.
+    pub oldest_due_at: Option<String>,
+}
+
+/// One rejection.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RejectionView {
+    /// When.
+    pub at: String,
+    /// The source's name.
+    pub source: String,
+    /// The step that failed.
+    pub step: String,
+    /// Why.
+    pub reason: String,
+    /// How far the signed time was off.
+    pub off_by_seconds: Option<i64>,
+    /// From where.
+    pub remote: String,
+}
+
+/// A time people can read.
+pub fn time(at: UnixMillis) -> String {
+    Timestamp::from_millisecond(at).map_or_else(|_| at.to_string(), |time| format!("{time:.3}"))
+}
+
+impl From<EventRecord> for EventView {
+    fn from(event: EventRecord) -> Self {
+        Self {
+            source: event.source,
+            event_id: event.event_id,
+            key: event.key.to_string(),
+            r#type: event.event_type,
+            body_sha256: event.body_sha256,
+            state: event.state,
+            arrivals: event.arrivals,
+            received_at: time(event.received_at),
+            last_arrival_at: time(event.last_arrival_at),
+            identity: event.identity,
+            reason: event.reason,
+            original: event.original.map(|key| key.to_string()),
+        }
+    }
+}
+
+impl From<DeliveryRecord> for DeliveryView {
+    fn from(delivery: DeliveryRecord) -> Self {
+        Self {
+            handler: delivery.handler,
+            state: delivery.state,
+            attempt: delivery.attempt,
+            next_attempt_at: delivery.next_attempt_at.map(time),
+            finished_at: delivery.finished_at.map(time),
+            last_error: delivery.last_error,
+        }
+    }
+}
+
+impl From<EventDetail> for EventDetailView {
+    fn from(detail: EventDetail) -> Self {
+        let recent = detail.recent_arrivals.into_iter();
+        let payload = detail.payload.map(|payload| {
+            let text = String::from_utf8(payload.body.clone()).ok();
+            PayloadView {
+                remote: payload.remote,
+                headers: header_pairs(&payload.headers),
+                body_bytes: payload.body.len(),
+                body_base64: text.is_none().then(|| data_encoding::BASE64.encode(&payload.body)),
+                body: text,
+            }
+        });
+        Self {
+            event: detail.event.into(),
+            recent_arrivals: recent.map(|one| ArrivalView { at: time(one.at), remote: one.remote }).collect(),
+            deliveries: detail.deliveries.into_iter().map(Into::into).collect(),
+            payload,
+        }
+    }
+}
+
+impl StatsView {
+    /// Sums up the store's counts.
+    pub fn new(store: &oncebox::store::Store, stats: StoreStats, unverified_sources: Vec<String>) -> Self {
+        let events: i64 = stats.events.iter().map(|one| one.events).sum();
+        let repeats: i64 = stats.events.iter().map(|one| one.repeats).sum();
+        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+        let duplicate_rate = if repeats == 0 { 0.0 } else { repeats as f64 / (events + repeats) as f64 };
+        let sources = stats.events.into_iter().map(|one| SourceStats {
+            source: one.source,
+            state: one.state,
+            events: one.events,
+            arrivals: one.events + one.repeats,
+        });
+        let handlers = stats.deliveries.into_iter().map(|one| HandlerStats {
+            handler: one.name,
+            state: one.state,
+            count: one.count,
+            oldest_due_at: one.oldest_due_at.map(time),
+        });
+        Self {
+            store: store.kind().to_owned(),
+            unsafe_because: store.unsafe_because().map(str::to_owned),
+            first_try_error_rate: None,
+            duplicate_rate,
+            ledger_rows: stats.ledger_rows,
+            ledger_rows_daily_change: stats.ledger_rows_last_day,
+            unverified_sources,
+            sources: sources.collect(),
+            handlers: handlers.collect(),
+        }
+    }
+}
+
+impl From<Rejected> for RejectionView {
+    fn from(rejected: Rejected) -> Self {
+        Self {
+            at: time(rejected.at),
+            source: rejected.source,
+            step: rejected.rejection.step.as_str().to_owned(),
+            reason: rejected.rejection.reason.as_str().to_owned(),
+            off_by_seconds: rejected.rejection.off_by_seconds,
+            remote: rejected.remote,
+        }
+    }
+}
+
+fn header_pairs(lines: &[u8]) -> Vec<(String, String)> {
+    String::from_utf8_lossy(lines)
+        .lines()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
