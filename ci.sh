@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 main() {
     need_rust
     need_compiler
-    postgres_bin=$(find_postgres) || install_postgres
+    find_postgres || install_postgres
     export ONCEBOX_TEST_PG_BIN=$postgres_bin
     trap clean_up EXIT
     if [[ -z ${ONCEBOX_TEST_POSTGRES:-} ]]; then
@@ -74,19 +74,15 @@ apt_install() {
     DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2
 }
 
-# Prints the folder of initdb and postgres; the test kit looks in the same places.
+# Sets the folder of initdb and postgres; the test kit looks in the same places.
 find_postgres() {
-    local folder
-    if [[ -n ${ONCEBOX_TEST_PG_BIN:-} ]]; then
-        has_postgres "$ONCEBOX_TEST_PG_BIN" || stop "ONCEBOX_TEST_PG_BIN has no initdb and postgres"
-        echo "$ONCEBOX_TEST_PG_BIN"
+    postgres_bin=${ONCEBOX_TEST_PG_BIN:-}
+    if [[ -n $postgres_bin ]]; then
+        has_postgres || stop "ONCEBOX_TEST_PG_BIN names a folder without initdb and postgres"
         return
     fi
-    while IFS= read -r folder; do
-        if has_postgres "$folder"; then
-            echo "$folder"
-            return
-        fi
+    while IFS= read -r postgres_bin; do
+        has_postgres && return
     done < <(
         tr ':' '\n' <<<"$PATH"
         pg_config --bindir 2>/dev/null || true
@@ -96,7 +92,7 @@ find_postgres() {
     return 1
 }
 
-has_postgres() { [[ -n $1 && -x $1/initdb && -x $1/postgres ]]; }
+has_postgres() { [[ -n $postgres_bin && -x $postgres_bin/initdb && -x $postgres_bin/postgres ]]; }
 
 install_postgres() {
     if is_root && command -v apt-get >/dev/null; then
@@ -107,7 +103,7 @@ install_postgres() {
     else
         stop "Postgres is missing: install it (Debian: apt-get install postgresql), or python3-venv so that it can be fetched"
     fi
-    postgres_bin=$(find_postgres) || stop "Postgres was installed, but initdb and postgres are not where they should be"
+    find_postgres || stop "Postgres was installed, but initdb and postgres are not where they should be"
 }
 
 # The folder's name holds our process id, so that the test kit sweeps it should we be killed.
