@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use data_encoding::HEXLOWER_PERMISSIVE;
 
@@ -66,13 +66,20 @@ pub struct Record {
 /// Every request of one run, in the order in which the answers were written down.
 pub struct Ledger {
     run: String,
+    varying: BTreeSet<String>,
     records: Mutex<Vec<Record>>,
 }
 
 impl Ledger {
     /// An empty one for a run.
     pub fn new(run: &str) -> Self {
-        Self { run: run.to_owned(), records: Mutex::new(Vec::new()) }
+        Self { run: run.to_owned(), varying: BTreeSet::new(), records: Mutex::new(Vec::new()) }
+    }
+
+    /// Names a source whose retries may differ in their bytes: there only the first body has to be stored.
+    pub fn varying(mut self, source: &str) -> Self {
+        self.varying.insert(source.to_owned());
+        self
     }
 
     /// Writes a request down after its answer, or after it is clear that none comes.
@@ -122,7 +129,7 @@ impl Ledger {
         let sent = Sent::of(&records);
         let stored_ids: BTreeSet<Identity> = stored.iter().map(Stored::identity).collect();
         Report {
-            lost: sent.ok.iter().filter(|id| !stored_ids.contains(*id)).map(name).collect(),
+            lost: self.lost(&sent, &stored, &stored_ids),
             phantom: stored_ids.iter().filter(|id| !sent.possible.contains_key(*id)).map(name).collect(),
             unverified_stored: stored.iter().filter(|row| sent.is_forged(row)).map(Stored::name).collect(),
             dup_non2xx: refused_duplicates(&records),
@@ -131,7 +138,17 @@ impl Ledger {
         }
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, Vec<Record>> {
+    /// A 2xx promises that this very body is kept, be it as the event or as a conflict.
+    fn lost(&self, sent: &Sent, stored: &[Stored], stored_ids: &BTreeSet<Identity>) -> Vec<String> {
+        let bodies: BTreeSet<_> = stored.iter().map(|row| (row.identity(), row.body_sha256.clone())).collect();
+        let kept = |body: &&(Identity, String)| {
+            let varies = self.varying.contains(&body.0.0);
+            if varies { stored_ids.contains(&body.0) } else { bodies.contains(*body) }
+        };
+        sent.ok.iter().filter(|body| !kept(body)).map(|(identity, _)| name(identity)).collect()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Record>> {
         self.records.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -200,7 +217,7 @@ impl Stored {
 
 /// The well signed requests by identity, and the digests of the badly signed ones.
 struct Sent {
-    ok: BTreeSet<Identity>,
+    ok: BTreeSet<(Identity, String)>,
     possible: BTreeMap<Identity, BTreeSet<String>>,
     forged: BTreeSet<(Identity, String)>,
 }
@@ -215,7 +232,7 @@ impl Sent {
                 (Signature::Good, Outcome::Fail) => {}
                 (Signature::Good, Outcome::Ok | Outcome::Info) => {
                     if record.outcome == Outcome::Ok {
-                        sent.ok.insert(identity.clone());
+                        sent.ok.insert((identity.clone(), digest.clone()));
                     }
                     sent.possible.entry(identity).or_default().insert(digest);
                 }
@@ -303,6 +320,11 @@ mod tests {
             }
             ledger.record("s", "a", b"{ }", Signature::Bad, Some(401));
             ledger.record("s", "never", b"{}", Signature::Good, None);
+            ledger.record("s", "b", b"1", Signature::Good, Some(200));
+            ledger.record("s", "b", b"2", Signature::Good, Some(200));
+            store(&db, 2, "b", b"1", b"1");
+            assert_eq!(ledger.check(&db).lost, ["s/b"]);
+            let ledger = ledger.varying("s");
             ledger.check(&db).assert_clean();
             assert_eq!(ledger.count(Outcome::Info), 3);
         }
@@ -322,7 +344,7 @@ mod tests {
             store(&db, 4, "changed", b"1", b"one");
             let names = |ids: &[&str]| ids.iter().map(|id| format!("s/{id}")).collect::<Vec<_>>();
             let expected = Report {
-                lost: names(&["lost"]),
+                lost: names(&["forged", "lost"]),
                 phantom: names(&["phantom"]),
                 unverified_stored: names(&["forged"]),
                 dup_non2xx: names(&["refused"]),

@@ -2,7 +2,7 @@
 //!
 //! The caller hands in the path (`env!("CARGO_BIN_EXE_oncebox")`), because only the crate of the binary knows it.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
@@ -19,10 +19,16 @@ use crate::{http, process};
 const LOG_LINES_MAX: usize = 2_000;
 const READY_DEADLINE: Duration = Duration::from_secs(30);
 
-/// A port on 127.0.0.1 that was free a moment ago.
+/// A port on 127.0.0.1 that was free a moment ago; no two calls in a process get the same one.
 pub fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port can be found");
-    listener.local_addr().expect("a bound socket has an address").port()
+    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    loop {
+        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port can be found");
+        let port = listener.local_addr().expect("a bound socket has an address").port();
+        if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
+            return port;
+        }
+    }
 }
 
 /// `oncebox serve`, running.
