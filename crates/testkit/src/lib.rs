@@ -1,1 +1,17 @@
-//! x
+//! What the tests of Oncebox share: fresh databases, signed senders, the running program and the checker.
+//!
+//! Nothing here uses the library's own code to decide what is right: signatures, digests and counts are made a
+//! second time, so that a mistake in the library cannot hide in its own test. A broken environment (no Postgres, no
+//! free port) is a panic with the cure in it, never a skipped test.
+
+pub mod database;
+pub mod http;
+pub mod ledger;
+pub mod postgres;
+mod process;
+pub mod program;
+pub mod proxy;
+pub mod sender;
+
+pub use database::{Backend, TestDatabase};
+pub use program::free_port;

