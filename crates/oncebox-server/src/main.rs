@@ -1,2 +1,5 @@
-//! x
+//! The program `oncebox`: parse the command line, run the command.
+
+mod config;
+
 fn main() {}
