@@ -23,6 +23,7 @@ pub(crate) mod web;
 #[cfg(test)]
 mod tests;
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use toml::de::DeTable;
@@ -137,8 +138,10 @@ fn root<'a>(report: &'a Report<'a>, outside: &'a Outside<'a>, document: &'a DeTa
 
 fn read_text(path: &Path) -> Result<String, Problems> {
     let refuse = |what: String, cure: &str| Problems::whole_file(&path.display().to_string(), what, cure);
-    let bytes = std::fs::read(path)
-        .map_err(|error| refuse(format!("cannot be read ({})", error.kind()), "create it, or name another with --config"))?;
+    let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => refuse("does not exist".to_owned(), "create it, or name another with --config"),
+        kind => refuse(format!("cannot be read ({kind})"), "let this user read it, or name another with --config"),
+    })?;
     String::from_utf8(bytes).map_err(|_invalid| refuse("is not UTF-8".to_owned(), "save it as UTF-8"))
 }
 

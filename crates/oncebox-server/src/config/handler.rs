@@ -197,7 +197,8 @@ fn read_kind(table: &mut Table<'_>, lease: Duration) -> Option<HandlerKind> {
     let (sql, http, pull) = (table.take("sql"), table.take("http"), table.take("pull"));
     let given = usize::from(sql.is_some()) + usize::from(http.is_some()) + usize::from(pull.is_some());
     if given != 1 {
-        let what = if given == 0 { "has none of sql, http and pull" } else { "has more than one of sql, http and pull" };
+        let what =
+            if given == 0 { "has none of sql, http and pull" } else { "has more than one of sql, http and pull" };
         table.scope().problem(what, "keep exactly one");
     }
     let http = http.and_then(|item| read_http(&item, lease)).map(HandlerKind::Http);
@@ -227,7 +228,8 @@ fn read_pull(item: &Item<'_>) -> Option<HandlerKind> {
 
 fn read_http(item: &Item<'_>, lease: Duration) -> Option<HttpHandler> {
     let mut table = item.table()?;
-    let url = table.required("url", "write url = \"http://127.0.0.1:3000/hooks\"").and_then(|url| web::target_url(&url));
+    let url =
+        table.required("url", "write url = \"http://127.0.0.1:3000/hooks\"").and_then(|url| web::target_url(&url));
     let timeout_item = table.peek("timeout");
     let timeout = table.duration("timeout", MILLISECOND..=HOUR);
     if let (Some(timeout), Some(item)) = (timeout, timeout_item)
@@ -313,7 +315,10 @@ fn latest_rule(order: &Item<'_>, version: Option<Item<'_>>, on_dead: Option<Item
 fn read_wait_for(item: &Item<'_>) -> Option<WaitFor> {
     let mut table = item.table()?;
     let event_type = table.required("type", "write type = \"customer.created\"").and_then(|item| {
-        item.parsed(|text| (!text.trim().is_empty()).then(|| text.to_owned()), "an event type such as \"customer.created\"")
+        item.parsed(
+            |text| (!text.trim().is_empty()).then(|| text.to_owned()),
+            "an event type such as \"customer.created\"",
+        )
     });
     let key = table.required("key", "write key = \"/data/object/customer\"").and_then(|item| pointer(&item));
     let on = table.required("on", "write on = \"/data/object/id\"").and_then(|item| pointer(&item));

@@ -139,7 +139,8 @@ mod tests {
     fn a_key_is_mentioned_by_its_parts_only() {
         let report = Report::new("f", "");
         report.add(0, "source.a.secrets[0]", "x", "");
-        for (path, expected) in [("source.a.secrets", true), ("source.a", true), ("source.a.sec", false), ("b", false)] {
+        for (path, expected) in [("source.a.secrets", true), ("source.a", true), ("source.a.sec", false), ("b", false)]
+        {
             assert_eq!(report.mentions(path), expected, "{path}");
         }
     }

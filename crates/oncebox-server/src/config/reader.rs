@@ -104,7 +104,10 @@ impl<'a> Table<'a> {
     pub(crate) fn sections(&mut self, key: &'a str) -> Vec<Self> {
         let Some(item) = self.take(key) else { return Vec::new() };
         let DeValue::Array(array) = item.value.get_ref() else {
-            item.problem(format!("is {}, not a list of tables", kind(item.value.get_ref())), format!("write [[{key}]]"));
+            item.problem(
+                format!("is {}, not a list of tables", kind(item.value.get_ref())),
+                format!("write [[{key}]]"),
+            );
             return Vec::new();
         };
         let mut tables = Vec::new();

@@ -3,6 +3,7 @@
 //! Problems name the place and never the content. The name of a variable is shown only if it looks like one, because
 //! people paste the secret itself there.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use oncebox::secret::Secret;
@@ -64,8 +65,11 @@ impl Item<'_> {
     fn from_file(&self, path: &str) -> Option<Secret> {
         match (self.scope().outside.file)(Path::new(path)) {
             Err(error) => {
-                let what = format!("file {path:?} cannot be read ({})", error.kind());
-                self.problem(what, "create it, or let this user read it");
+                let (what, cure) = match error.kind() {
+                    ErrorKind::NotFound => ("does not exist".to_owned(), "create it"),
+                    kind => (format!("cannot be read ({kind})"), "let this user read it"),
+                };
+                self.problem(format!("file {path:?} {what}"), cure);
                 None
             }
             Ok(bytes) => {

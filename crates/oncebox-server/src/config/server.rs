@@ -72,7 +72,10 @@ impl ServerConfig {
             }
             None => table.secret("admin_token"),
         };
-        if !admin_listen.ip().is_loopback() && admin_token.is_none() && !table.scope().report.mentions("server.admin_token") {
+        if !admin_listen.ip().is_loopback()
+            && admin_token.is_none()
+            && !table.scope().report.mentions("server.admin_token")
+        {
             let scope = admin_item.as_ref().map_or(table.scope(), Item::scope);
             let cure = "set admin_token = { env = \"ONCEBOX_ADMIN_TOKEN\" }, or listen on 127.0.0.1";
             scope.problem(format!("{admin_listen} is reachable from other machines and needs a token"), cure);
@@ -92,7 +95,10 @@ impl ServerConfig {
             trusted_proxies: table.count("trusted_proxies", 0..=PROXY_HOPS_MAX).unwrap_or(0),
         };
         if server.in_flight_bytes < server.body_limit {
-            table.scope().report.warn("server.in_flight_bytes is below server.body_limit: the largest bodies never fit");
+            table
+                .scope()
+                .report
+                .warn("server.in_flight_bytes is below server.body_limit: the largest bodies never fit");
         }
         table.finish();
         server

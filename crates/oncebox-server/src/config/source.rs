@@ -127,7 +127,10 @@ fn read_unverified(table: &mut Table<'_>, server: &ServerConfig) -> bool {
     let insecure_public = table.flag("insecure_public").unwrap_or(false);
     let Some(item) = verify else {
         if insecure || insecure_public {
-            table.scope().problem("insecure has no effect without verify = \"none\"", "remove it");
+            table
+                .scope()
+                .report
+                .warn(format!("{}: insecure means nothing without verify = \"none\"", table.scope().path));
         }
         return false;
     };
@@ -140,7 +143,10 @@ fn read_unverified(table: &mut Table<'_>, server: &ServerConfig) -> bool {
         None => return false,
     }
     if !insecure {
-        item.problem("switches verification off: anybody may send", "add insecure = true if that is meant, or remove it");
+        item.problem(
+            "switches verification off: anybody may send",
+            "add insecure = true if that is meant, or remove it",
+        );
     } else if !server.listen.ip().is_loopback() && !insecure_public {
         let what = format!("switches verification off while {} is reachable from other machines", server.listen);
         item.problem(what, "add insecure_public = true if that is meant, or listen on 127.0.0.1");
