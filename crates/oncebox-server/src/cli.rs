@@ -1,0 +1,155 @@
+//! The command line: arguments and their help, nothing else.
+//!
+//! A value that may hold a secret (tokens, database URLs, settings) is parsed by [`private`], which never repeats the
+//! value in an error. Variables beginning with `ONCEBOX_` stand in for the options that name them.
+
+pub(crate) mod operator;
+mod private;
+pub(crate) mod send;
+pub(crate) mod values;
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use oncebox::secret::Secret;
+
+use crate::config::outside::Overrides;
+use crate::config::store::StoreUrl;
+
+use operator::{EventArgs, EventsArgs, ExplainArgs, StatusArgs};
+use private::{private, secret, store_url};
+use send::{BenchArgs, SendArgs};
+use values::listen;
+
+/// The exactly-once webhook inbox.
+#[derive(Debug, Parser)]
+#[command(name = "oncebox", version, propagate_version = true, arg_required_else_help = true)]
+#[command(after_help = "Start here:
+  oncebox dev                    run an inbox on this machine, no set-up
+  oncebox send stripe --copies 5 send it one signed event five times
+  oncebox events                 see that it is stored once
+
+Exit status: 0 ok, 1 the command's work failed, 2 wrong usage or config.")]
+pub(crate) struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+/// The commands.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run an inbox on this machine without any set-up
+    Dev(DevArgs),
+    /// Run the gateway: ingest, workers, relay, retention, admin API, dashboard
+    Serve(ServeArgs),
+    /// Read the config and print every problem at once; changes nothing
+    Check(ConfigArgs),
+    /// Bring the database schema up to date
+    Migrate(MigrateArgs),
+    /// Send signed sample events, or deliberately bad ones
+    Send(SendArgs),
+    /// List stored events
+    Events(EventsArgs),
+    /// Show one event with its arrivals, deliveries and attempts
+    Event(EventArgs),
+    /// Judge captured requests offline and say why one was refused
+    Explain(ExplainArgs),
+    /// Show rates, queues, held and dead events
+    Status(StatusArgs),
+    /// Measure how fast events are accepted
+    Bench(BenchArgs),
+}
+
+/// Arguments of `dev`.
+#[derive(Args, Debug)]
+#[command(after_help = "Every provider of the catalogue becomes a source named by its slug, with a secret made for
+development and kept beside the database. Loopback only.
+
+Examples:
+  oncebox dev
+  oncebox dev --listen 127.0.0.1:9000 --database sqlite:/tmp/try.db
+  oncebox dev --database postgres://postgres@localhost/try")]
+pub(crate) struct DevArgs {
+    /// Where webhooks come in
+    #[arg(long, value_name = "ADDRESS", env = "ONCEBOX_LISTEN", default_value = "127.0.0.1:8080", value_parser = listen)]
+    pub(crate) listen: SocketAddr,
+    /// Where dashboard, API and metrics are
+    #[arg(long, value_name = "ADDRESS", env = "ONCEBOX_ADMIN_LISTEN", default_value = "127.0.0.1:8081", value_parser = listen)]
+    pub(crate) admin_listen: SocketAddr,
+    /// Where events are kept
+    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, default_value = "sqlite:oncebox.db", value_parser = private(store_url))]
+    pub(crate) database: StoreUrl,
+}
+
+/// Arguments of `serve`.
+#[derive(Args, Debug)]
+#[command(after_help = "SIGTERM stops accepting, finishes what runs, gives back leases and exits with 0.
+SIGHUP reads sources and handlers again, all or nothing.
+
+Examples:
+  oncebox serve
+  oncebox serve --config /etc/oncebox/oncebox.toml
+  ONCEBOX_DATABASE=postgres://… oncebox serve")]
+pub(crate) struct ServeArgs {
+    /// Which config, and what to replace in it.
+    #[command(flatten)]
+    pub(crate) config: ConfigArgs,
+}
+
+/// Arguments of `migrate`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "`serve` does this too, under a lock. Run it alone when the server's own user may not change tables.
+
+Examples:
+  oncebox migrate
+  oncebox migrate --database postgres://owner@db/app"
+)]
+pub(crate) struct MigrateArgs {
+    /// The config file
+    #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = "oncebox.toml")]
+    pub(crate) config: PathBuf,
+    /// The database, in place of the config's
+    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = private(store_url))]
+    pub(crate) database: Option<StoreUrl>,
+}
+
+/// Which config file, and what to replace in it.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  oncebox check
+  oncebox check --config /etc/oncebox/oncebox.toml")]
+pub(crate) struct ConfigArgs {
+    /// The config file
+    #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = "oncebox.toml")]
+    pub(crate) config: PathBuf,
+    /// The public listener, in place of server.listen
+    #[arg(long, value_name = "ADDRESS", env = "ONCEBOX_LISTEN", value_parser = listen)]
+    pub(crate) listen: Option<SocketAddr>,
+    /// The admin listener, in place of server.admin_listen
+    #[arg(long, value_name = "ADDRESS", env = "ONCEBOX_ADMIN_LISTEN", value_parser = listen)]
+    pub(crate) admin_listen: Option<SocketAddr>,
+    /// The database, in place of store.url
+    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = private(store_url))]
+    pub(crate) database: Option<StoreUrl>,
+    /// The operator's token, in place of server.admin_token; better given by the environment
+    #[arg(long, value_name = "TOKEN", env = "ONCEBOX_ADMIN_TOKEN", hide_env_values = true, value_parser = private(secret))]
+    pub(crate) admin_token: Option<Secret>,
+}
+
+impl ConfigArgs {
+    /// What the command line says in place of the file.
+    pub(crate) fn overrides(&self) -> Overrides {
+        Overrides {
+            listen: self.listen,
+            admin_listen: self.admin_listen,
+            database: self.database.clone(),
+            admin_token: self.admin_token.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

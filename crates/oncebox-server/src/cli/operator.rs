@@ -1,0 +1,131 @@
+//! Arguments of the commands that look: `events`, `event`, `explain`, `status`.
+
+use std::path::PathBuf;
+
+use clap::Args;
+use oncebox::secret::Secret;
+
+use super::private::{private, secret, store_url};
+use super::values::{Setting, When, setting, when};
+use crate::config::outside::Overrides;
+use crate::config::store::StoreUrl;
+
+/// How an operator's command reaches the server, or its database when none runs.
+#[derive(Args, Debug)]
+pub(crate) struct OperatorArgs {
+    /// The config file that names the server and its database
+    #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", help_heading = "Where to look")]
+    pub(crate) config: Option<PathBuf>,
+    /// The running server's admin API; without it the config's
+    #[arg(long, value_name = "URL", help_heading = "Where to look")]
+    pub(crate) admin_url: Option<String>,
+    /// The operator's token; better given by the environment
+    #[arg(long, value_name = "TOKEN", env = "ONCEBOX_ADMIN_TOKEN", hide_env_values = true, value_parser = private(secret), help_heading = "Where to look")]
+    pub(crate) admin_token: Option<Secret>,
+    /// Straight to this database, when no server runs
+    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = private(store_url), help_heading = "Where to look")]
+    pub(crate) database: Option<StoreUrl>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+impl OperatorArgs {
+    /// What the command line says in place of the config file.
+    pub(crate) fn overrides(&self) -> Overrides {
+        let (database, admin_token) = (self.database.clone(), self.admin_token.clone());
+        Overrides { database, admin_token, ..Overrides::default() }
+    }
+}
+
+/// Arguments of `events`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  oncebox events
+  oncebox events --source stripe --type 'invoice.*' --since 1h
+  oncebox events --state held --json")]
+pub(crate) struct EventsArgs {
+    /// Only this source
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// Only types that fit; * stands for anything
+    #[arg(long = "type", value_name = "PATTERN")]
+    pub(crate) event_type: Option<String>,
+    /// Only this state: of the event (accepted, held, conflict) or of a delivery (ready, claimed, done, dead, …)
+    #[arg(long, value_parser = STATES)]
+    pub(crate) state: Option<String>,
+    /// Only events received since then: 2026-11-15T12:00:00Z, or 10m for ten minutes ago
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(crate) since: Option<When>,
+    /// Only events received before then
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(crate) until: Option<When>,
+    /// Only events whose id, type or error holds this text
+    #[arg(long)]
+    pub(crate) text: Option<String>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `event`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  oncebox event stripe/evt_1PqK
+  oncebox event 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11 --json")]
+pub(crate) struct EventArgs {
+    /// The event's key, or source/event_id
+    pub(crate) key: String,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `status`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  oncebox status
+  oncebox status --admin-url http://127.0.0.1:8081 --json")]
+pub(crate) struct StatusArgs {
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `explain`.
+#[derive(Args, Debug)]
+#[command(after_help = "FILE holds one captured request per line:
+  {\"method\":\"POST\",\"url\":\"/in/stripe\",\"headers\":{\"stripe-signature\":\"t=…,v1=…\"},\"body\":\"<base64>\",\"at\":1731700000}
+
+Examples:
+  oncebox explain --source stripe captured.jsonl
+  oncebox explain --provider github --secret \"$SECRET\" captured.jsonl
+  oncebox explain --provider square --secret \"$SECRET\" --set public_url=https://hooks.example.com - < captured.jsonl")]
+pub(crate) struct ExplainArgs {
+    /// The config file that describes the source
+    #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = "oncebox.toml")]
+    pub(crate) config: PathBuf,
+    /// The configured source to judge by
+    #[arg(long, value_name = "NAME", required_unless_present = "provider", conflicts_with = "provider")]
+    pub(crate) source: Option<String>,
+    /// The provider to judge by, without a config
+    #[arg(long, value_name = "NAME")]
+    pub(crate) provider: Option<String>,
+    /// A secret, certificate or key; repeats
+    #[arg(long = "secret", value_name = "SECRET", conflicts_with = "source", value_parser = private(secret))]
+    pub(crate) secrets: Vec<Secret>,
+    /// A further setting of the provider; repeats
+    #[arg(long = "set", value_name = "NAME=VALUE", conflicts_with = "source", value_parser = private(setting))]
+    pub(crate) settings: Vec<Setting>,
+    /// Print JSON lines
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The captured requests, or - for standard input
+    pub(crate) file: PathBuf,
+}
+
+const STATES: [&str; 9] =
+    ["accepted", "held", "conflict", "ready", "claimed", "done", "dead", "superseded", "discarded"];

@@ -1,0 +1,45 @@
+//! Parsing of arguments that may hold a secret: clap repeats a bad value in its error, this parser does not.
+
+use std::ffi::OsStr;
+
+use clap::builder::TypedValueParser;
+use clap::error::ErrorKind;
+use clap::{Arg, Command, Error};
+use oncebox::secret::Secret;
+
+use crate::config::store::StoreUrl;
+
+/// Parses without ever repeating the value.
+#[derive(Clone)]
+pub(crate) struct Private<T>(fn(&str) -> Result<T, String>);
+
+/// Wraps a parser whose error is a sentence without the value.
+pub(crate) fn private<T>(parse: fn(&str) -> Result<T, String>) -> Private<T> {
+    Private(parse)
+}
+
+/// Takes a secret as it is.
+pub(crate) fn secret(text: &str) -> Result<Secret, String> {
+    Ok(Secret::new(text))
+}
+
+/// Reads a database URL.
+pub(crate) fn store_url(text: &str) -> Result<StoreUrl, String> {
+    StoreUrl::parse(text).map_err(|(what, cure)| format!("the URL {what}; {cure}"))
+}
+
+impl<T: Clone + Send + Sync + 'static> TypedValueParser for Private<T> {
+    type Value = T;
+
+    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<T, Error> {
+        let parsed = match value.to_str() {
+            Some(text) => (self.0)(text),
+            None => Err("the value is not UTF-8".to_owned()),
+        };
+        parsed.map_err(|sentence| {
+            let option = arg.map(ToString::to_string).unwrap_or_default();
+            Error::raw(ErrorKind::ValueValidation, format!("invalid value for '{option}': {sentence}\n"))
+                .with_cmd(command)
+        })
+    }
+}

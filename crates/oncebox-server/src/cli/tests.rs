@@ -1,0 +1,64 @@
+//! The command line as people type it.
+
+use clap::CommandFactory;
+use clap::error::ErrorKind;
+
+use super::*;
+
+fn check(line: &str, expected: Result<(), ErrorKind>) {
+    let result = Cli::try_parse_from(line.split_whitespace());
+    assert_eq!(result.map(|_| ()).map_err(|error| error.kind()), expected, "{line}");
+}
+
+#[test]
+fn the_definition_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn lines() {
+    for line in [
+        "oncebox dev",
+        "oncebox dev --listen localhost:9000 --admin-listen [::1]:9001 --database sqlite:x.db",
+        "oncebox serve --config x.toml --listen 0.0.0.0:80",
+        "oncebox check --config x.toml",
+        "oncebox migrate --database postgres://h/d",
+        "oncebox send stripe --to http://x/ --secret s --type t --id i --copies 5 --concurrency 2 --count 3 --tamper --age 10m --set a=b --json",
+        "oncebox events --source s --type a.* --state held --since 1h --until 2026-11-15T12:00:00Z --text x --limit 10 --json",
+        "oncebox event stripe/evt_1 --admin-url http://127.0.0.1:8081",
+        "oncebox explain --config x.toml --source s f.jsonl",
+        "oncebox explain --provider p --secret a --secret b --set k=v --json -",
+        "oncebox status --database sqlite:x.db",
+        "oncebox bench --connections 8 --seconds 1 --duplicates 0.5 --body-size 2KiB --rounds 2 --compare --json",
+    ] {
+        check(line, Ok(()));
+    }
+    for (line, kind) in [
+        ("oncebox", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
+        ("oncebox --version", ErrorKind::DisplayVersion),
+        ("oncebox chekc", ErrorKind::InvalidSubcommand),
+        ("oncebox dev --listen nowhere", ErrorKind::ValueValidation),
+        ("oncebox send", ErrorKind::MissingRequiredArgument),
+        ("oncebox send stripe --copies 0", ErrorKind::ValueValidation),
+        ("oncebox explain f.jsonl", ErrorKind::MissingRequiredArgument),
+        ("oncebox explain --source s --provider p f", ErrorKind::ArgumentConflict),
+        ("oncebox events --state odd", ErrorKind::InvalidValue),
+        ("oncebox events --limit 1001", ErrorKind::ValueValidation),
+        ("oncebox bench --duplicates 1.5", ErrorKind::ValueValidation),
+        ("oncebox bench --to http://x --database sqlite:x", ErrorKind::ArgumentConflict),
+    ] {
+        check(line, Err(kind));
+    }
+}
+
+#[test]
+fn a_secret_is_never_repeated() {
+    for line in ["oncebox migrate --database mysql://u:hunter2@h/d", "oncebox explain --provider p --set hunter2 f"] {
+        let error = Cli::try_parse_from(line.split_whitespace()).expect_err(line);
+        assert!(!error.to_string().contains("hunter2"), "{error}");
+        assert_eq!(error.exit_code(), 2);
+    }
+    let line = "oncebox serve --database postgres://u:hunter2@h/d --admin-token hunter2";
+    let cli = Cli::try_parse_from(line.split_whitespace()).expect(line);
+    assert!(!format!("{cli:?}").contains("hunter2"));
+}

@@ -1,0 +1,156 @@
+//! The config file `oncebox.toml`: read and checked once, before anything starts.
+//!
+//! A file with mistakes yields all of them, each with its place and its cure; a config that was built is right as a
+//! whole, so nobody checks again later. What comes from outside the text (environment, secret files, the command line)
+//! is handed in.
+
+pub(crate) mod destination;
+pub(crate) mod glob;
+pub(crate) mod handler;
+mod name;
+pub(crate) mod outside;
+pub(crate) mod problem;
+mod reader;
+pub(crate) mod retention;
+mod secrets;
+pub(crate) mod server;
+pub(crate) mod source;
+pub(crate) mod store;
+mod suggest;
+pub(crate) mod units;
+pub(crate) mod web;
+
+#[cfg(test)]
+mod tests;
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use toml::de::DeTable;
+
+use destination::DestinationConfig;
+use handler::HandlerConfig;
+use outside::{Outside, Overrides};
+use problem::{Problems, Report};
+use reader::{Scope, Table};
+use retention::RetentionConfig;
+use server::{LogFormat, ServerConfig};
+use source::SourceConfig;
+use store::StoreConfig;
+
+/// A config that was checked.
+#[derive(Clone, Debug)]
+pub(crate) struct Config {
+    /// The listeners and their limits.
+    pub(crate) server: ServerConfig,
+    /// How log lines look.
+    pub(crate) log: LogFormat,
+    /// The database.
+    pub(crate) store: StoreConfig,
+    /// How long things are kept.
+    pub(crate) retention: RetentionConfig,
+    /// Who sends.
+    pub(crate) sources: Vec<SourceConfig>,
+    /// Who reacts.
+    pub(crate) handlers: Vec<HandlerConfig>,
+    /// Where the outbox may send.
+    pub(crate) destinations: Vec<DestinationConfig>,
+    /// What is allowed but a person should know.
+    pub(crate) warnings: Vec<String>,
+}
+
+/// What an operator's command needs in order to reach the server or its database.
+#[derive(Clone, Debug)]
+pub(crate) struct Reach {
+    /// The listeners and tokens.
+    pub(crate) server: ServerConfig,
+    /// The database.
+    pub(crate) store: StoreConfig,
+}
+
+impl Config {
+    /// Reads a file, with the process's environment and secret files.
+    pub(crate) fn load(path: &Path, overrides: &Overrides) -> Result<Self, Problems> {
+        let text = read_text(path)?;
+        Self::parse(&text, &path.display().to_string(), &real(overrides))
+    }
+
+    /// Reads a text; `file_name` is only for the places of problems.
+    pub(crate) fn parse(text: &str, file_name: &str, outside: &Outside<'_>) -> Result<Self, Problems> {
+        let document = parse_toml(text, file_name)?;
+        let report = Report::new(file_name, text);
+        let config = Self::read(root(&report, outside, &document));
+        report.finish().map(|warnings| Self { warnings, ..config })
+    }
+
+    fn read(mut root: Table<'_>) -> Self {
+        let server = ServerConfig::read(root.section("server"));
+        let log = LogFormat::read(root.section("log"));
+        let store = StoreConfig::read(root.section("store"));
+        let retention = RetentionConfig::read(root.section("retention"));
+        let (sources, handlers, destinations) =
+            (root.sections("source"), root.sections("handler"), root.sections("destination"));
+        [&sources, &handlers, &destinations].into_iter().for_each(|tables| name::refuse_twins(tables));
+        let name_items: Vec<_> = sources.iter().filter_map(|table| table.peek("name")).collect();
+        let names: Vec<&str> = name_items.iter().filter_map(|item| item.value().get_ref().as_str()).collect();
+        let report = root.scope().report;
+        if sources.is_empty() {
+            report.warn("there is no [[source]]: every webhook is answered with 404");
+        }
+        root.finish();
+        Self {
+            handlers: handlers.into_iter().filter_map(|table| HandlerConfig::read(table, &names)).collect(),
+            sources: sources.into_iter().filter_map(|table| SourceConfig::read(table, &server, &retention)).collect(),
+            destinations: destinations.into_iter().filter_map(DestinationConfig::read).collect(),
+            server,
+            log,
+            store,
+            retention,
+            warnings: Vec::new(),
+        }
+    }
+}
+
+impl Reach {
+    /// Reads `[server]` and `[store]` alone: an operator's shell seldom has the secrets of every source.
+    pub(crate) fn load(path: &Path, overrides: &Overrides) -> Result<Self, Problems> {
+        let text = read_text(path)?;
+        Self::parse(&text, &path.display().to_string(), &real(overrides))
+    }
+
+    /// Reads a text, as [`Reach::load`] reads a file.
+    pub(crate) fn parse(text: &str, file_name: &str, outside: &Outside<'_>) -> Result<Self, Problems> {
+        let document = parse_toml(text, file_name)?;
+        let report = Report::new(file_name, text);
+        let mut root = root(&report, outside, &document);
+        let (server, store) = (ServerConfig::read(root.section("server")), StoreConfig::read(root.section("store")));
+        report.finish().map(|_| Self { server, store })
+    }
+}
+
+fn real(overrides: &Overrides) -> Outside<'_> {
+    Outside { env: &outside::process_env, file: &outside::secret_file, overrides }
+}
+
+fn root<'a>(report: &'a Report<'a>, outside: &'a Outside<'a>, document: &'a DeTable<'a>) -> Table<'a> {
+    Table::new(Scope { report, outside, path: String::new(), at: 0 }, document)
+}
+
+fn read_text(path: &Path) -> Result<String, Problems> {
+    let refuse = |what: String, cure: &str| Problems::whole_file(&path.display().to_string(), what, cure);
+    let bytes = std::fs::read(path).map_err(|error| match error.kind() {
+        ErrorKind::NotFound => refuse("does not exist".to_owned(), "create it, or name another with --config"),
+        kind => refuse(format!("cannot be read ({kind})"), "let this user read it, or name another with --config"),
+    })?;
+    String::from_utf8(bytes).map_err(|_invalid| refuse("is not UTF-8".to_owned(), "save it as UTF-8"))
+}
+
+/// Only the parser's message is kept: its full text would quote the line, and a secret may stand in it.
+fn parse_toml<'a>(text: &'a str, file_name: &'a str) -> Result<DeTable<'a>, Problems> {
+    let (document, errors) = DeTable::parse_recoverable(text);
+    let report = Report::new(file_name, text);
+    for error in &errors {
+        report.add(error.span().map_or(0, |span| span.start), "", error.message(), "correct the TOML");
+    }
+    report.finish().map(|_| document.into_inner())
+}

@@ -1,0 +1,103 @@
+//! Secrets in the config: `{ env = "NAME" }`, `{ file = "path" }` or `{ value = "…" }`, resolved while reading.
+//!
+//! Problems name the place and never the content. The name of a variable is shown only if it looks like one, because
+//! people paste the secret itself there.
+
+use std::io::ErrorKind;
+use std::path::Path;
+
+use oncebox::secret::Secret;
+use toml::de::DeValue;
+
+use super::reader::{Item, Table};
+
+const FORM: &str = "{ env = \"NAME\" }, { file = \"path\" } or { value = \"…\" }";
+
+impl<'a> Table<'a> {
+    /// Takes a secret.
+    pub(crate) fn secret(&mut self, key: &'a str) -> Option<Secret> {
+        self.take(key)?.secret()
+    }
+}
+
+impl Item<'_> {
+    /// The value as a secret.
+    pub(crate) fn secret(&self) -> Option<Secret> {
+        let DeValue::Table(table) = self.value().get_ref() else {
+            self.problem("is not written as a secret", format!("write {FORM}"));
+            return None;
+        };
+        let mut table = Table::new(self.scope().clone(), table);
+        let (env, file, value) = (table.take("env"), table.take("file"), table.take("value"));
+        table.finish();
+        match (env, file, value) {
+            (Some(env), None, None) => env.text().and_then(|name| self.from_env(name)),
+            (None, Some(file), None) => file.text().and_then(|path| self.from_file(path)),
+            (None, None, Some(value)) => value.text().and_then(|text| self.from_value(text)),
+            _ => {
+                self.problem("needs exactly one of env, file and value", format!("write {FORM}"));
+                None
+            }
+        }
+    }
+
+    /// The value as a secret, or as plain text for what is often no secret.
+    pub(crate) fn text_or_secret(&self) -> Option<Secret> {
+        match self.value().get_ref() {
+            DeValue::String(text) => self.from_value(text),
+            _ => self.secret(),
+        }
+    }
+
+    fn from_env(&self, name: &str) -> Option<Secret> {
+        let found = if is_variable(name) { (self.scope().outside.env)(name) } else { None };
+        let shown = if is_shouted(name) { name } else { "named here" };
+        match found {
+            None => {
+                let what = format!("environment variable {shown} is not set");
+                self.problem(what, "set it, or use { file = \"…\" }");
+                None
+            }
+            Some(value) => self.filled(Secret::new(value), &format!("environment variable {shown} is blank"), "set it"),
+        }
+    }
+
+    fn from_file(&self, path: &str) -> Option<Secret> {
+        match (self.scope().outside.file)(Path::new(path)) {
+            Err(error) => {
+                let (what, cure) = match error.kind() {
+                    ErrorKind::NotFound => ("does not exist".to_owned(), "create it"),
+                    kind => (format!("cannot be read ({kind})"), "let this user read it"),
+                };
+                self.problem(format!("file {path:?} {what}"), cure);
+                None
+            }
+            Ok(bytes) => {
+                // Editors and `echo` end a file with a newline that is no part of the secret.
+                let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+                let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
+                self.filled(Secret::new(bytes), &format!("file {path:?} is blank"), "put the secret into it")
+            }
+        }
+    }
+
+    fn from_value(&self, text: &str) -> Option<Secret> {
+        self.filled(Secret::new(text), "is blank", "write the value, or remove the key")
+    }
+
+    fn filled(&self, secret: Secret, what: &str, cure: &str) -> Option<Secret> {
+        if secret.is_blank() {
+            self.problem(what, cure);
+            return None;
+        }
+        Some(secret)
+    }
+}
+
+fn is_variable(name: &str) -> bool {
+    !name.is_empty() && !name.contains(['=', '\0'])
+}
+
+fn is_shouted(name: &str) -> bool {
+    name.len() <= 64 && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+}

@@ -1,0 +1,129 @@
+//! `[server]` and `[log]`: the two listeners and what they hold at once.
+
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use oncebox::secret::Secret;
+
+use super::reader::{Item, Table};
+use super::web;
+
+/// The smallest body limit: below it, real senders break.
+pub(crate) const BODY_BYTES_MIN: usize = 64 << 10;
+/// The largest body limit: bodies are held in memory.
+pub(crate) const BODY_BYTES_MAX: usize = 64 << 20;
+
+const IN_FLIGHT_MAX: usize = 65_536;
+const CONNECTIONS_MAX: usize = 1_048_576;
+const PROXY_HOPS_MAX: usize = 16;
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// The listeners and their limits.
+#[derive(Clone, Debug)]
+pub(crate) struct ServerConfig {
+    /// The public listener.
+    pub(crate) listen: SocketAddr,
+    /// The listener of dashboard, API and metrics.
+    pub(crate) admin_listen: SocketAddr,
+    /// The operator's token.
+    pub(crate) admin_token: Option<Secret>,
+    /// The viewer's token.
+    pub(crate) viewer_token: Option<Secret>,
+    /// How senders reach the public listener, without a slash at the end.
+    pub(crate) public_url: Option<String>,
+    /// The largest body in bytes, unless a source says otherwise.
+    pub(crate) body_limit: usize,
+    /// Requests held at once.
+    pub(crate) in_flight: usize,
+    /// Body bytes held at once.
+    pub(crate) in_flight_bytes: usize,
+    /// Open connections at once.
+    pub(crate) connections: usize,
+    /// How long a stop may take.
+    pub(crate) grace: Duration,
+    /// Whether this node runs handlers.
+    pub(crate) workers: bool,
+    /// How many hops of X-Forwarded-For to believe.
+    pub(crate) trusted_proxies: usize,
+}
+
+/// How log lines look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum LogFormat {
+    /// Text on a terminal, JSON elsewhere.
+    Auto,
+    /// One JSON object per line.
+    Json,
+    /// Text for people.
+    Text,
+}
+
+impl ServerConfig {
+    /// Reads the section.
+    pub(crate) fn read(mut table: Table<'_>) -> Self {
+        let overrides = table.scope().outside.overrides;
+        let listen = address(table.take("listen"), overrides.listen, 8080);
+        let admin_item = table.take("admin_listen");
+        let admin_listen = address(admin_item.clone(), overrides.admin_listen, 8081);
+        let admin_token = match overrides.admin_token.clone().filter(|token| !token.is_blank()) {
+            Some(token) => {
+                table.take("admin_token");
+                Some(token)
+            }
+            None => table.secret("admin_token"),
+        };
+        if !admin_listen.ip().is_loopback()
+            && admin_token.is_none()
+            && !table.scope().report.mentions("server.admin_token")
+        {
+            let scope = admin_item.as_ref().map_or(table.scope(), Item::scope);
+            let cure = "set admin_token = { env = \"ONCEBOX_ADMIN_TOKEN\" }, or listen on 127.0.0.1";
+            scope.problem(format!("{admin_listen} is reachable from other machines and needs a token"), cure);
+        }
+        let server = Self {
+            listen,
+            admin_listen,
+            admin_token,
+            viewer_token: table.secret("viewer_token"),
+            public_url: table.take("public_url").and_then(|item| web::public_url(&item)),
+            body_limit: table.size("body_limit", BODY_BYTES_MIN..=BODY_BYTES_MAX).unwrap_or(1 << 20),
+            in_flight: table.count("in_flight", 1..=IN_FLIGHT_MAX).unwrap_or(1024),
+            in_flight_bytes: table.size("in_flight_bytes", BODY_BYTES_MIN..=64 << 30).unwrap_or(256 << 20),
+            connections: table.count("connections", 1..=CONNECTIONS_MAX).unwrap_or(4096),
+            grace: table.duration("grace", Duration::from_secs(1)..=HOUR).unwrap_or(Duration::from_secs(20)),
+            workers: table.flag("workers").unwrap_or(true),
+            trusted_proxies: table.count("trusted_proxies", 0..=PROXY_HOPS_MAX).unwrap_or(0),
+        };
+        if server.in_flight_bytes < server.body_limit {
+            table
+                .scope()
+                .report
+                .warn("server.in_flight_bytes is below server.body_limit: the largest bodies never fit");
+        }
+        table.finish();
+        server
+    }
+}
+
+impl LogFormat {
+    /// Reads `[log]`.
+    pub(crate) fn read(mut table: Table<'_>) -> Self {
+        let words = [("auto", Self::Auto), ("json", Self::Json), ("text", Self::Text)];
+        let format = table.word("format", &words).unwrap_or(Self::Auto);
+        table.finish();
+        format
+    }
+}
+
+/// Reads `127.0.0.1:8080`, `[::1]:8080` or `localhost:8080`.
+pub(crate) fn parse_listen(text: &str) -> Option<SocketAddr> {
+    match text.strip_prefix("localhost:") {
+        Some(port) => Some(SocketAddr::from(([127, 0, 0, 1], port.parse().ok()?))),
+        None => text.parse().ok(),
+    }
+}
+
+fn address(item: Option<Item<'_>>, overridden: Option<SocketAddr>, port: u16) -> SocketAddr {
+    let written = item.and_then(|item| item.parsed(parse_listen, "an address and port such as \"127.0.0.1:8080\""));
+    overridden.or(written).unwrap_or_else(|| SocketAddr::from(([127, 0, 0, 1], port)))
+}

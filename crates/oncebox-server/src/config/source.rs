@@ -1,0 +1,212 @@
+//! `[[source]]`: one configured sender.
+//!
+//! Our own keys are read here; every other key is a setting of the provider or a part of its description, which the
+//! library judges. Its problems come back with a key, and get the place of that key.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use oncebox::provider::{self, Description, Problem, SETTINGS};
+use oncebox::secret::Secret;
+use oncebox::source::{Source, SourceSpec};
+use oncebox::verdict::OnRepeat;
+use serde::Deserialize as _;
+use toml::de::{DeValue, ValueDeserializer};
+
+use super::reader::{Item, Scope, Table};
+use super::retention::RetentionConfig;
+use super::server::{BODY_BYTES_MAX, BODY_BYTES_MIN, ServerConfig};
+use super::{name, suggest};
+
+const SECRETS_MAX: usize = 16;
+const TOLERANCE_MAX: Duration = Duration::from_secs(7 * 86_400);
+
+/// One configured sender.
+#[derive(Clone, Debug)]
+pub(crate) struct SourceConfig {
+    /// What the library builds a source from; it was built once while checking.
+    pub(crate) spec: SourceSpec,
+    /// How long its identities and payloads are kept.
+    pub(crate) retention: RetentionConfig,
+    /// What happens to an event older than the ledger's memory.
+    pub(crate) stale: Stale,
+}
+
+/// An event older than what the ledger remembers: nobody can tell whether it is new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stale {
+    /// Keep it for a person.
+    Hold,
+    /// Run it.
+    Run,
+}
+
+impl SourceConfig {
+    /// Reads one entry; none where name or provider are unusable.
+    pub(crate) fn read(mut table: Table<'_>, server: &ServerConfig, retention: &RetentionConfig) -> Option<Self> {
+        let all = table.clone();
+        let name = name::source(&mut table);
+        let provider = read_provider(&mut table);
+        let stale = table.word("stale", &[("hold", Stale::Hold), ("run", Stale::Run)]).unwrap_or(Stale::Hold);
+        let retention_table = table.section("retention");
+        let path_token = table.secret("path_token");
+        let unverified = read_unverified(&mut table, server);
+        let mut spec = SourceSpec {
+            name: name.unwrap_or_default().to_owned(),
+            provider: provider.as_ref().map(|(slug, _)| (*slug).to_owned()).unwrap_or_default(),
+            description: provider.as_ref().map(|(_, description)| description.clone()).unwrap_or_default(),
+            secrets: read_secrets(&mut table),
+            settings: read_settings(&mut table, server),
+            tolerance: table.duration("tolerance", Duration::from_secs(1)..=TOLERANCE_MAX),
+            repeated_body: table.word("repeated_body", &REPEATED_BODY),
+            unverified,
+            path_token,
+            body_bytes_max: table.size("body_limit", BODY_BYTES_MIN..=BODY_BYTES_MAX),
+        };
+        describe(&mut table, &mut spec.description);
+        table.finish();
+        let retention = retention.for_source(retention_table, all.scope(), retry_window(&spec.description));
+        let (Some(_), Some(_)) = (name, provider) else { return None };
+        if let Err(problems) = Source::build(spec.clone()) {
+            problems.iter().for_each(|problem| report(&all, problem));
+        }
+        Some(Self { spec, retention, stale })
+    }
+}
+
+/// How long the sender keeps trying, where its description says so.
+pub(crate) fn retry_window(_description: &Description) -> Option<Duration> {
+    None
+}
+
+const REPEATED_BODY: [(&str, OnRepeat); 3] =
+    [("run", OnRepeat::Run), ("hold", OnRepeat::Hold), ("duplicate", OnRepeat::Duplicate)];
+
+fn read_provider<'a>(table: &mut Table<'a>) -> Option<(&'a str, Description)> {
+    let item = table.required("provider", "write a name from `oncebox providers`, or \"custom\"")?;
+    let slug = item.text()?;
+    let known = provider::names();
+    // An empty catalogue can judge nobody's name.
+    let found = Description::named(slug).or_else(|| known.is_empty().then(Description::default));
+    if found.is_none() {
+        let cure = match suggest::nearest(slug, known) {
+            Some(near) => format!("did you mean {near:?}?"),
+            None => "choose one of `oncebox providers`, or describe it with \"custom\"".to_owned(),
+        };
+        item.problem(format!("{slug:?} is not in the catalogue"), cure);
+    }
+    found.map(|description| (slug, description))
+}
+
+fn read_secrets(table: &mut Table<'_>) -> Vec<Secret> {
+    let Some(item) = table.take("secrets") else { return Vec::new() };
+    let list = item.list().unwrap_or_default();
+    if list.len() > SECRETS_MAX {
+        item.problem(format!("holds more than {SECRETS_MAX} secrets"), "remove those that are no longer used");
+    }
+    list.iter().filter_map(Item::secret).collect()
+}
+
+fn read_settings(table: &mut Table<'_>, server: &ServerConfig) -> BTreeMap<String, Secret> {
+    let mut settings = BTreeMap::new();
+    if let Some(url) = &server.public_url {
+        settings.insert("public_url".to_owned(), Secret::new(url.as_str()));
+    }
+    for key in SETTINGS {
+        if let Some(value) = table.take(key).and_then(|item| item.text_or_secret()) {
+            settings.insert((*key).to_owned(), value);
+        }
+    }
+    settings
+}
+
+/// Verification is switched off by two words, and by three where strangers can reach the listener.
+fn read_unverified(table: &mut Table<'_>, server: &ServerConfig) -> bool {
+    let verify = table.take("verify");
+    let insecure = table.flag("insecure").unwrap_or(false);
+    let insecure_public = table.flag("insecure_public").unwrap_or(false);
+    let Some(item) = verify else {
+        if insecure || insecure_public {
+            table
+                .scope()
+                .report
+                .warn(format!("{}: insecure means nothing without verify = \"none\"", table.scope().path));
+        }
+        return false;
+    };
+    match item.text() {
+        Some("none") => {}
+        Some(_) => {
+            item.problem("can only be \"none\"", "remove it; the provider says how to verify");
+            return false;
+        }
+        None => return false,
+    }
+    if !insecure {
+        item.problem(
+            "switches verification off: anybody may send",
+            "add insecure = true if that is meant, or remove it",
+        );
+    } else if !server.listen.ip().is_loopback() && !insecure_public {
+        let what = format!("switches verification off while {} is reachable from other machines", server.listen);
+        item.problem(what, "add insecure_public = true if that is meant, or listen on 127.0.0.1");
+    }
+    let warning = format!("{} is insecure: it accepts events that nobody verified", table.scope().path);
+    table.scope().report.warn(warning);
+    true
+}
+
+/// Hands the remaining keys to the description.
+fn describe<'a>(table: &mut Table<'a>, description: &mut Description) {
+    table.know(Description::KEYS);
+    if let Some(item) = table.take("identity") {
+        set(description, "identity", &item);
+    }
+    for key in table.keys() {
+        let known = Description::KEYS.contains(&key);
+        let prefix = format!("{key}.");
+        if known && let Some(item) = table.take(key) {
+            set(description, key, &item);
+        } else if Description::KEYS.iter().any(|known| known.starts_with(&prefix))
+            && let Some(mut inner) = table.take(key).and_then(|item| item.table())
+        {
+            for (part, item) in inner.rest() {
+                let whole = format!("{key}.{part}");
+                if Description::KEYS.contains(&whole.as_str()) {
+                    set(description, &whole, &item);
+                } else {
+                    item.problem("unknown key", suggest::cure(&whole, Description::KEYS));
+                }
+            }
+        }
+    }
+}
+
+fn set(description: &mut Description, key: &str, item: &Item<'_>) {
+    match toml::Value::deserialize(ValueDeserializer::from(item.value().clone())) {
+        Ok(value) => {
+            if let Err(problem) = description.set(key, &value) {
+                item.problem(problem.message, problem.cure);
+            }
+        }
+        Err(_) => item.problem("holds a number that is too large", "write a smaller one"),
+    }
+}
+
+/// Gives a library problem the place of its key, or of the source where the key is not written.
+fn report(table: &Table<'_>, problem: &Problem) {
+    let mut scope: Scope<'_> = table.scope().clone();
+    let mut parts = problem.key.split('.');
+    let mut item = parts.next().and_then(|key| table.peek(key));
+    while let Some(found) = item {
+        scope.at = found.scope().at;
+        item = parts.next().and_then(|key| match found.value().get_ref() {
+            DeValue::Table(_) => found.table().and_then(|inner| inner.peek(key)),
+            _ => None,
+        });
+    }
+    scope.path = format!("{}.{}", table.scope().path, problem.key);
+    if !scope.report.mentions(&scope.path) {
+        scope.problem(problem.message.as_str(), problem.cure.as_str());
+    }
+}

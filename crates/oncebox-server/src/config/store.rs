@@ -1,0 +1,174 @@
+//! `[store]`: which database, and how its commits are shared.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use oncebox::secret::Secret;
+
+use super::reader::Table;
+
+const BATCH_EVENTS_MAX: usize = 4096;
+const WRITERS_MAX: usize = 64;
+
+/// The database and how it is written to.
+#[derive(Clone, Debug)]
+pub(crate) struct StoreConfig {
+    /// Where everything is kept.
+    pub(crate) url: StoreUrl,
+    /// `unsafe = true`: accept a database that does not flush.
+    pub(crate) accept_unflushed: bool,
+    /// How many events may share one commit.
+    pub(crate) batch: usize,
+    /// How many commits may run at once; always 1 on SQLite.
+    pub(crate) writers: usize,
+    /// Encrypts secrets that a handshake brings.
+    pub(crate) secret_key: Option<Secret>,
+}
+
+/// Which database. Printing one never shows its password.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) enum StoreUrl {
+    /// A file.
+    Sqlite(PathBuf),
+    /// A server, by its whole connection URL.
+    Postgres(String),
+}
+
+impl StoreConfig {
+    /// Reads the section.
+    pub(crate) fn read(mut table: Table<'_>) -> Self {
+        let overridden = table.scope().outside.overrides.database.clone();
+        let url_item = table.take("url");
+        let written = url_item.as_ref().and_then(|item| {
+            let text = item.text()?;
+            StoreUrl::parse(text).map_err(|(what, cure)| item.problem(what, cure)).ok()
+        });
+        let url = overridden.or(written).unwrap_or_else(|| StoreUrl::Sqlite("oncebox.db".into()));
+        let accept_unflushed = table.flag("unsafe").unwrap_or(false);
+        let batch = table.count("batch", 1..=BATCH_EVENTS_MAX).unwrap_or(512);
+        let writers_item = table.take("writers");
+        let writers = writers_item.as_ref().and_then(|item| item.count(1..=WRITERS_MAX)).unwrap_or(1);
+        if let (StoreUrl::Sqlite(_), Some(item), 2..) = (&url, &writers_item, writers) {
+            item.problem("SQLite has one writer", "write 1, or use Postgres");
+        }
+        let secret_key = table.secret("secret_key");
+        if accept_unflushed {
+            table.scope().report.warn("store.unsafe is set: acknowledged events may be lost in a power cut");
+        }
+        table.finish();
+        Self { url, accept_unflushed, batch, writers, secret_key }
+    }
+}
+
+impl StoreUrl {
+    /// Reads `sqlite:path`, `sqlite:///abs` or `postgres://…`; the refusal says what is wrong and the cure, and never
+    /// quotes the URL, which may hold a password.
+    pub(crate) fn parse(text: &str) -> Result<Self, (&'static str, &'static str)> {
+        if let Some(rest) = text.strip_prefix("sqlite:") {
+            return sqlite_path(rest).map(|path| Self::Sqlite(path.into()));
+        }
+        let after = text.strip_prefix("postgres://").or_else(|| text.strip_prefix("postgresql://"));
+        match after {
+            Some("") => Err(("names no host", "write \"postgres://user:password@host/database\"")),
+            Some(rest) if rest.chars().any(|c| c.is_whitespace() || c.is_control()) => {
+                Err(("holds white space", "write it percent-encoded, such as %20"))
+            }
+            Some(_) => Ok(Self::Postgres(text.to_owned())),
+            None => Err((
+                "is not a database that we know",
+                "write \"sqlite:oncebox.db\" or \"postgres://user:password@host/database\"",
+            )),
+        }
+    }
+}
+
+impl fmt::Display for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Sqlite(path) => write!(f, "sqlite:{}", path.display()),
+            Self::Postgres(url) => f.write_str(&without_password(url)),
+        }
+    }
+}
+
+impl fmt::Debug for StoreUrl {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+fn sqlite_path(rest: &str) -> Result<&str, (&'static str, &'static str)> {
+    let path = match rest.strip_prefix("//") {
+        Some(absolute) if absolute.starts_with('/') => absolute,
+        Some(_) => {
+            return Err(("names a host", "write \"sqlite:relative.db\" or \"sqlite:///absolute/path.db\""));
+        }
+        None => rest,
+    };
+    match path {
+        "" => Err(("names no file", "write \"sqlite:oncebox.db\"")),
+        ":memory:" => Err(("would forget everything at exit", "write a file, \"sqlite:oncebox.db\"")),
+        path if path.contains(['?', '\0']) => Err(("has parameters", "write the path alone")),
+        path => Ok(path),
+    }
+}
+
+/// Whatever stands before the last `@` may be a password, and so may a parameter.
+fn without_password(url: &str) -> String {
+    let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", ""));
+    let Some((credentials, place)) = rest.rsplit_once('@') else {
+        let place = rest.split('?').next().unwrap_or_default();
+        let port = place.split('/').next().and_then(|host| host.rsplit_once(':')).map_or("", |(_, port)| port);
+        let safe = port.bytes().all(|b| b.is_ascii_digit());
+        return format!("{scheme}://{}", if safe { place } else { "***" });
+    };
+    let place = place.split('?').next().unwrap_or_default();
+    let user = credentials.split_once(':').map_or("***", |(user, _)| user);
+    let user = if user.contains(['/', '?', '@']) { "***" } else { user };
+    format!("{scheme}://{user}:***@{place}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn urls() {
+        let file = |path: &str| Some(StoreUrl::Sqlite(path.into()));
+        let server = |url: &str| Some(StoreUrl::Postgres(url.into()));
+        for (text, expected) in [
+            ("sqlite:oncebox.db", file("oncebox.db")),
+            ("sqlite:/var/lib/o.db", file("/var/lib/o.db")),
+            ("sqlite:///var/lib/o.db", file("/var/lib/o.db")),
+            ("postgres://u:p@h/d", server("postgres://u:p@h/d")),
+            ("postgresql://h/d", server("postgresql://h/d")),
+            ("sqlite:", None),
+            ("sqlite://host/x.db", None),
+            ("sqlite::memory:", None),
+            ("sqlite:x.db?mode=ro", None),
+            ("postgres://", None),
+            ("postgres://h/a b", None),
+            ("mysql://u:p@h/d", None),
+            ("oncebox.db", None),
+            ("", None),
+        ] {
+            assert_eq!(StoreUrl::parse(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_password_is_never_shown() {
+        for (url, shown) in [
+            ("postgres://u:hunter2@h:5432/d", "postgres://u:***@h:5432/d"),
+            ("postgres://u:hunter2@x@h/d", "postgres://u:***@h/d"),
+            ("postgres://u:hunter2?@h/d", "postgres://u:***@h/d"),
+            ("postgres://u@h/d?password=hunter2", "postgres://***:***@h/d"),
+            ("postgres://h/d?password=hunter2", "postgres://h/d"),
+            ("postgres://u:hunter2", "postgres://***"),
+            ("postgres://h:5432/d", "postgres://h:5432/d"),
+        ] {
+            assert_eq!(StoreUrl::Postgres(url.into()).to_string(), shown);
+            assert_eq!(format!("{:?}", StoreUrl::Postgres(url.into())), shown);
+        }
+    }
+}

@@ -1,0 +1,360 @@
+//! The config as people write it, right and wrong.
+
+use std::collections::HashMap;
+use std::io;
+
+use proptest::prelude::*;
+
+use super::handler::{HandlerKind, OnDead, OrderRule};
+use super::*;
+
+const DEFAULT_FILE: &str = include_str!("../../config.default.toml");
+/// A source without a mistake.
+const SOURCE: &str =
+    "[[source]]\nname = 'a'\nprovider = 'github'\nsecrets = [{ value = 'It is a Secret to Everybody' }]\n";
+
+/// Every variable that is named in upper case is set, except `UNSET` and the blank `BLANK`.
+fn env(name: &str) -> Option<String> {
+    match name {
+        "UNSET" => None,
+        "BLANK" => Some(" ".to_owned()),
+        _ => Some(format!("value-of-{name}")),
+    }
+}
+
+fn file(path: &Path) -> io::Result<Vec<u8>> {
+    let files = HashMap::from([("good", "from a file\n"), ("blank", "\n")]);
+    let found = path.to_str().and_then(|path| files.get(path));
+    found.map(|text| text.as_bytes().to_vec()).ok_or_else(|| io::ErrorKind::NotFound.into())
+}
+
+fn parse_with(text: &str, overrides: &Overrides) -> Result<Config, Problems> {
+    Config::parse(text, "oncebox.toml", &Outside { env: &env, file: &file, overrides })
+}
+
+fn parse(text: &str) -> Result<Config, Problems> {
+    parse_with(text, &Overrides::default())
+}
+
+fn good(text: &str) -> Config {
+    parse(text).unwrap_or_else(|problems| panic!("{text}\n{problems}"))
+}
+
+/// The problem lines of a text, without file name and count.
+fn lines(text: &str) -> Vec<String> {
+    let shown = parse(text).map(|_| String::new()).unwrap_or_else(|problems| problems.to_string());
+    shown.lines().filter_map(|line| line.strip_prefix("oncebox.toml:")).map(str::to_owned).collect()
+}
+
+#[track_caller]
+fn check(text: &str, expected: &str) {
+    assert_eq!(lines(text), [expected], "{text}");
+}
+
+fn uncommented(text: &str) -> String {
+    let lines = text.lines().map(|line| match line.strip_prefix('#') {
+        Some(setting) if !setting.is_empty() && !setting.starts_with(' ') => setting,
+        _ => line,
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn the_default_file_holds_the_defaults() {
+    let (written, mut built_in) = (good(DEFAULT_FILE), good(""));
+    built_in.retention.chosen = written.retention.chosen;
+    assert_eq!(format!("{written:?}"), format!("{built_in:?}"));
+}
+
+#[test]
+fn every_commented_setting_of_the_default_file_parses() {
+    let config = good(&uncommented(DEFAULT_FILE));
+    assert_eq!((config.sources.len(), config.handlers.len(), config.destinations.len()), (2, 3, 1));
+    assert!(matches!(&config.handlers[0].order.as_ref().map(|order| &order.rule), Some(OrderRule::Latest(_))));
+    let serial = config.handlers[1].order.as_ref().map(|order| order.rule.clone());
+    assert_eq!(serial, Some(OrderRule::Serial(OnDead::Skip)));
+    assert!(matches!(config.handlers[2].kind, HandlerKind::Pull));
+    assert!(config.handlers[0].wants("stripe", "invoice.paid") && !config.handlers[0].wants("stripe", "charge.paid"));
+    let crm = &config.destinations[0];
+    assert_eq!((crm.retry_on.as_slice(), crm.headers.len(), crm.ordered_by_key), (&[404][..], 1, true));
+}
+
+#[test]
+fn five_mistakes_are_five_lines() {
+    let text = r#"[server]
+lisen = "127.0.0.1:80"
+in_flight = 0
+[store]
+url = "mysql://u:hunter2@h/d"
+[[source]]
+name = "stripe"
+provider = "stripe"
+secrets = [
+  { env = "UNSET" },
+]
+[[handler]]
+name = "h"
+sources = ["strip"]
+pull = true
+"#;
+    assert_eq!(
+        lines(text),
+        [
+            "2:1: server.lisen: unknown key; did you mean listen?",
+            "3:1: server.in_flight: is out of range; write a value from 1 to 65536",
+            "5:1: store.url: is not a database that we know; write \"sqlite:oncebox.db\" or \"postgres://user:password@host/database\"",
+            "10:3: source.stripe.secrets[0]: environment variable UNSET is not set; set it, or use { file = \"…\" }",
+            "14:12: handler.h.sources[0]: there is no source \"strip\"; did you mean \"stripe\"?",
+        ]
+    );
+    let problems = parse(text).expect_err("five problems").to_string();
+    assert!(problems.ends_with("\n5 problems in oncebox.toml"), "{problems}");
+}
+
+#[test]
+fn sections_and_types() {
+    check("[server", "1:8: unclosed table, expected `]`; correct the TOML");
+    check("odd = 1", "1:1: odd: unknown key; use one of server, log, store, retention, source, handler, destination");
+    check("server = 1", "1:1: server: is a whole number; write a table");
+    check("[source]\nname = 'a'", "1:2: source: is a table, not a list of tables; write [[source]]");
+    check(
+        "[server]\ngrace = 20",
+        "2:1: server.grace: is a whole number; write a duration such as \"30s\", \"1h30m\" or \"14d\"",
+    );
+    check(
+        "[server]\ngrace = '20'",
+        "2:1: server.grace: is not a duration; write a duration such as \"30s\", \"1h30m\" or \"14d\"",
+    );
+    check("[server]\ngrace = '2h'", "2:1: server.grace: is out of range; write a value from \"1s\" to \"1h\"");
+    check(
+        "[server]\nbody_limit = '1KiB'",
+        "2:1: server.body_limit: is out of range; write a value from \"64KiB\" to \"64MiB\"",
+    );
+    check("[server]\nin_flight = '9'", "2:1: server.in_flight: is a text; write a whole number without quotes");
+    check("[server]\nin_flight = -1", "2:1: server.in_flight: is out of range; write a value from 1 to 65536");
+    check("[server]\nworkers = 'no'", "2:1: server.workers: is a text; write true or false");
+    check(
+        "[server]\nlisten = ':80'",
+        "2:1: server.listen: is not an address and port; write an address and port such as \"127.0.0.1:8080\"",
+    );
+    check("[log]\nformat = 'jsn'", "2:1: log.format: \"jsn\" is not a word for it; did you mean json?");
+    check("[store]\nwriters = 4", "2:1: store.writers: SQLite has one writer; write 1, or use Postgres");
+    check("[store]\nbatch = 5000", "2:1: store.batch: is out of range; write a value from 1 to 4096");
+    check(
+        "[retention]\nledger = '1d'\npayload = '2d'",
+        "3:1: retention.payload: is longer than ledger; write at most \"1d\"",
+    );
+    check(
+        "[server]\n'a\\nb' = 1\n[log]",
+        "2:1: server.\"a\\\\nb\": unknown key; use one of listen, admin_listen, admin_token, viewer_token, public_url, body_limit, in_flight, in_flight_bytes, connections, grace, workers, trusted_proxies",
+    );
+}
+
+#[test]
+fn secrets() {
+    let form = "write { env = \"NAME\" }, { file = \"path\" } or { value = \"…\" }";
+    for (secret, expected) in [
+        ("'hunter2'", format!("is not written as a secret; {form}")),
+        ("{}", format!("needs exactly one of env, file and value; {form}")),
+        ("{ env = 'A', value = 'hunter2' }", format!("needs exactly one of env, file and value; {form}")),
+        ("{ env = 'BLANK' }", "environment variable BLANK is blank; set it".to_owned()),
+        (
+            "{ env = 'hunter2=' }",
+            "environment variable named here is not set; set it, or use { file = \"…\" }".to_owned(),
+        ),
+        ("{ file = 'none' }", "file \"none\" does not exist; create it".to_owned()),
+        ("{ file = 'blank' }", "file \"blank\" is blank; put the secret into it".to_owned()),
+        ("{ value = ' ' }", "is blank; write the value, or remove the key".to_owned()),
+    ] {
+        check(&format!("[server]\nviewer_token = {secret}"), &format!("2:1: server.viewer_token: {expected}"));
+    }
+    let config = good("[server]\nadmin_token = { file = 'good' }\nviewer_token = { env = 'A' }");
+    assert_eq!(config.server.admin_token.map(|token| token.expose().to_vec()), Some(b"from a file".to_vec()));
+    assert_eq!(config.server.viewer_token.map(|token| token.expose().to_vec()), Some(b"value-of-A".to_vec()));
+}
+
+#[test]
+fn sources() {
+    check(
+        "[[source]]\nprovider = 'github'",
+        "1:1: source[0]: name is missing; use lower-case letters, digits, _ and -, at most 64, beginning with a letter or digit",
+    );
+    check(
+        &SOURCE.replace("'a'", "'A/b'"),
+        "2:1: source[0].name: is not a usable name; use lower-case letters, digits, _ and -, at most 64, beginning with a letter or digit",
+    );
+    check(&format!("{SOURCE}{SOURCE}"), "6:1: source.a.name: is the name of an earlier one; choose another name");
+    check(&format!("{SOURCE}tolerence = '5m'"), "5:1: source.a.tolerence: unknown key; did you mean tolerance?");
+    check(
+        &format!("{SOURCE}verify = 'none'"),
+        "5:1: source.a.verify: switches verification off: anybody may send; add insecure = true if that is meant, or remove it",
+    );
+    let open = format!("{SOURCE}verify = 'none'\ninsecure = true\n[server]\nlisten = '0.0.0.0:80'");
+    check(
+        &open,
+        "5:1: source.a.verify: switches verification off while 0.0.0.0:80 is reachable from other machines; add insecure_public = true if that is meant, or listen on 127.0.0.1",
+    );
+    let config = good(&open.replace("insecure = true", "insecure = true\ninsecure_public = true"));
+    assert!(config.sources[0].spec.unverified && config.warnings.len() == 1, "{:?}", config.warnings);
+    let config =
+        good(&format!("[retention]\nledger = '3d'\n{SOURCE}verify_token = 'x'\nretention = {{ ledger = '2d' }}"));
+    let retention = &config.sources[0].retention;
+    assert_eq!((retention.ledger.as_secs(), retention.payload.as_secs()), (172_800, 172_800));
+    assert!(config.sources[0].spec.settings.contains_key("verify_token"));
+}
+
+#[test]
+fn handlers() {
+    let handler = |rest: &str| format!("[[handler]]\nname = 'h'\n{rest}");
+    for (rest, expected) in [
+        ("", "1:1: handler.h: has none of sql, http and pull; keep exactly one"),
+        ("pull = true\nsql = 'x'", "1:1: handler.h: has more than one of sql, http and pull; keep exactly one"),
+        ("pull = false", "3:1: handler.h.pull: can only be true; write pull = true, or remove it"),
+        ("sql = ' '", "3:1: handler.h.sql: is blank; write a statement, or use http or pull"),
+        ("pull = true\nsources = []", "4:1: handler.h.sources: is empty; name a source, or remove the key to take all"),
+        (
+            "pull = true\ntypes = ['[a]']",
+            "4:10: handler.h.types[0]: is not a pattern of plain characters, * and ?; write a pattern of plain characters, * and ? such as \"invoice.*\"",
+        ),
+        ("http = { url = 'ftp://x' }", "3:10: handler.h.http.url: is neither http nor https; write https://…"),
+        (
+            "http = { url = 'http://u:hunter2@x' }",
+            "3:10: handler.h.http.url: holds a user name or password; send it as a header instead",
+        ),
+        (
+            "http = { url = 'http://x', timeout = '5s' }\nlease = '5s'",
+            "3:28: handler.h.http.timeout: is not shorter than the handler's lease; write a shorter timeout or a longer lease",
+        ),
+        (
+            "pull = true\nretry = { attempts = 0 }",
+            "4:11: handler.h.retry.attempts: is out of range; write a value from 1 to 1000",
+        ),
+        (
+            "pull = true\nretry = { base = '2h', cap = '1h' }",
+            "4:11: handler.h.retry.base: is longer than cap; write a shorter base or a longer cap",
+        ),
+        (
+            "pull = true\norder = { key = 'id', rule = 'serial' }",
+            "4:11: handler.h.order.key: is not a JSON pointer; write a JSON pointer such as \"/data/object/id\"",
+        ),
+        (
+            "pull = true\norder = { key = '/id', rule = 'latest' }",
+            "4:1: handler.h.order: version is missing; write version = \"/created\"",
+        ),
+        (
+            "pull = true\norder = { key = '/id' }",
+            "4:1: handler.h.order: rule is missing; write rule = \"latest\" or rule = \"serial\"",
+        ),
+        (
+            "pull = true\nonce_per = { fields = [] }",
+            "4:14: handler.h.once_per.fields: is empty; name at least one field",
+        ),
+    ] {
+        check(&handler(rest), expected);
+    }
+    let config = good(&handler("http = { url = 'http://x' }\nlease = '1s'"));
+    assert!(matches!(&config.handlers[0].kind, HandlerKind::Http(http) if http.timeout.as_millis() == 500));
+    good(&handler("sql = \"select :anything::text\""));
+}
+
+#[test]
+fn destinations() {
+    let destination = |rest: &str| format!("[[destination]]\nname = 'crm'\nurl = 'https://crm.example.com/'\n{rest}");
+    for (rest, expected) in [
+        ("rate = '50'", "4:1: destination.crm.rate: is not a rate; write a rate such as \"50/s\" or \"100/m\""),
+        ("retry_on = [200]", "4:13: destination.crm.retry_on[0]: is out of range; write a value from 400 to 599"),
+        (
+            "allow = ['all']",
+            "4:10: destination.crm.allow[0]: is not an address range; write an address range such as \"169.254.0.0/16\"",
+        ),
+        ("order = 'kye'", "4:1: destination.crm.order: \"kye\" is not a word for it; did you mean key?"),
+        (
+            "headers = { host = 'x' }",
+            "4:13: destination.crm.headers.host: is a header that we set ourselves; remove it",
+        ),
+        (
+            "headers = { a = \"hunter\\n2\" }",
+            "4:13: destination.crm.headers.a: does not fit into a header; remove line breaks and control characters",
+        ),
+    ] {
+        check(&destination(rest), expected);
+    }
+}
+
+#[test]
+fn the_command_line_wins_and_is_checked_as_well() {
+    let open = Overrides { admin_listen: Some(([0, 0, 0, 0], 81).into()), ..Overrides::default() };
+    let problems = parse_with("", &open).expect_err("no token").to_string();
+    assert!(problems.contains("0.0.0.0:81 is reachable from other machines and needs a token"), "{problems}");
+    let blank = Overrides { admin_token: Some(oncebox::secret::Secret::new(" ")), ..open.clone() };
+    assert!(parse_with("", &blank).is_err(), "a blank token counts as none");
+    let token = Some(oncebox::secret::Secret::new("t"));
+    let closed = Overrides { admin_token: token, ..open };
+    let config = parse_with("[server]\nadmin_token = { env = 'UNSET' }", &closed).expect("a token");
+    assert_eq!(config.server.admin_listen.port(), 81);
+}
+
+#[test]
+fn operators_need_no_secrets_of_sources() {
+    let text = "[store]\nurl = 'sqlite:x.db'\n[[source]]\nsecrets = [{ env = 'UNSET' }]";
+    let overrides = Overrides::default();
+    let reach = Reach::parse(text, "f", &Outside { env: &env, file: &file, overrides: &overrides });
+    assert_eq!(reach.expect("a reach").store.url.to_string(), "sqlite:x.db");
+}
+
+/// Texts that reach deep into the reader: real keys with values of any kind.
+fn almost_config() -> impl Strategy<Value = String> {
+    let heads = ["[server]", "[store]", "[retention]", "[[source]]", "[[handler]]", "[[destination]]", "[log]", ""];
+    let keys: Vec<String> = uncommented(DEFAULT_FILE)
+        .lines()
+        .filter_map(|line| line.split_once(" = ").map(|(key, _)| key.to_owned()))
+        .filter(|key| !key.starts_with('#'))
+        .collect();
+    let values =
+        ["1", "-1", "1.5", "true", "''", "'x'", "[]", "[1]", "['a']", "{}", "{ env = 'A' }", "{ key = 1 }", "'9s'"];
+    let line = (proptest::sample::select(keys), proptest::sample::select(values.to_vec()));
+    let section = (proptest::sample::select(heads.to_vec()), proptest::collection::vec(line, 0..6));
+    proptest::collection::vec(section, 0..5).prop_map(|sections| {
+        let mut text = String::new();
+        for (head, lines) in sections {
+            text.push_str(head);
+            text.extend(lines.iter().map(|(key, value)| format!("\n{key} = {value}")));
+            text.push('\n');
+        }
+        text
+    })
+}
+
+proptest! {
+    #[test]
+    fn arbitrary_text_never_panics(text in any::<String>()) {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn misplaced_settings_never_panic(text in almost_config()) {
+        let _ = parse(&text);
+    }
+
+    #[test]
+    fn a_secret_never_shows(secret in "[a-z0-9]{12,24}", place in 0..9usize, mistake in "[ -~]{0,12}") {
+        let secret = format!("zq{secret}");
+        let line = match place {
+            0 => format!("admin_token = '{secret}'"),
+            1 => format!("admin_token = ['{secret}']"),
+            2 => format!("admin_token = {{ value = '{secret}', env = 'UNSET' }}"),
+            3 => format!("admin_token = {{ valeu = '{secret}' }}"),
+            4 => format!("admin_token = {{ value = '{secret}' }}\ngrace = 1"),
+            5 => format!("admin_token = {{ env = '{secret}=' }}"),
+            6 => format!("public_url = 'https://u:{secret}@h'"),
+            7 => format!("[store]\nurl = 'postgres://u:{secret}@ h'"),
+            _ => format!("[[source]]\nname = 'a'\nprovider = 'github'\nsecrets = [{{ value = '{secret}' }}]\nverify_token = ['{secret}']"),
+        };
+        let text = format!("[server]\n{line}\n{mistake}\n");
+        let shown = match parse(&text) {
+            Ok(config) => format!("{config:?}"),
+            Err(problems) => format!("{problems} {problems:?}"),
+        };
+        prop_assert!(!shown.contains(&secret), "{}", shown);
+    }
+}
