@@ -1,40 +1,149 @@
 //! Providers: how a kind of sender signs, names and types its events.
+//!
+//! A provider is data: a [`Description`] from the catalogue, a user's own, or one laid over the other. Building a
+//! [`crate::source::Source`] compiles it once; judging a request then only reads. The few vendors whose scheme no
+//! description can say have a file of their own here.
+
+mod address;
+mod catalogue;
+mod describe;
+mod diagnose;
+mod field;
+mod form;
+mod handshake;
+mod identity;
+mod json;
+mod mac;
+mod place;
+mod sample;
+mod scheme;
+mod sign;
+mod template;
+mod timestamp;
+mod twilio;
+
+use std::time::Duration;
 
 use crate::verdict::OnRepeat;
 
+pub(crate) use describe::{IdentityRule, RepeatScope};
+pub use diagnose::likely_cause;
+pub(crate) use handshake::Greeting;
+pub(crate) use identity::Naming;
+pub use sample::{Sample, id_for, sample};
+pub(crate) use scheme::Scheme;
+pub use sign::{Draft, SignError};
+
 /// A provider described as data: a catalogue entry, a user's own description, or one laid over the other.
 #[derive(Clone, Debug, Default)]
-pub struct Description {}
+pub struct Description {
+    pub(crate) mac: Option<mac::Mac>,
+    pub(crate) enc: mac::Encoding,
+    pub(crate) key: mac::KeyForm,
+    pub(crate) msg: Option<template::Template>,
+    pub(crate) sig: Option<describe::Carrier>,
+    pub(crate) sig2: Option<describe::Carrier>,
+    pub(crate) ts: Option<describe::Time>,
+    pub(crate) require: Vec<(http::HeaderName, String)>,
+    pub(crate) require_value: Vec<(http::HeaderName, String)>,
+    pub(crate) identity: IdentityRule,
+    pub(crate) id: Vec<place::Composite>,
+    pub(crate) id_signed: bool,
+    pub(crate) body_covered: Option<bool>,
+    pub(crate) body_varies: bool,
+    pub(crate) repeat_scope: RepeatScope,
+    pub(crate) event_type: Vec<place::Part>,
+    pub(crate) order: Option<(place::Part, place::Part)>,
+    pub(crate) each: Option<json::Pointer>,
+    pub(crate) handshake: Vec<describe::Handshake>,
+    pub(crate) success: Option<describe::Success>,
+    pub(crate) body_limit: Option<u32>,
+    pub(crate) retry_window: Option<u32>,
+    pub(crate) deadline: Option<u32>,
+    pub(crate) title: String,
+    pub(crate) setup: String,
+    pub(crate) secret: String,
+    pub(crate) docs: String,
+    pub(crate) confidence: String,
+}
 
 /// Why a description's key was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The key it is about, as written in the config (`sig`, `ts.past`, `secrets`, …).
     pub key: String,
-    /// What is wrong, and then the cure, as two sentences in lower case without a full stop.
+    /// What is wrong, in lower case without a full stop; it never quotes the value.
     pub message: String,
     /// What to write instead.
     pub cure: String,
 }
 
+/// What people want to know about a provider before they use it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Facts<'a> {
+    /// The vendor's name.
+    pub title: &'a str,
+    /// What to click at the vendor.
+    pub setup: &'a str,
+    /// Which secret to copy.
+    pub secret: &'a str,
+    /// Where the vendor describes it.
+    pub docs: &'a str,
+    /// How sure we are of authentication, id and retries: S source, D documentation, T third party, M memory.
+    pub confidence: &'a str,
+    /// How long the sender keeps trying.
+    pub retry_window: Option<Duration>,
+    /// How long the sender waits for an answer.
+    pub deadline: Option<Duration>,
+    /// The largest body the sender makes, in bytes, where that is above the ordinary limit.
+    pub body_limit: Option<usize>,
+    /// How a request is authenticated, in a line.
+    pub signature: String,
+    /// What identifies an event, in a line.
+    pub identity: String,
+}
+
 impl Description {
     /// The keys a description may have.
-    pub const KEYS: &'static [&'static str] = &[];
+    pub const KEYS: &'static [&'static str] = describe::KEYS;
 
     /// The catalogue entry of this slug.
-    pub fn named(_slug: &str) -> Option<Self> {
-        None
+    pub fn named(slug: &str) -> Option<Self> {
+        catalogue::entries().get(slug).map(|entry| entry.description.clone())
     }
 
     /// Sets one key from its TOML value.
-    pub fn set(&mut self, _key: &str, _value: &toml::Value) -> Result<(), Problem> {
-        Ok(())
+    pub fn set(&mut self, key: &str, value: &toml::Value) -> Result<(), Problem> {
+        describe::set(self, &field::Field::new(key, value), key)
+    }
+
+    /// What people want to know before they use it.
+    pub fn facts(&self) -> Facts<'_> {
+        let seconds = |seconds: Option<u32>| seconds.map(|seconds| Duration::from_secs(u64::from(seconds)));
+        Facts {
+            title: &self.title,
+            setup: &self.setup,
+            secret: &self.secret,
+            docs: &self.docs,
+            confidence: &self.confidence,
+            retry_window: seconds(self.retry_window),
+            deadline: seconds(self.deadline),
+            body_limit: self.body_limit.and_then(|bytes| usize::try_from(bytes).ok()),
+            signature: describe::signature_line(self),
+            identity: describe::identity_line(self),
+        }
+    }
+
+    /// True when the signature covers the whole body.
+    pub fn body_covered(&self) -> bool {
+        let covered = || self.mac == Some(mac::Mac::Twilio) || self.msg.as_ref().is_some_and(|msg| msg.covers_body());
+        self.body_covered.unwrap_or_else(covered)
     }
 }
 
 /// All slugs of the catalogue, sorted, `custom` included.
 pub fn names() -> Vec<&'static str> {
-    Vec::new()
+    catalogue::entries().keys().map(String::as_str).collect()
 }
 
 /// Names of the further settings that the description's scheme reads (`public_url`, `verify_token`, …).

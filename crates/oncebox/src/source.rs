@@ -1,15 +1,19 @@
 //! A source: one configured sender, a name, a provider and its secrets.
+//!
+//! Building one checks everything the operator wrote and compiles it; judging a request is then pure: no clock, no
+//! store, no allocation beyond what the answer needs.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use http::Method;
+use http::{Method, StatusCode};
+use subtle::ConstantTimeEq;
 
 use crate::clock::UnixMillis;
-use crate::provider::{Description, Problem};
+use crate::provider::{Description, Draft, Greeting, IdentityRule, Naming, Problem, Scheme, SignError};
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{OnRepeat, Verdict};
+use crate::verdict::{Accepted, OnRepeat, Reason, Rejection, Reply, Step, Verdict};
 
 /// What the operator wrote about a source.
 #[derive(Clone, Debug)]
@@ -40,12 +44,56 @@ pub struct SourceSpec {
 #[derive(Debug)]
 pub struct Source {
     spec: SourceSpec,
+    scheme: Option<Scheme>,
+    greeting: Greeting,
+    naming: Naming,
+    methods: Vec<Method>,
+    success: Option<Reply>,
+}
+
+impl SourceSpec {
+    /// A spec with the catalogue's description and nothing else; none when the slug is not known.
+    pub fn named(name: &str, provider: &str) -> Option<Self> {
+        Some(Self {
+            name: name.to_owned(),
+            provider: provider.to_owned(),
+            description: Description::named(provider)?,
+            secrets: Vec::new(),
+            settings: BTreeMap::new(),
+            tolerance: None,
+            repeated_body: None,
+            unverified: false,
+            path_token: None,
+            body_bytes_max: None,
+        })
+    }
 }
 
 impl Source {
     /// Checks a spec; every problem at once.
     pub fn build(spec: SourceSpec) -> Result<Self, Vec<Problem>> {
-        Ok(Self { spec })
+        let mut problems = Vec::new();
+        let by_token_only = spec.secrets.is_empty() && spec.path_token.is_some();
+        let scheme = if spec.unverified || by_token_only { None } else { Scheme::compile(&spec, &mut problems) };
+        check_rest(&spec, &mut problems);
+        let greeting = Greeting::compile(&spec, &mut problems);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let naming = Naming::new(&spec, scheme.is_some(), scheme.as_ref().is_some_and(Scheme::has_signed_time));
+        let mut methods = vec![Method::POST];
+        for method in greeting.methods() {
+            if !methods.contains(method) {
+                methods.push(method.clone());
+            }
+        }
+        let success = spec.description.success.as_ref().map(|success| Reply {
+            status: StatusCode::OK,
+            content_type: success.content_type,
+            headers: Vec::new(),
+            body: success.body.clone().into(),
+        });
+        Ok(Self { spec, scheme, greeting, naming, methods, success })
     }
 
     /// Its name.
@@ -53,16 +101,112 @@ impl Source {
         &self.spec.name
     }
 
+    /// Its provider's slug.
+    pub fn provider(&self) -> &str {
+        &self.spec.provider
+    }
+
+    /// Its provider's description, with the operator's own keys laid over it.
+    pub fn description(&self) -> &Description {
+        &self.spec.description
+    }
+
     /// The methods its URL answers.
     pub fn methods(&self) -> &[Method] {
-        &[Method::POST]
+        &self.methods
+    }
+
+    /// The largest body in bytes: the operator's, else the provider's, else none of its own.
+    pub fn body_bytes_max(&self) -> Option<usize> {
+        self.spec.body_bytes_max.or(self.spec.description.facts().body_limit)
+    }
+
+    /// True when nothing proves who sent a request.
+    pub fn is_unverified(&self) -> bool {
+        self.scheme.is_none() && self.spec.path_token.is_none()
+    }
+
+    /// How many secrets are live.
+    pub fn secrets_count(&self) -> usize {
+        self.spec.secrets.len()
     }
 
     /// Judges a request: signature over the raw bytes, time window, identity. Pure.
     ///
     /// `path_token` is what stood behind the source's name in the URL.
-    pub fn judge(&self, _request: &Request, _path_token: Option<&str>, _now: UnixMillis) -> Verdict {
-        unreachable!("replaced by the engine")
+    pub fn judge(&self, request: &Request, path_token: Option<&str>, now: UnixMillis) -> Verdict {
+        match self.try_judge(request, path_token, now) {
+            Ok(verdict) => verdict,
+            Err(rejection) => Verdict::Reject(rejection),
+        }
+    }
+
+    /// Signs a draft as the provider would, with the first secret, so that [`Source::judge`] accepts it.
+    pub fn sign(&self, draft: Draft, now: UnixMillis) -> Result<Request, SignError> {
+        match &self.scheme {
+            Some(scheme) => scheme.sign(draft, now),
+            None => Ok(draft.into_request()),
+        }
+    }
+
+    pub(crate) fn scheme(&self) -> Option<&Scheme> {
+        self.scheme.as_ref()
+    }
+
+    pub(crate) fn spec(&self) -> &SourceSpec {
+        &self.spec
+    }
+
+    fn try_judge(&self, request: &Request, path_token: Option<&str>, now: UnixMillis) -> Result<Verdict, Rejection> {
+        if !self.methods.contains(&request.method) {
+            return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
+        }
+        self.check_path_token(path_token)?;
+        if let Some(answer) = self.greeting.answer(request, false) {
+            return answer.map(Verdict::Handshake);
+        }
+        let (secret, covered) = match &self.scheme {
+            Some(scheme) => scheme.verify(request, now).map(|verified| (verified.secret, verified.covered))?,
+            None => (usize::from(self.spec.path_token.is_some()), None),
+        };
+        if let Some(answer) = self.greeting.answer(request, true) {
+            return answer.map(Verdict::Handshake);
+        }
+        if request.method != Method::POST {
+            return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
+        }
+        Ok(Verdict::Accept(Accepted {
+            secret,
+            events: self.naming.identify(request, covered),
+            batch: self.naming.is_batch(),
+            reply: self.success.clone(),
+        }))
+    }
+
+    fn check_path_token(&self, given: Option<&str>) -> Result<(), Rejection> {
+        let reason = match (&self.spec.path_token, given) {
+            (None, None) => return Ok(()),
+            (Some(token), Some(given)) if bool::from(token.expose().ct_eq(given.as_bytes())) => return Ok(()),
+            (Some(_), None) => Reason::MissingSignature,
+            _ => Reason::Mismatch,
+        };
+        Err(Rejection { step: Step::Signature, reason, off_by_seconds: None })
+    }
+}
+
+fn check_rest(spec: &SourceSpec, problems: &mut Vec<Problem>) {
+    let mut add = |key: &str, message: &str, cure: &str| {
+        problems.push(Problem { key: key.to_owned(), message: message.to_owned(), cure: cure.to_owned() });
+    };
+    if spec.path_token.as_ref().is_some_and(Secret::is_blank) {
+        add("path_token", "the token is empty", "use a long random text");
+    }
+    if spec.description.identity == IdentityRule::Id && spec.description.id.is_empty() {
+        add(
+            "id",
+            "nothing says what identifies an event",
+            "add id = \"json:/id\", or identity = \"digest\" or \"none\"",
+        );
     }
 
     /// True for a header that carries a credential and is never stored.

@@ -1,0 +1,387 @@
+//! The keys of a description: what each may hold and how it is read from TOML.
+
+use http::{HeaderName, Method};
+
+use super::field::Field;
+use super::json::Pointer;
+use super::mac::{Encoding, KeyForm, Mac};
+use super::place::{Composite, Part, Place};
+use super::template::Template;
+use super::timestamp::Unit;
+use super::{Description, Problem, SETTINGS};
+
+/// The window where a vendor names none, in seconds.
+pub(crate) const WINDOW_SECONDS: u32 = 300;
+
+/// The keys a description may have.
+pub(crate) const KEYS: &[&str] = &[
+    "mac",
+    "enc",
+    "key",
+    "msg",
+    "sig",
+    "sig2",
+    "ts",
+    "require",
+    "require_value",
+    "identity",
+    "id",
+    "id_signed",
+    "body_covered",
+    "body_varies",
+    "repeat_scope",
+    "type",
+    "order",
+    "each",
+    "handshake",
+    "success",
+    "body_limit",
+    "retry_window",
+    "deadline",
+    "title",
+    "setup",
+    "secret",
+    "docs",
+    "confidence",
+];
+
+/// What makes an event one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum IdentityRule {
+    /// The sender's id.
+    #[default]
+    Id,
+    /// The exact bytes: the sender has no id and repeats them on a retry.
+    Digest,
+    /// Nothing: every arrival is an event.
+    None,
+}
+
+/// What must be equal for bytes to count as seen before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RepeatScope {
+    /// The body.
+    #[default]
+    Body,
+    /// Type and body, for senders whose types may share one body.
+    Type,
+}
+
+/// Where signatures are carried.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Carrier {
+    /// The header, or the field of the request.
+    pub(crate) at: CarriedAt,
+    /// Parts the text into groups, each with its own time.
+    pub(crate) group: Option<String>,
+    /// Parts a group into items.
+    pub(crate) split: Option<String>,
+    /// What a signature item starts with; others are ignored.
+    pub(crate) item: String,
+    /// The vendor documents several lines of the header.
+    pub(crate) lines: bool,
+    /// The setting whose value is this carrier's own key.
+    pub(crate) setting: Option<String>,
+}
+
+/// The header, or the field of the request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum CarriedAt {
+    /// Header names, the first that is there counts; `x-name-*` means every one that starts so.
+    Headers(Vec<String>),
+    /// A place in body or query.
+    Place(Place),
+}
+
+/// The signed timestamp.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Time {
+    pub(crate) at: TimeAt,
+    pub(crate) unit: Unit,
+    pub(crate) past: u32,
+    pub(crate) future: u32,
+}
+
+/// Where the timestamp stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum TimeAt {
+    /// Headers, the first that is there counts.
+    Header(Part),
+    /// The item with this tag, beside the signatures.
+    Item(String),
+    /// The item at this position from 1, beside the signatures.
+    Position(usize),
+    /// In the body.
+    Json(Part),
+}
+
+/// A request that wants an answer and is no event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Handshake {
+    pub(crate) method: Method,
+    /// The place that tells, and what it must hold; anything when absent.
+    pub(crate) when: (Part, Option<String>),
+    /// Places that must hold the value of a setting.
+    pub(crate) check: Vec<(Part, String)>,
+    /// The place whose text is echoed, or a fixed text.
+    pub(crate) reply: Result<Part, String>,
+    /// Echo inside a JSON object under this name.
+    pub(crate) wrap: Option<String>,
+    pub(crate) content_type: &'static str,
+    /// The signature is checked first.
+    pub(crate) signed: bool,
+}
+
+/// The success body a vendor wants.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Success {
+    pub(crate) content_type: &'static str,
+    pub(crate) body: String,
+}
+
+/// Sets one key.
+pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -> Result<(), Problem> {
+    match key {
+        "mac" => description.mac = Some(field.word(MACS)?),
+        "enc" => description.enc = field.word(ENCODINGS)?,
+        "key" => description.key = field.word(KEY_FORMS)?,
+        "msg" => description.msg = Some(template(field)?),
+        "sig" => description.sig = Some(carrier(field)?),
+        "sig2" => description.sig2 = Some(carrier(field)?),
+        "ts" => description.ts = Some(time(field)?),
+        "require" => description.require = required(field, true)?,
+        "require_value" => description.require_value = required(field, false)?,
+        "identity" => description.identity = field.word(IDENTITIES)?,
+        "id" => {
+            description.id = field.texts()?.into_iter().map(|text| composite(field, text)).collect::<Result<_, _>>()?
+        }
+        "id_signed" => description.id_signed = field.flag()?,
+        "body_covered" => description.body_covered = Some(field.flag()?),
+        "body_varies" => description.body_varies = field.flag()?,
+        "repeat_scope" => {
+            description.repeat_scope = field.word(&[("body", RepeatScope::Body), ("type", RepeatScope::Type)])?;
+        }
+        "type" => {
+            description.event_type =
+                field.texts()?.into_iter().map(|text| part(field, text)).collect::<Result<_, _>>()?
+        }
+        "order" => description.order = Some(order(field)?),
+        "each" => description.each = Some(pointer(field)?),
+        "handshake" => description.handshake = field.tables().iter().map(handshake).collect::<Result<_, _>>()?,
+        "success" => description.success = Some(success(field)?),
+        "body_limit" => description.body_limit = Some(field.bytes()?),
+        "retry_window" => description.retry_window = Some(field.seconds()?),
+        "deadline" => description.deadline = Some(field.seconds()?),
+        "title" => field.text()?.clone_into(&mut description.title),
+        "setup" => field.text()?.clone_into(&mut description.setup),
+        "secret" => field.text()?.clone_into(&mut description.secret),
+        "docs" => field.text()?.clone_into(&mut description.docs),
+        "confidence" => field.text()?.clone_into(&mut description.confidence),
+        _ => return Err(field.problem("this key is not known", format!("use one of {}", KEYS.join(", ")))),
+    }
+    Ok(())
+}
+
+/// How a request is authenticated, in a line.
+pub(crate) fn signature_line(description: &Description) -> String {
+    let Some(mac) = description.mac else { return "nothing is signed".to_owned() };
+    let mut line = word_of(MACS, mac).to_owned();
+    if let Some(msg) = description.msg.as_ref().filter(|_| !mac.is_token()) {
+        line.push_str(&format!(" over {}", msg.as_str()));
+    }
+    match description.sig.as_ref().map(|sig| &sig.at) {
+        Some(CarriedAt::Headers(names)) => line.push_str(&format!(", in {}", names.join(" or "))),
+        Some(CarriedAt::Place(_)) => line.push_str(", in the request"),
+        None => {}
+    }
+    if let Some(ts) = &description.ts {
+        line.push_str(&format!(", at most {} s old", ts.past));
+    }
+    line
+}
+
+/// What identifies an event, in a line.
+pub(crate) fn identity_line(description: &Description) -> String {
+    match description.identity {
+        IdentityRule::Digest => "the exact bytes of the body".to_owned(),
+        IdentityRule::None => "nothing: every arrival is an event".to_owned(),
+        IdentityRule::Id => {
+            let describe = |id: &Composite| id.parts().iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
+            description.id.iter().map(describe).collect::<Vec<_>>().join(", else ")
+        }
+    }
+}
+
+const MACS: &[(&str, Mac)] = &[
+    ("hmac-sha256", Mac::HmacSha256),
+    ("hmac-sha1", Mac::HmacSha1),
+    ("hmac-sha512", Mac::HmacSha512),
+    ("sha1", Mac::Sha1),
+    ("sha256", Mac::Sha256),
+    ("ed25519", Mac::Ed25519),
+    ("ecdsa-p256", Mac::EcdsaP256),
+    ("equal", Mac::Equal),
+    ("basic", Mac::Basic),
+    ("twilio", Mac::Twilio),
+];
+const ENCODINGS: &[(&str, Encoding)] =
+    &[("hex", Encoding::Hex), ("base64", Encoding::Base64), ("base64url", Encoding::Base64Url)];
+const KEY_FORMS: &[(&str, KeyForm)] =
+    &[("utf8", KeyForm::Utf8), ("hex", KeyForm::Hex), ("base64", KeyForm::Base64), ("whsec", KeyForm::Whsec)];
+const UNITS: &[(&str, Unit)] = &[("s", Unit::Seconds), ("ms", Unit::Millis), ("rfc3339", Unit::Rfc3339)];
+const IDENTITIES: &[(&str, IdentityRule)] =
+    &[("id", IdentityRule::Id), ("digest", IdentityRule::Digest), ("none", IdentityRule::None)];
+const CONTENT_TYPES: &[(&str, &str)] =
+    &[("text", "text/plain; charset=utf-8"), ("json", "application/json"), ("xml", "text/xml; charset=utf-8")];
+const PLACES: &str = "write header:name, json:/pointer, form:name, form:name#/pointer or query:name";
+
+fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+    words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
+}
+
+fn part(field: &Field<'_>, text: &str) -> Result<Part, Problem> {
+    Part::parse(text).ok_or_else(|| field.problem("this place cannot be read", PLACES))
+}
+
+fn composite(field: &Field<'_>, text: &str) -> Result<Composite, Problem> {
+    Composite::parse(text).ok_or_else(|| field.problem("this id cannot be read", format!("{PLACES}, joined by +")))
+}
+
+fn pointer(field: &Field<'_>) -> Result<Pointer, Problem> {
+    let cure = "write \"/name/name\", or \"\" for the whole body";
+    Pointer::parse(field.text()?).ok_or_else(|| field.problem("this is no JSON pointer", cure))
+}
+
+fn template(field: &Field<'_>) -> Result<Template, Problem> {
+    let cure = "use {body} {ts} {url} {url|decode} {method} {secret} {header:a|b} {json:/p} {form:name} {query:name}";
+    Template::parse(field.text()?).map_err(|message| field.problem(message, cure))
+}
+
+fn carrier(field: &Field<'_>) -> Result<Carrier, Problem> {
+    let mut at = None;
+    let mut carrier = Carrier {
+        at: CarriedAt::Headers(Vec::new()),
+        group: None,
+        split: None,
+        item: String::new(),
+        lines: false,
+        setting: None,
+    };
+    for (name, field) in
+        field.table(&["header", "json", "form", "query", "group", "split", "item", "lines", "key_param"])?
+    {
+        match name {
+            "header" => at = Some(CarriedAt::Headers(field.headers()?)),
+            "group" => carrier.group = Some(separator(&field)?),
+            "split" => carrier.split = Some(separator(&field)?),
+            "item" => field.text()?.clone_into(&mut carrier.item),
+            "lines" => carrier.lines = field.word(&[("one", false), ("many", true)])?,
+            "key_param" => carrier.setting = Some(setting(&field)?),
+            kind => {
+                let place = part(&field, &format!("{kind}:{}", field.text()?))?;
+                at = place.places().first().cloned().map(CarriedAt::Place);
+            }
+        }
+    }
+    carrier.at = at.ok_or_else(|| field.problem("this does not say where the signature is", "add header = [\"…\"]"))?;
+    Ok(carrier)
+}
+
+fn separator(field: &Field<'_>) -> Result<String, Problem> {
+    match field.text()? {
+        "" => Err(field
+            .problem("a separator cannot be empty", "write the character between the items, or leave the field out")),
+        text => Ok(text.to_owned()),
+    }
+}
+
+fn time(field: &Field<'_>) -> Result<Time, Problem> {
+    let mut at = None;
+    let (mut unit, mut past, mut future) = (Unit::Seconds, WINDOW_SECONDS, None);
+    for (name, field) in field.table(&["header", "item", "position", "json", "unit", "past", "future"])? {
+        match name {
+            "header" => at = Some(TimeAt::Header(part(&field, &format!("header:{}", field.headers()?.join("|")))?)),
+            "item" => at = Some(TimeAt::Item(field.text()?.to_owned())),
+            "position" => at = usize::try_from(field.count()?).ok().map(TimeAt::Position),
+            "json" => at = Some(TimeAt::Json(part(&field, &format!("json:{}", field.text()?))?)),
+            "unit" => unit = field.word(UNITS)?,
+            "past" => past = field.seconds()?,
+            _ => future = Some(field.seconds()?),
+        }
+    }
+    let cure = "add header = [\"…\"], item = \"t=\", position = 1 or json = \"/…\"";
+    let at = at.ok_or_else(|| field.problem("this does not say where the time is", cure))?;
+    Ok(Time { at, unit, past, future: future.unwrap_or(past.min(WINDOW_SECONDS)) })
+}
+
+fn required(field: &Field<'_>, by_setting: bool) -> Result<Vec<(HeaderName, String)>, Problem> {
+    let read = |(name, field): (&str, Field<'_>)| {
+        let header = HeaderName::try_from(name);
+        let header = header.map_err(|_| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))?;
+        Ok((header, if by_setting { setting(&field)? } else { field.text()?.to_owned() }))
+    };
+    field.any_table()?.into_iter().map(read).collect()
+}
+
+fn setting(field: &Field<'_>) -> Result<String, Problem> {
+    let words: Vec<(&str, &str)> = SETTINGS.iter().map(|name| (*name, *name)).collect();
+    field.word(&words).map(str::to_owned)
+}
+
+fn order(field: &Field<'_>) -> Result<(Part, Part), Problem> {
+    let (mut entity, mut version) = (None, None);
+    for (name, field) in field.table(&["entity", "version"])? {
+        let read = Some(part(&field, field.text()?)?);
+        if name == "entity" { entity = read } else { version = read }
+    }
+    let both = entity.zip(version);
+    both.ok_or_else(|| {
+        field.problem("an order needs two places", "write { entity = \"json:/…\", version = \"json:/…\" }")
+    })
+}
+
+fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
+    let (mut method, mut when, mut check, mut reply) = (Method::POST, None, Vec::new(), Err(String::new()));
+    let (mut wrap, mut content_type, mut signed) = (None, CONTENT_TYPES[0].1, true);
+    for (name, field) in field.table(&["method", "when", "check", "reply", "wrap", "as", "signed"])? {
+        match name {
+            "method" => {
+                let words = ["GET", "POST", "HEAD", "OPTIONS"].map(|word| (word, word));
+                method = Method::try_from(field.word(&words)?).unwrap_or(Method::POST);
+            }
+            "when" => {
+                let text = field.text()?;
+                let (place, value) =
+                    text.split_once(" == ").map_or((text, None), |(place, value)| (place, Some(value)));
+                when = Some((part(&field, place)?, value.map(str::to_owned)));
+            }
+            "check" => {
+                for (place, field) in field.any_table()? {
+                    check.push((part(&field, place)?, setting(&field)?));
+                }
+            }
+            "reply" => {
+                let text = field.text()?;
+                reply = Part::parse(text).ok_or_else(|| text.to_owned());
+            }
+            "wrap" => wrap = Some(field.text()?.to_owned()),
+            "as" => content_type = field.word(CONTENT_TYPES)?,
+            _ => signed = field.flag()?,
+        }
+    }
+    let cure = "write when = \"json:/type == word\"";
+    let when = when.ok_or_else(|| field.problem("a handshake needs a condition", cure))?;
+    Ok(Handshake { method, when, check, reply, wrap, content_type, signed })
+}
+
+fn success(field: &Field<'_>) -> Result<Success, Problem> {
+    let (mut content_type, mut body) = (CONTENT_TYPES[0].1, String::new());
+    for (name, field) in field.table(&["as", "body"])? {
+        if name == "as" {
+            content_type = field.word(CONTENT_TYPES)?;
+        } else {
+            field.text()?.clone_into(&mut body);
+        }
+    }
+    Ok(Success { content_type, body })
+}

@@ -1,0 +1,235 @@
+//! Says in a sentence why a request was probably refused: what people get wrong, tried out one by one.
+//!
+//! Slow on purpose and never part of judging: it runs when a person asks.
+
+use bytes::Bytes;
+
+use super::describe::{CarriedAt, TimeAt};
+use super::mac::KeyForm;
+use super::place::looks_like_json;
+use super::scheme::Scheme;
+use crate::clock::UnixMillis;
+use crate::request::Request;
+use crate::secret::Secret;
+use crate::source::{Source, SourceSpec};
+use crate::verdict::{Reason, Rejection, Step};
+
+/// Largest body that is tried in other spellings.
+const BODY_BYTES_MAX: usize = 1 << 20;
+
+/// The likely cause of a rejection, if one can be told.
+pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, now: UnixMillis) -> Option<String> {
+    let Some(scheme) = source.scheme() else {
+        return (rejection.step == Step::Signature)
+            .then(|| "the token in the URL is missing or another one".to_owned());
+    };
+    let off = rejection.off_by_seconds.unwrap_or_default();
+    match rejection.reason {
+        Reason::Method => Some(format!("this source does not answer {}", request.method)),
+        Reason::MissingSignature => Some(missing(scheme, request)),
+        Reason::MalformedSignature => {
+            Some("the signature is there, but not in the form this provider writes".to_owned())
+        }
+        Reason::TooManySignatures => Some(
+            "the signature header stands more than once or holds too many signatures; a proxy may have added one"
+                .to_owned(),
+        ),
+        Reason::BadTimestamp => Some(bad_timestamp(scheme)),
+        Reason::TooOld => Some(format!(
+            "the signature is right, but it was made {off} s ago: the request was held up or is a replay, or this clock is ahead"
+        )),
+        Reason::TooNew => {
+            Some(format!("the signature is right, but its time is {off} s in the future: one of the clocks is off"))
+        }
+        Reason::RequiredHeader => Some("a header that names the key or its version has another value".to_owned()),
+        Reason::Mismatch => mismatch(source, scheme, request, now),
+    }
+}
+
+fn missing(scheme: &Scheme, request: &Request) -> String {
+    let names = scheme.carriers.first().map(|(carrier, _)| match &carrier.at {
+        CarriedAt::Headers(names) => names.join(" or "),
+        CarriedAt::Place(place) => place.to_string(),
+    });
+    let names = names.unwrap_or_default();
+    if names == "x-hub-signature-256" && request.headers.contains_key("x-hub-signature") {
+        return "only the old SHA-1 header x-hub-signature is there; x-hub-signature-256 is missing".to_owned();
+    }
+    format!("{names} is missing: the sender has no secret for this URL, or a proxy removed it")
+}
+
+fn bad_timestamp(scheme: &Scheme) -> String {
+    let place = match scheme.time.as_ref().map(|time| &time.at) {
+        Some(TimeAt::Header(part) | TimeAt::Json(part)) => part.to_string(),
+        _ => "the signature header".to_owned(),
+    };
+    format!("the time in {place} is missing, stands twice or is not written the way this provider writes it")
+}
+
+fn mismatch(source: &Source, scheme: &Scheme, request: &Request, now: UnixMillis) -> Option<String> {
+    other_body(scheme, request, now)
+        .or_else(|| other_secret(source.spec(), request, now))
+        .or_else(|| other_address(scheme, request, now))
+}
+
+fn other_body(scheme: &Scheme, request: &Request, now: UnixMillis) -> Option<String> {
+    if request.body.len() > BODY_BYTES_MAX {
+        return None;
+    }
+    let changed =
+        |what: &str| format!("the body was changed on the way: the signature fits {what}. Pass on the raw bytes");
+    let mut spellings: Vec<(&str, Vec<u8>)> = vec![
+        ("the body without the line break at its end", request.body.trim_ascii_end().to_vec()),
+        ("the body with a line break at its end", [&request.body[..], b"\n"].concat()),
+        ("the body with bare line feeds", request.body.iter().copied().filter(|byte| *byte != b'\r').collect()),
+        (
+            "the body without its byte order mark",
+            request.body.strip_prefix(b"\xef\xbb\xbf").unwrap_or_default().to_vec(),
+        ),
+    ];
+    if looks_like_json(&request.body) {
+        spellings.push(("the same JSON written without spaces", reflow(&request.body, Style::Compact)));
+        spellings.push(("the same JSON with a space after commas and colons", reflow(&request.body, Style::Spaced)));
+        spellings.push(("the same JSON written over many lines", reflow(&request.body, Style::Pretty(2))));
+        spellings.push(("the same JSON written over many lines", reflow(&request.body, Style::Pretty(4))));
+    }
+    let found = spellings.into_iter().find(|(_, body)| {
+        let changed = Request { body: Bytes::from(body.clone()), ..request.clone() };
+        *body != request.body && fits(scheme, &changed, now)
+    });
+    found.map(|(what, _)| changed(what))
+}
+
+fn other_secret(spec: &SourceSpec, request: &Request, now: UnixMillis) -> Option<String> {
+    let fits_with = |form: KeyForm, change: &dyn Fn(&[u8]) -> Vec<u8>| {
+        let mut spec = spec.clone();
+        spec.description.key = form;
+        spec.secrets = spec.secrets.iter().map(|secret| Secret::new(change(secret.expose()))).collect();
+        Scheme::compile(&spec, &mut Vec::new()).is_some_and(|scheme| fits(&scheme, request, now))
+    };
+    let own = spec.description.key;
+    let same = |secret: &[u8]| secret.to_vec();
+    let bare = |secret: &[u8]| secret.strip_prefix(b"whsec_").unwrap_or(secret).to_vec();
+    let prefixed = |secret: &[u8]| [b"whsec_", secret].concat();
+    let trimmed = |secret: &[u8]| {
+        let text = secret.trim_ascii();
+        text.strip_prefix(b"\"").and_then(|text| text.strip_suffix(b"\"")).unwrap_or(text).to_vec()
+    };
+    if fits_with(own, &trimmed) {
+        return Some("the secret has white space or quotes around it".to_owned());
+    }
+    if fits_with(own, &prefixed) {
+        return Some("the secret is there without its whsec_ in front".to_owned());
+    }
+    let forms = [
+        (KeyForm::Utf8, "as plain text (key = \"utf8\")"),
+        (KeyForm::Base64, "decoded from base64 (key = \"base64\")"),
+        (KeyForm::Hex, "decoded from hex (key = \"hex\")"),
+        (KeyForm::Whsec, "decoded from base64 behind whsec_ (key = \"whsec\")"),
+    ];
+    for (form, how) in forms.into_iter().filter(|(form, _)| *form != own) {
+        if fits_with(form, &same) || fits_with(form, &bare) {
+            return Some(format!("the secret is right but of another kind: the signature fits when it is taken {how}"));
+        }
+    }
+    fits_with(own, &bare).then(|| "the sender uses the secret without its whsec_ in front".to_owned())
+}
+
+fn other_address(scheme: &Scheme, request: &Request, now: UnixMillis) -> Option<String> {
+    let address = scheme.address.as_ref()?;
+    let found = address.variants().into_iter().find(|(_, variant)| {
+        let other = Scheme { address: Some(variant.clone()), ..scheme.clone() };
+        fits(&other, request, now)
+    });
+    let cure = "set public_url to the address exactly as it stands at the vendor";
+    Some(match found {
+        Some((what, _)) => format!("the URL differs from the one the vendor calls in {what}; {cure}"),
+        None => format!("this provider signs the URL, so a wrong public_url gives this too; {cure}"),
+    })
+}
+
+/// True when the signature is right, whatever the time.
+fn fits(scheme: &Scheme, request: &Request, now: UnixMillis) -> bool {
+    match scheme.verify(request, now) {
+        Ok(_) => true,
+        Err(rejection) => matches!(rejection.reason, Reason::TooOld | Reason::TooNew),
+    }
+}
+
+#[derive(Clone, Copy)]
+enum Style {
+    Compact,
+    Spaced,
+    Pretty(usize),
+}
+
+/// Writes JSON with other white space; names, numbers and strings stay as they are.
+fn reflow(text: &[u8], style: Style) -> Vec<u8> {
+    let tokens = tokens(text);
+    let mut out = Vec::with_capacity(text.len());
+    let mut depth: usize = 0;
+    for (index, token) in tokens.iter().enumerate() {
+        let next = tokens.get(index + 1).copied().unwrap_or_default();
+        let line = |out: &mut Vec<u8>, depth: usize| {
+            if let Style::Pretty(indent) = style {
+                out.push(b'\n');
+                out.resize(out.len() + indent * depth.min(64), b' ');
+            }
+        };
+        match (*token, style) {
+            (b"{" | b"[", _) => {
+                depth += 1;
+                out.extend_from_slice(token);
+                if !matches!(next, b"}" | b"]") {
+                    line(&mut out, depth);
+                }
+            }
+            (b"}" | b"]", _) => {
+                depth = depth.saturating_sub(1);
+                if !matches!(out.last(), Some(b'{' | b'[')) {
+                    line(&mut out, depth);
+                }
+                out.extend_from_slice(token);
+            }
+            (b",", Style::Spaced) => out.extend_from_slice(b", "),
+            (b",", _) => {
+                out.push(b',');
+                line(&mut out, depth);
+            }
+            (b":", Style::Spaced | Style::Pretty(_)) => out.extend_from_slice(b": "),
+            _ => out.extend_from_slice(token),
+        }
+    }
+    out
+}
+
+/// Strings, punctuation and everything between, without white space.
+fn tokens(text: &[u8]) -> Vec<&[u8]> {
+    let mut tokens = Vec::new();
+    let mut at = 0;
+    while at < text.len() {
+        let rest = &text[at..];
+        let length = match rest[0] {
+            b'"' => string_length(rest),
+            b'{' | b'}' | b'[' | b']' | b',' | b':' => 1,
+            byte if byte.is_ascii_whitespace() => {
+                at += 1;
+                continue;
+            }
+            _ => rest.iter().position(|byte| b"{}[],:\" \t\r\n".contains(byte)).unwrap_or(rest.len()).max(1),
+        };
+        tokens.push(&rest[..length]);
+        at += length;
+    }
+    tokens
+}
+
+fn string_length(text: &[u8]) -> usize {
+    let mut escaped = false;
+    let end = text.iter().skip(1).position(|byte| {
+        let ends = *byte == b'"' && !escaped;
+        escaped = *byte == b'\\' && !escaped;
+        ends
+    });
+    end.map_or(text.len(), |end| end + 2)
+}

@@ -1,0 +1,213 @@
+//! Names a verified request's events: id, type, and the keys that the two referees compare.
+//!
+//! An id in a header that no signature covers is only believed together with the body it came with. Where such an id
+//! may be swapped or left out, the bytes get a second referee, so that a captured body under a fresh id does not run.
+//! Whatever cannot be named is held under the digest of its bytes and never lost.
+
+use std::borrow::Cow;
+
+use super::describe::{IdentityRule, RepeatScope};
+use super::json::{self, Pointer};
+use super::place::{Composite, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants};
+use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
+use crate::request::Request;
+use crate::source::SourceSpec;
+use crate::verdict::{HeldReason, Identified, OnOtherBody, OnRepeat};
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+
+/// Most events in one batch; a longer one is held whole, for it would be one commit.
+const BATCH_EVENTS_MAX: usize = 10_000;
+
+/// How a source names its events.
+#[derive(Debug)]
+pub(crate) struct Naming {
+    source: String,
+    rule: IdentityRule,
+    ids: Vec<Composite>,
+    types: Vec<Part>,
+    each: Option<Pointer>,
+    wants: Wants,
+    batch: Wants,
+    id_signed: bool,
+    body_covered: bool,
+    body_varies: bool,
+    /// Some id may stand outside the body, so that the same bytes may come under several ids.
+    has_outside_id: bool,
+    scope: RepeatScope,
+    on_repeat: OnRepeat,
+}
+
+/// An id that was found.
+struct Id<'a> {
+    shown: Cow<'a, str>,
+    /// What is compared: the text, or for joined ids the parts with their lengths, so that `a:b` + `c` is not `a` + `b:c`.
+    compared: Cow<'a, [u8]>,
+    outside: bool,
+}
+
+impl Naming {
+    /// Takes the rules from a spec; `signed_time` says whether replays end with the window.
+    pub(crate) fn new(spec: &SourceSpec, verified: bool, signed_time: bool) -> Self {
+        let description = &spec.description;
+        let id_places = description.id.iter().flat_map(Composite::parts).flat_map(Part::places);
+        let has_outside_id = id_places.clone().any(|place| !place.is_in_body());
+        let places: Vec<&Place> = id_places.chain(description.event_type.iter().flat_map(Part::places)).collect();
+        let doubtful = has_outside_id && !description.id_signed && !signed_time;
+        Self {
+            source: spec.name.clone(),
+            rule: description.identity,
+            ids: description.id.clone(),
+            types: description.event_type.clone(),
+            each: description.each.clone(),
+            wants: Wants::new(places),
+            batch: Wants::new(&description.each.clone().map(Place::Json).into_iter().collect::<Vec<_>>()),
+            id_signed: description.id_signed,
+            body_covered: verified && description.body_covered(),
+            body_varies: description.body_varies,
+            has_outside_id,
+            scope: description.repeat_scope,
+            on_repeat: spec.repeated_body.unwrap_or(if doubtful { OnRepeat::Hold } else { OnRepeat::Run }),
+        }
+    }
+
+    /// True when requests carry batches.
+    pub(crate) fn is_batch(&self) -> bool {
+        self.each.is_some()
+    }
+
+    /// The events of a verified request. `covered` is what the signature fixes, where that is not the body's bytes.
+    pub(crate) fn identify(&self, request: &Request, covered: Option<Digest>) -> Vec<Identified> {
+        let Some(each) = &self.each else {
+            return vec![self.event(request, request.body.clone(), covered)];
+        };
+        let view = View::new(request, &self.batch);
+        let elements = view.raw(each).and_then(|raw| json::elements(raw, BATCH_EVENTS_MAX));
+        match elements {
+            Some(elements) if !elements.is_empty() => {
+                let own = |element: &str| request.body.slice_ref(element.as_bytes());
+                elements.into_iter().map(|element| self.event(request, own(element), None)).collect()
+            }
+            _ => vec![self.held(request, HeldReason::Unreadable)],
+        }
+    }
+
+    fn held(&self, request: &Request, reason: HeldReason) -> Identified {
+        let digest = sha256(&request.body);
+        self.by_body(request.body.clone(), digest, String::new(), Some(reason))
+    }
+
+    fn event(&self, request: &Request, body: Bytes, covered: Option<Digest>) -> Identified {
+        let digest = sha256(&body);
+        let view = View::of_body(request, &body, &self.wants);
+        let event_type = self.event_type(&view);
+        let id = match self.rule {
+            IdentityRule::Id => self.id(&view),
+            IdentityRule::Digest => return self.by_body(body.clone(), digest, event_type, None),
+            IdentityRule::None => {
+                let event = self.by_body(body.clone(), digest, event_type, None);
+                return Identified { identity_kind: IdentityKind::Arrival, ..event };
+            }
+        };
+        let id = match id {
+            Ok(id) => id,
+            Err(reason) => return self.by_body(body.clone(), digest, event_type, Some(reason)),
+        };
+        let fixed = covered.unwrap_or(digest);
+        let with_body = id.outside && !self.id_signed && self.body_covered && !self.body_varies;
+        let (identity, identity_kind) = if with_body {
+            (Identity::of_id_and_body(&self.source, &id.compared, &fixed), IdentityKind::IdAndBody)
+        } else {
+            (Identity::of_id(&self.source, &id.compared), IdentityKind::Id)
+        };
+        Identified {
+            identity,
+            identity_kind,
+            fingerprint: (self.has_outside_id && !self.body_varies).then(|| self.fingerprint(&event_type, &fixed)),
+            on_repeat: self.on_repeat,
+            on_other_body: if self.body_varies { OnOtherBody::Duplicate } else { OnOtherBody::Conflict },
+            event_id: id.shown.into_owned(),
+            event_type,
+            body: body.clone(),
+            body_sha256: digest,
+            held: None,
+        }
+    }
+
+    fn by_body(&self, body: Bytes, digest: Digest, event_type: String, held: Option<HeldReason>) -> Identified {
+        Identified {
+            identity: Identity::of_body(&self.source, &digest),
+            identity_kind: IdentityKind::Body,
+            fingerprint: None,
+            on_repeat: self.on_repeat,
+            on_other_body: OnOtherBody::Conflict,
+            event_id: format!("body_{}", HEXLOWER.encode(&digest)),
+            event_type,
+            body,
+            body_sha256: digest,
+            held,
+        }
+    }
+
+    fn fingerprint(&self, event_type: &str, digest: &Digest) -> Fingerprint {
+        match self.scope {
+            RepeatScope::Body => Fingerprint::of_body(&self.source, digest),
+            RepeatScope::Type => Fingerprint::of_type_and_body(&self.source, event_type, digest),
+        }
+    }
+
+    /// The first id of which every part is there. A part that is there but cannot be used ends the search: a weaker id
+    /// must not take its place.
+    fn id<'a>(&self, view: &View<'a, '_>) -> Result<Id<'a>, HeldReason> {
+        for composite in &self.ids {
+            if let Some(id) = read_id(composite, view)? {
+                return Ok(id);
+            }
+        }
+        Err(HeldReason::NoId)
+    }
+
+    fn event_type(&self, view: &View<'_, '_>) -> String {
+        let usable = |part: &Part| match part.read(view) {
+            Reading::Text(text) if is_usable(&text) && !text.chars().any(char::is_control) => Some(text),
+            _ => None,
+        };
+        let parts: Vec<Cow<'_, str>> = self.types.iter().filter_map(usable).collect();
+        parts.join(".")
+    }
+}
+
+fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'a>>, HeldReason> {
+    let mut texts: Vec<Cow<'a, str>> = Vec::with_capacity(composite.parts().len());
+    let mut outside = false;
+    for part in composite.parts() {
+        let Some((place, reading)) = part.locate(view) else { return Ok(None) };
+        outside |= !place.is_in_body();
+        match reading {
+            Reading::Text(text) if is_usable(&text) => texts.push(text),
+            Reading::Text(_) | Reading::Unusable => return Err(HeldReason::UnusableId),
+            Reading::Ambiguous => return Err(HeldReason::AmbiguousId),
+            Reading::Unreadable => return Err(HeldReason::Unreadable),
+            Reading::Missing => return Ok(None),
+        }
+    }
+    if let [text] = texts.as_slice() {
+        let compared = match text.clone() {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        };
+        return Ok(Some(Id { shown: text.clone(), compared, outside }));
+    }
+    let mut compared = Vec::new();
+    for text in &texts {
+        // No single id holds a NUL, so a joined one can never equal it.
+        compared.extend_from_slice(&(text.len() as u64).to_be_bytes());
+        compared.extend_from_slice(text.as_bytes());
+    }
+    Ok(Some(Id { shown: Cow::Owned(texts.join(":")), compared: Cow::Owned(compared), outside }))
+}
+
+fn is_usable(text: &str) -> bool {
+    (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.contains('\0')
+}

@@ -1,0 +1,320 @@
+//! Places: where in a request a value stands, and how it is read.
+//!
+//! Written `header:x-id`, `json:/data/id`, `form:MessageSid`, `form:payload#/trigger_id` (JSON inside a form field) or
+//! `query:name`. `a|b` takes the first that is there, and a name alone is of the kind before it (`header:x-a|x-b`).
+//! `a+b` joins several into one id. Whether a body is JSON or a form is told by its first byte, never by the content
+//! type, because the signature covers the one and not the other.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use http::{HeaderMap, HeaderName};
+
+use super::form::{self, Field};
+use super::json::{self, Hit, Hits, Pointer, Scalar, Wanted};
+use crate::request::Request;
+
+/// Longest id or type, in bytes: what fits an index and a line.
+pub(crate) const TEXT_BYTES_MAX: usize = 255;
+
+/// One place in a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Place {
+    /// A header's one line.
+    Header(HeaderName),
+    /// A value in a JSON body.
+    Json(Pointer),
+    /// A form field, or a JSON value inside it.
+    Form(String, Option<Pointer>),
+    /// A field of the query string.
+    Query(String),
+}
+
+/// Places of which the first that is there counts.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Part(Vec<Place>);
+
+/// Parts that together make one id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Composite(Vec<Part>);
+
+/// What was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Reading<'a> {
+    /// Nothing there, or `null`.
+    Missing,
+    /// There more than once.
+    Ambiguous,
+    /// There, but no text that can be kept.
+    Unusable,
+    /// The body is not in the format the place is in.
+    Unreadable,
+    /// The text.
+    Text(Cow<'a, str>),
+}
+
+impl Part {
+    /// Reads `kind:name|name|kind:name`.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut kind = "";
+        let mut places = Vec::new();
+        for word in text.split('|') {
+            let name = match word.split_once(':') {
+                Some((named, name)) if KINDS.contains(&named) => {
+                    kind = named;
+                    name
+                }
+                _ => word,
+            };
+            places.push(Place::new(kind, name)?);
+        }
+        Some(Self(places))
+    }
+
+    /// The places in the order they are tried.
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.0
+    }
+
+    /// Reads the first place that is there.
+    pub(crate) fn read<'a>(&self, view: &View<'a, '_>) -> Reading<'a> {
+        self.locate(view).map_or(Reading::Missing, |(_, reading)| reading)
+    }
+
+    /// The first place that is there, with what it holds.
+    pub(crate) fn locate<'a>(&self, view: &View<'a, '_>) -> Option<(&Place, Reading<'a>)> {
+        self.0.iter().map(|place| (place, view.read(place))).find(|(_, reading)| *reading != Reading::Missing)
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let words: Vec<String> = self.0.iter().map(ToString::to_string).collect();
+        f.write_str(&words.join(" or "))
+    }
+}
+
+const KINDS: [&str; 4] = ["header", "json", "form", "query"];
+
+impl Composite {
+    /// Reads parts joined by `+`; a plus inside a name stays, because a part starts with its kind.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut parts: Vec<String> = Vec::new();
+        for word in text.split('+') {
+            let starts = word.split_once(':').is_some_and(|(kind, _)| KINDS.contains(&kind));
+            match parts.last_mut() {
+                Some(last) if !starts => {
+                    last.push('+');
+                    last.push_str(word);
+                }
+                _ => parts.push(word.to_owned()),
+            }
+        }
+        parts.iter().map(|part| Part::parse(part)).collect::<Option<Vec<_>>>().map(Self)
+    }
+
+    /// The parts in order.
+    pub(crate) fn parts(&self) -> &[Part] {
+        &self.0
+    }
+}
+
+impl Place {
+    fn new(kind: &str, name: &str) -> Option<Self> {
+        match kind {
+            "header" => HeaderName::try_from(name).ok().map(Self::Header),
+            "json" => Pointer::parse(name).map(Self::Json),
+            "form" => match name.split_once('#') {
+                Some((name, pointer)) => Some(Self::Form(name.to_owned(), Some(Pointer::parse(pointer)?))),
+                None if name.is_empty() => None,
+                None => Some(Self::Form(name.to_owned(), None)),
+            },
+            "query" if !name.is_empty() => Some(Self::Query(name.to_owned())),
+            _ => None,
+        }
+    }
+
+    /// True when the place is in the body.
+    pub(crate) fn is_in_body(&self) -> bool {
+        matches!(self, Self::Json(_) | Self::Form(..))
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Header(name) => write!(f, "header {name}"),
+            Self::Json(pointer) => write!(f, "/{}", pointer.names().join("/")),
+            Self::Form(name, None) => write!(f, "form field {name}"),
+            Self::Form(name, Some(pointer)) => write!(f, "/{} in form field {name}", pointer.names().join("/")),
+            Self::Query(name) => write!(f, "query field {name}"),
+        }
+    }
+}
+
+/// Everything a set of places needs from a request, read at most once.
+#[derive(Debug)]
+pub(crate) struct View<'a, 'w> {
+    headers: &'a HeaderMap,
+    query: &'a str,
+    body: &'a [u8],
+    wants: &'w Wants,
+    json: Json<'a>,
+}
+
+/// What a set of places needs to be read.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wants {
+    json: Wanted,
+    form: bool,
+}
+
+impl Wants {
+    /// Collects what the places need.
+    pub(crate) fn new<'p>(places: impl IntoIterator<Item = &'p Place> + Clone) -> Self {
+        let pointers = places.clone().into_iter().filter_map(|place| match place {
+            Place::Json(pointer) => Some(pointer),
+            _ => None,
+        });
+        Self { json: Wanted::new(pointers), form: places.into_iter().any(|place| matches!(place, Place::Form(..))) }
+    }
+}
+
+#[derive(Debug)]
+enum Json<'a> {
+    NotWanted,
+    NotThisBody,
+    Unreadable,
+    Found(Hits<'a>),
+}
+
+impl<'a, 'w> View<'a, 'w> {
+    /// Looks at a whole request.
+    pub(crate) fn new(request: &'a Request, wants: &'w Wants) -> Self {
+        Self::of_body(request, &request.body, wants)
+    }
+
+    /// Looks at a request with one element of its batch in place of the body.
+    pub(crate) fn of_body(request: &'a Request, body: &'a [u8], wants: &'w Wants) -> Self {
+        let json = if wants.json.is_empty() {
+            Json::NotWanted
+        } else if wants.form && !looks_like_json(body) {
+            Json::NotThisBody
+        } else {
+            wants.json.find(body).map_or(Json::Unreadable, Json::Found)
+        };
+        Self { headers: &request.headers, query: query(&request.target), body, wants, json }
+    }
+
+    /// Reads one place.
+    pub(crate) fn read(&self, place: &Place) -> Reading<'a> {
+        match place {
+            Place::Header(name) => self.header(name),
+            Place::Json(pointer) => match &self.json {
+                Json::NotWanted | Json::NotThisBody => Reading::Missing,
+                Json::Unreadable => Reading::Unreadable,
+                Json::Found(hits) => of_hit(self.wants.json.hit(hits, pointer)),
+            },
+            Place::Form(name, pointer) => self.form(name, pointer.as_ref()),
+            Place::Query(name) => of_field(form::field(self.query.as_bytes(), name)),
+        }
+    }
+
+    /// The raw JSON at a pointer.
+    pub(crate) fn raw(&self, pointer: &Pointer) -> Option<&'a str> {
+        match &self.json {
+            Json::Found(hits) => match self.wants.json.hit(hits, pointer) {
+                Hit::Raw(raw) => Some(raw),
+                Hit::Missing | Hit::Ambiguous => None,
+            },
+            _ => None,
+        }
+    }
+
+    fn header(&self, name: &HeaderName) -> Reading<'a> {
+        let mut lines = self.headers.get_all(name).iter();
+        match (lines.next(), lines.next()) {
+            (None, _) => Reading::Missing,
+            (Some(_), Some(_)) => Reading::Ambiguous,
+            (Some(line), None) => match std::str::from_utf8(line.as_bytes()) {
+                Ok(text) if !text.chars().any(char::is_control) => Reading::Text(Cow::Borrowed(text)),
+                _ => Reading::Unusable,
+            },
+        }
+    }
+
+    fn form(&self, name: &str, pointer: Option<&Pointer>) -> Reading<'a> {
+        if looks_like_json(self.body) {
+            return Reading::Missing;
+        }
+        let reading = of_field(form::field(self.body, name));
+        let (Reading::Text(text), Some(pointer)) = (&reading, pointer) else { return reading };
+        let wanted = Wanted::new([pointer]);
+        match wanted.find(text.as_bytes()) {
+            Err(json::Unreadable) => Reading::Unreadable,
+            Ok(hits) => into_owned(of_hit(wanted.hit(&hits, pointer))),
+        }
+    }
+}
+
+/// The query string of a target, without its question mark.
+pub(crate) fn query(target: &str) -> &str {
+    let target = target.split('#').next().unwrap_or_default();
+    target.split_once('?').map_or("", |(_, query)| query)
+}
+
+/// True when a body starts like a JSON object or list.
+pub(crate) fn looks_like_json(body: &[u8]) -> bool {
+    matches!(body.trim_ascii_start().first(), Some(b'{' | b'['))
+}
+
+fn of_hit(hit: Hit<'_>) -> Reading<'_> {
+    match hit {
+        Hit::Missing => Reading::Missing,
+        Hit::Ambiguous => Reading::Ambiguous,
+        Hit::Raw(raw) => match json::scalar(raw) {
+            Scalar::Text(text) => Reading::Text(text),
+            Scalar::Null => Reading::Missing,
+            Scalar::Other => Reading::Unusable,
+        },
+    }
+}
+
+fn of_field(field: Field<'_>) -> Reading<'_> {
+    match field {
+        Field::Missing => Reading::Missing,
+        Field::Ambiguous => Reading::Ambiguous,
+        Field::NotText => Reading::Unusable,
+        Field::Text(text) => Reading::Text(text),
+    }
+}
+
+fn into_owned<'a>(reading: Reading<'_>) -> Reading<'a> {
+    match reading {
+        Reading::Missing => Reading::Missing,
+        Reading::Ambiguous => Reading::Ambiguous,
+        Reading::Unusable => Reading::Unusable,
+        Reading::Unreadable => Reading::Unreadable,
+        Reading::Text(text) => Reading::Text(Cow::Owned(text.into_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_alone_is_of_the_kind_before_it() {
+        let part = Part::parse("header:x-a|x-b|json:/c:d").unwrap();
+        let header = |name| Place::Header(HeaderName::from_static(name));
+        assert_eq!(part.places(), [header("x-a"), header("x-b"), Place::Json(Pointer::parse("/c:d").unwrap())]);
+    }
+
+    #[test]
+    fn parts_are_joined_by_plus() {
+        assert_eq!(Composite::parse("json:/a+form:b+c").unwrap().parts().len(), 2);
+        for wrong in ["", "json", "json:a", "header:", "header:a b", "what:x", "form:", "query:", "json:/a+json:b"] {
+            assert_eq!(Composite::parse(wrong), None, "{wrong}");
+        }
+    }
+}

@@ -1,0 +1,204 @@
+//! A realistic event per provider, for `send`, for load tests and for trying a source before its vendor is set up.
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use serde_json::{Value, json};
+
+use super::describe::TimeAt;
+use super::form;
+use super::json::Pointer;
+use super::place::{Composite, Part, Place};
+use super::sign::Draft;
+use super::timestamp::Unit;
+use crate::clock::UnixMillis;
+use crate::event::sha256;
+use crate::source::Source;
+
+/// What a sample event should be.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// Its id; see [`id_for`].
+    pub id: &'a str,
+    /// Its type; the provider's most common one when absent.
+    pub event_type: Option<&'a str>,
+    /// Bytes of padding in the body, for load tests.
+    pub filler_bytes: usize,
+}
+
+/// An id in the provider's style around something unique.
+pub fn id_for(provider: &str, unique: &str) -> String {
+    let prefix = match provider {
+        "stripe" => "evt_",
+        "slack" => "Ev",
+        "standard-webhooks" | "svix" => "msg_",
+        _ => "",
+    };
+    format!("{prefix}{unique}")
+}
+
+/// Drafts an event as this source's provider would send it; [`Source::sign`] makes it a request.
+pub fn sample(source: &Source, sample: &Sample<'_>, now: UnixMillis) -> Draft {
+    let filler = "x".repeat(sample.filler_bytes);
+    let seconds = now.div_euclid(1000);
+    let kind = |common: &'static str| sample.event_type.unwrap_or(common).to_owned();
+    let (headers, body): (Vec<(&str, String)>, String) = match source.provider() {
+        "stripe" => (Vec::new(), stripe(sample.id, &kind("invoice.paid"), seconds, &filler).to_string()),
+        "github" => {
+            let kind = kind("push");
+            let (event, action) =
+                kind.split_once('.').map_or((kind.as_str(), None), |(event, action)| (event, Some(action)));
+            let headers = vec![("x-github-delivery", sample.id.to_owned()), ("x-github-event", event.to_owned())];
+            (headers, github(sample.id, action, &filler).to_string())
+        }
+        "shopify" => {
+            let headers = vec![
+                ("x-shopify-webhook-id", sample.id.to_owned()),
+                ("x-shopify-topic", kind("orders/create")),
+                ("x-shopify-shop-domain", "example.myshopify.com".to_owned()),
+            ];
+            (headers, shopify(sample.id, now, &filler).to_string())
+        }
+        "slack" => (Vec::new(), slack(sample.id, &kind("app_mention"), seconds, &filler).to_string()),
+        "twilio" => {
+            let headers = vec![("i-twilio-idempotency-token", sample.id.to_owned())];
+            return draft(
+                source,
+                headers,
+                "application/x-www-form-urlencoded",
+                twilio(sample.id, &kind("delivered"), &filler),
+            );
+        }
+        "standard-webhooks" | "svix" => {
+            let name = if source.provider() == "svix" { "svix-id" } else { "webhook-id" };
+            let time = Unit::Rfc3339.format(now);
+            let data = json!({ "id": format!("user_{}", short(sample.id)), "filler": filler });
+            let body = json!({ "type": kind("user.created"), "timestamp": time, "data": data });
+            (vec![(name, sample.id.to_owned())], body.to_string())
+        }
+        _ => return described(source, sample, now, &filler),
+    };
+    draft(source, headers, "application/json", body)
+}
+
+fn stripe(id: &str, kind: &str, created: i64, filler: &str) -> Value {
+    json!({
+        "id": id, "object": "event", "api_version": "2025-09-30.clover", "created": created, "livemode": false,
+        "pending_webhooks": 1, "request": { "id": null, "idempotency_key": null }, "type": kind,
+        "data": { "object": {
+            "id": format!("in_{}", short(id)), "object": "invoice", "customer": "cus_sample", "currency": "eur",
+            "amount_due": 4200, "amount_paid": 4200, "status": "paid", "metadata": { "filler": filler },
+        } },
+    })
+}
+
+fn github(id: &str, action: Option<&str>, filler: &str) -> Value {
+    let mut body = json!({
+        "ref": "refs/heads/main", "before": short(&format!("{id}-")), "after": short(id),
+        "repository": { "id": 1, "full_name": "octo/sample", "private": false },
+        "sender": { "login": "octocat", "id": 583_231 },
+        "head_commit": { "id": short(id), "message": format!("sample {filler}") },
+    });
+    if let (Some(action), Some(fields)) = (action, body.as_object_mut()) {
+        fields.insert("action".to_owned(), action.into());
+    }
+    body
+}
+
+fn shopify(id: &str, now: UnixMillis, filler: &str) -> Value {
+    let time = Unit::Rfc3339.format(now);
+    json!({
+        "id": u32::from_be_bytes(sha256(id.as_bytes())[..4].try_into().unwrap_or_default()), "name": "#1001",
+        "created_at": time, "updated_at": time, "currency": "EUR", "total_price": "42.00", "note": filler,
+        "line_items": [{ "id": 1, "title": "sample", "quantity": 1, "price": "42.00" }],
+    })
+}
+
+fn slack(id: &str, kind: &str, seconds: i64, filler: &str) -> Value {
+    let time = format!("{seconds}.000100");
+    json!({
+        "type": "event_callback", "event_id": id, "event_time": seconds, "team_id": "T0SAMPLE", "api_app_id": "A0SAMPLE",
+        "event": { "type": kind, "user": "U0SAMPLE", "channel": "C0SAMPLE", "ts": time, "event_ts": time,
+                   "text": format!("hello {filler}") },
+    })
+}
+
+fn twilio(id: &str, status: &str, filler: &str) -> String {
+    let sid = format!("SM{}", short(id));
+    let fields = [
+        ("AccountSid", "AC00000000000000000000000000000000"),
+        ("ApiVersion", "2010-04-01"),
+        ("Body", filler),
+        ("From", "+15005550006"),
+        ("MessageSid", &sid),
+        ("MessageStatus", status),
+        ("SmsSid", &sid),
+        ("SmsStatus", status),
+        ("To", "+15005550009"),
+    ];
+    fields.map(|(name, value)| format!("{name}={}", form::encode(value))).join("&")
+}
+
+/// A sample for a provider that has none of its own: id, type and time where the description says they stand.
+fn described(source: &Source, sample: &Sample<'_>, now: UnixMillis, filler: &str) -> Draft {
+    let description = source.description();
+    let mut headers = Vec::new();
+    let mut fields = Vec::new();
+    let mut body = json!({ "filler": filler });
+    let mut write = |part: &Part, text: &str| match part.places().first() {
+        Some(Place::Header(name)) => headers.push((name.clone(), text.to_owned())),
+        Some(Place::Json(pointer)) => put(&mut body, pointer, text.into()),
+        Some(Place::Form(name, None)) => fields.push(format!("{}={}", form::encode(name), form::encode(text))),
+        Some(Place::Form(..) | Place::Query(_)) | None => {}
+    };
+    let kinds = sample.event_type.unwrap_or("sample.created").splitn(description.event_type.len().max(1), '.');
+    description.event_type.iter().zip(kinds).for_each(|(part, kind)| write(part, kind));
+    for part in description.id.first().map(Composite::parts).unwrap_or_default() {
+        write(part, sample.id);
+    }
+    if let Some(time) = &description.ts
+        && let TimeAt::Json(part) = &time.at
+    {
+        write(part, &time.unit.format(now));
+    }
+    if let Some(each) = &description.each {
+        let element = std::mem::take(&mut body);
+        body = json!({});
+        put(&mut body, each, json!([element]));
+    }
+    let (kind, body) = if fields.is_empty() {
+        ("application/json", body.to_string())
+    } else {
+        ("application/x-www-form-urlencoded", fields.join("&"))
+    };
+    draft(source, headers.iter().map(|(name, value)| (name.as_str(), value.clone())).collect(), kind, body)
+}
+
+/// Writes a value at a pointer, making the objects on the way.
+fn put(body: &mut Value, pointer: &Pointer, value: Value) {
+    let mut at = body;
+    for name in pointer.names() {
+        if !at.is_object() {
+            *at = json!({});
+        }
+        at = &mut at[name.as_str()];
+    }
+    *at = value;
+}
+
+fn draft(source: &Source, headers: Vec<(&str, String)>, content_type: &'static str, body: String) -> Draft {
+    let mut map = HeaderMap::new();
+    map.insert(http::header::CONTENT_TYPE, HeaderValue::from_static(content_type));
+    for (name, value) in headers {
+        // A value that no header can hold is left out; the source then says so itself.
+        if let (Ok(name), Ok(value)) = (HeaderName::try_from(name), HeaderValue::from_str(&value)) {
+            map.insert(name, value);
+        }
+    }
+    Draft { target: format!("/in/{}", source.name()), headers: map, body: Bytes::from(body) }
+}
+
+/// 32 hex digits that follow from the id.
+fn short(id: &str) -> String {
+    HEXLOWER.encode(&sha256(id.as_bytes())[..16])
+}

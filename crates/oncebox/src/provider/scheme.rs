@@ -1,0 +1,284 @@
+//! Verifies a request by a compiled description: finds the signatures, rebuilds the message, tries every key.
+//!
+//! The signature is judged before the time window, and nothing of the body is parsed before it is judged unless the
+//! scheme itself keeps a value there. Unknown versions are ignored and no weaker form is ever fallen back to.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderName};
+use subtle::ConstantTimeEq;
+
+use super::address::Address;
+use super::describe::{CarriedAt, Carrier, TimeAt};
+use super::mac::{Encoding, Key, Mac};
+use super::place::{Part, Reading, View, Wants};
+use super::template::{Filling, Template};
+use super::timestamp::{Unit, Window};
+use super::twilio;
+use crate::clock::UnixMillis;
+use crate::event::Digest;
+use crate::request::Request;
+use crate::secret::Secret;
+use crate::verdict::{Reason, Rejection, Step};
+
+mod compile;
+
+/// Most signatures tried in one request; more is no rotation but an attack on our time.
+pub(crate) const SIGNATURES_MAX: usize = 8;
+
+/// A description compiled with its secrets.
+#[derive(Clone, Debug)]
+pub(crate) struct Scheme {
+    pub(super) mac: Mac,
+    pub(super) enc: Encoding,
+    pub(super) carriers: Vec<(Carrier, Vec<Key>)>,
+    pub(super) template: Template,
+    pub(super) time: Option<SignedTime>,
+    pub(super) require: Vec<(HeaderName, Secret)>,
+    pub(super) wants: Wants,
+    pub(super) address: Option<Address>,
+}
+
+/// The signed time with its window.
+#[derive(Clone, Debug)]
+pub(crate) struct SignedTime {
+    pub(super) at: TimeAt,
+    pub(super) unit: Unit,
+    pub(super) window: Window,
+}
+
+/// A request whose signature and time are right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Verified {
+    /// Position of the key that matched, from 1.
+    pub(crate) secret: usize,
+    /// What the signature fixes, where that is not the exact bytes of the body.
+    pub(crate) covered: Option<Digest>,
+}
+
+/// Signatures that share one time.
+struct Group<'a> {
+    time: Option<&'a str>,
+    signatures: Vec<Vec<u8>>,
+}
+
+impl Scheme {
+    /// Judges signature, then time.
+    pub(crate) fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
+        self.check_required(&request.headers)?;
+        let view = View::new(request, &self.wants);
+        let mut offset = 0;
+        let mut first = None;
+        for (carrier, keys) in &self.carriers {
+            match self.verify_carrier(carrier, keys, request, &view, now) {
+                Ok(verified) => return Ok(Verified { secret: verified.secret + offset, ..verified }),
+                // The other carrier may be absent; what the main one said is the better explanation.
+                Err(rejection) => first = first.or(Some(rejection)),
+            }
+            offset += keys.len();
+        }
+        Err(first.unwrap_or_else(|| reject(Reason::MissingSignature)))
+    }
+
+    /// True when the time is part of what is signed, so that a replay is refused after the window.
+    pub(crate) fn has_signed_time(&self) -> bool {
+        self.time.is_some()
+    }
+
+    fn check_required(&self, headers: &HeaderMap) -> Result<(), Rejection> {
+        let is_met = |(name, expected): &(HeaderName, Secret)| {
+            let mut lines = headers.get_all(name).iter();
+            let first = lines.next();
+            first.is_some_and(|line| bool::from(line.as_bytes().ct_eq(expected.expose()))) && lines.next().is_none()
+        };
+        if self.require.iter().all(is_met) { Ok(()) } else { Err(reject(Reason::RequiredHeader)) }
+    }
+
+    fn verify_carrier(
+        &self,
+        carrier: &Carrier,
+        keys: &[Key],
+        request: &Request,
+        view: &View<'_, '_>,
+        now: UnixMillis,
+    ) -> Result<Verified, Rejection> {
+        let lines = carrier.lines(&request.headers, view)?;
+        let groups = self.groups(carrier, &lines)?;
+        let header_time = match self.time.as_ref().map(|time| &time.at) {
+            Some(TimeAt::Header(part)) => Some(self.time_text(part, view)?),
+            _ => None,
+        };
+        let url = self.address.as_ref().map_or_else(String::new, |address| address.with_query_of(&request.target));
+        for group in &groups {
+            let time = group.time.or(header_time.as_deref()).unwrap_or_default();
+            let filling = Filling { request, view, time, url: &url };
+            if let Some(verified) = self.matching(keys, &filling, &group.signatures)? {
+                self.check_window(time, view, now)?;
+                return Ok(verified);
+            }
+        }
+        Err(reject(Reason::Mismatch))
+    }
+
+    /// The first key under which one of the signatures is right.
+    fn matching(
+        &self,
+        keys: &[Key],
+        filling: &Filling<'_, '_>,
+        signatures: &[Vec<u8>],
+    ) -> Result<Option<Verified>, Rejection> {
+        if self.mac == Mac::Twilio {
+            let signed = twilio::Signed::new(filling.request);
+            let found = keys.iter().position(|key| signed.verify(key, filling.url, signatures));
+            return Ok(found.map(|index| Verified { secret: index + 1, covered: signed.digest() }));
+        }
+        for (index, key) in keys.iter().enumerate() {
+            let message = self.template.render(filling, key.expose());
+            let message = message.ok_or_else(|| reject(Reason::MalformedSignature))?;
+            if key.verify(&message, signatures) {
+                return Ok(Some(Verified { secret: index + 1, covered: None }));
+            }
+        }
+        Ok(None)
+    }
+
+    fn time_text<'a>(&self, part: &Part, view: &View<'a, '_>) -> Result<Cow<'a, str>, Rejection> {
+        match part.read(view) {
+            Reading::Text(text) if self.unit().parse(&text).is_some() => Ok(text),
+            _ => Err(bad_timestamp()),
+        }
+    }
+
+    fn check_window(&self, text: &str, view: &View<'_, '_>, now: UnixMillis) -> Result<(), Rejection> {
+        let Some(signed) = &self.time else { return Ok(()) };
+        let text = match &signed.at {
+            TimeAt::Json(part) => self.time_text(part, view)?,
+            _ => Cow::Borrowed(text),
+        };
+        let time = signed.unit.parse(&text).ok_or_else(bad_timestamp)?;
+        signed.unit.check(time, now, signed.window)
+    }
+
+    fn unit(&self) -> Unit {
+        self.time.as_ref().map_or(Unit::default(), |time| time.unit)
+    }
+
+    fn groups<'a>(&self, carrier: &Carrier, lines: &'a [Cow<'a, str>]) -> Result<Vec<Group<'a>>, Rejection> {
+        let mut count = 0;
+        let mut groups = Vec::new();
+        for line in lines {
+            for text in pieces(line, carrier.group.as_deref()) {
+                let group = self.group(carrier, text, &mut count)?;
+                groups.extend(group);
+            }
+        }
+        match (count, groups.is_empty()) {
+            (0, _) | (_, true) => Err(reject(Reason::MalformedSignature)),
+            _ => Ok(groups),
+        }
+    }
+
+    /// Reads the items of one group; `count` runs over the whole request.
+    fn group<'a>(&self, carrier: &Carrier, text: &'a str, count: &mut usize) -> Result<Option<Group<'a>>, Rejection> {
+        let mut group = Group { time: None, signatures: Vec::new() };
+        let at = self.time.as_ref().map(|time| &time.at);
+        for (index, item) in pieces(text, carrier.split.as_deref()).enumerate() {
+            let time = match at {
+                Some(TimeAt::Item(tag)) => item.strip_prefix(tag.as_str()),
+                Some(TimeAt::Position(position)) if index + 1 == *position => Some(item),
+                _ => None,
+            };
+            if let Some(time) = time {
+                if group.time.replace(time).is_some() || self.unit().parse(time).is_none() {
+                    return Err(bad_timestamp());
+                }
+            } else if let Some(signature) = item.strip_prefix(carrier.item.as_str()) {
+                *count += 1;
+                if *count > SIGNATURES_MAX {
+                    return Err(reject(Reason::TooManySignatures));
+                }
+                group.signatures.extend(self.decode(signature));
+            }
+        }
+        let needs_time = matches!(at, Some(TimeAt::Item(_) | TimeAt::Position(_)));
+        match group.signatures.is_empty() {
+            true => Ok(None),
+            false if needs_time && group.time.is_none() => Err(bad_timestamp()),
+            false => Ok(Some(group)),
+        }
+    }
+
+    fn decode(&self, text: &str) -> Option<Vec<u8>> {
+        let bytes = match self.mac {
+            Mac::Equal => Some(text.as_bytes().to_vec()),
+            Mac::Basic => match text.split_at_checked(6) {
+                Some((scheme, text)) if scheme.eq_ignore_ascii_case("basic ") => Encoding::Base64.decode(text),
+                _ => None,
+            },
+            _ => self.enc.decode(text),
+        };
+        bytes.filter(|bytes| !bytes.is_empty())
+    }
+}
+
+impl Carrier {
+    /// The texts that hold signatures; several only where the vendor documents several.
+    fn lines<'a>(&self, headers: &'a HeaderMap, view: &View<'a, '_>) -> Result<Vec<Cow<'a, str>>, Rejection> {
+        let lines = match &self.at {
+            CarriedAt::Place(place) => match view.read(place) {
+                Reading::Missing => Vec::new(),
+                Reading::Text(text) => vec![text],
+                Reading::Ambiguous => return Err(reject(Reason::TooManySignatures)),
+                Reading::Unusable | Reading::Unreadable => return Err(reject(Reason::MalformedSignature)),
+            },
+            CarriedAt::Headers(names) => self.header_lines(names, headers)?,
+        };
+        if lines.iter().all(|line| line.trim().is_empty()) {
+            return Err(reject(Reason::MissingSignature));
+        }
+        Ok(lines)
+    }
+
+    fn header_lines<'a>(&self, names: &[String], headers: &'a HeaderMap) -> Result<Vec<Cow<'a, str>>, Rejection> {
+        let Some(name) = names.iter().find(|name| matching_names(name, headers).next().is_some()) else {
+            return Ok(Vec::new());
+        };
+        let mut lines = Vec::new();
+        for name in matching_names(name, headers) {
+            for (index, line) in headers.get_all(name).iter().enumerate() {
+                if lines.len() == SIGNATURES_MAX || (index > 0 && !self.lines) {
+                    return Err(reject(Reason::TooManySignatures));
+                }
+                let text = std::str::from_utf8(line.as_bytes()).map_err(|_| reject(Reason::MalformedSignature))?;
+                lines.push(Cow::Borrowed(text));
+            }
+        }
+        Ok(lines)
+    }
+}
+
+/// The header of this name, or all that start with what stands before the star.
+fn matching_names<'h>(pattern: &str, headers: &'h HeaderMap) -> impl Iterator<Item = &'h HeaderName> {
+    headers.keys().filter(move |name| match pattern.strip_suffix('*') {
+        Some(stem) => name.as_str().starts_with(stem),
+        None => name.as_str() == pattern,
+    })
+}
+
+fn pieces<'t>(text: &'t str, separator: Option<&str>) -> impl Iterator<Item = &'t str> {
+    let mut rest = Some(text);
+    std::iter::from_fn(move || {
+        let text = rest?;
+        let cut = separator.and_then(|separator| text.split_once(separator));
+        rest = cut.map(|(_, after)| after);
+        Some(cut.map_or(text, |(piece, _)| piece))
+    })
+}
+
+fn reject(reason: Reason) -> Rejection {
+    Rejection { step: Step::Signature, reason, off_by_seconds: None }
+}
+
+fn bad_timestamp() -> Rejection {
+    Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None }
+}
