@@ -1,3 +1,5 @@
 //! The commands, one file each.
 
 pub(crate) mod check;
+pub(crate) mod migrate;
+pub(crate) mod serve;

@@ -5,7 +5,6 @@
 //! is handed in.
 
 pub(crate) mod destination;
-pub(crate) mod glob;
 pub(crate) mod handler;
 mod name;
 pub(crate) mod outside;

@@ -1,10 +1,10 @@
 //! The two listeners: the public one takes webhooks in, the admin one is for people and machines of the house.
 
-pub mod admin;
-pub mod answer;
-pub mod api;
-pub mod body;
-pub mod listener;
-pub mod problem;
-pub mod public;
-pub mod strict_head;
+pub(crate) mod admin;
+pub(crate) mod answer;
+pub(crate) mod api;
+pub(crate) mod body;
+pub(crate) mod listener;
+pub(crate) mod problem;
+pub(crate) mod public;
+pub(crate) mod strict_head;

@@ -1,10 +1,16 @@
 //! The program `oncebox`: parse the command line, run the command.
 
-#[expect(dead_code, reason = "the arguments of commands that are still to come")]
 mod cli;
 mod commands;
-#[expect(dead_code, reason = "the settings of parts that are still to come")]
+#[expect(dead_code, reason = "what handlers, destinations and retention are told is checked before they run")]
 mod config;
+mod database;
+mod http;
+mod query;
+mod rejections;
+mod server;
+mod telemetry;
+mod view;
 
 use std::process::ExitCode;
 
@@ -12,12 +18,16 @@ use clap::Parser as _;
 
 use cli::{Cli, Command};
 
-fn main() -> ExitCode {
-    match Cli::parse().command {
-        Command::Check(args) => commands::check::run(&args),
-        _ => {
-            eprintln!("this command is not built yet");
-            ExitCode::FAILURE
-        }
-    }
+#[tokio::main]
+async fn main() -> ExitCode {
+    let outcome = match Cli::parse().command {
+        Command::Check(args) => Ok(commands::check::run(&args)),
+        Command::Migrate(args) => commands::migrate::run(&args).await,
+        Command::Serve(args) => commands::serve::run(&args).await,
+        _ => Err(anyhow::anyhow!("this command is not built yet")),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
 }

@@ -12,28 +12,28 @@ use crate::view::{EventDetailView, EventView, Items, StatsView};
 /// Filters as a person writes them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct EventsQuery {
+pub(crate) struct EventsQuery {
     /// Exactly this source.
-    pub source: Option<String>,
+    pub(crate) source: Option<String>,
     /// A type glob.
-    pub r#type: Option<String>,
+    pub(crate) r#type: Option<String>,
     /// Exactly this state.
-    pub state: Option<String>,
+    pub(crate) state: Option<String>,
     /// A time, or an age such as `2h`.
-    pub since: Option<String>,
+    pub(crate) since: Option<String>,
     /// A time, or an age.
-    pub until: Option<String>,
+    pub(crate) until: Option<String>,
     /// A part of the id or the type.
-    pub text: Option<String>,
+    pub(crate) text: Option<String>,
     /// Where the page before ended.
-    pub cursor: Option<String>,
+    pub(crate) cursor: Option<String>,
     /// Rows of a page.
-    pub limit: Option<usize>,
+    pub(crate) limit: Option<usize>,
 }
 
 /// Why a question got no answer.
 #[derive(Debug, thiserror::Error)]
-pub enum QueryError {
+pub(crate) enum QueryError {
     /// The question makes no sense.
     #[error("{0}")]
     Bad(String),
@@ -43,7 +43,7 @@ pub enum QueryError {
 }
 
 /// A page of events, newest first.
-pub async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<EventView>, QueryError> {
+pub(crate) async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<EventView>, QueryError> {
     let limit = query.limit.unwrap_or(100);
     if limit == 0 || limit > PAGE_MAX {
         return Err(QueryError::Bad(format!("limit must be between 1 and {PAGE_MAX}")));
@@ -57,7 +57,7 @@ pub async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> Result<
 }
 
 /// The events that a person means by a key or by `source/event_id`.
-pub async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, QueryError> {
+pub(crate) async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, QueryError> {
     if let Ok(key) = name.parse::<EventKey>() {
         return Ok(store.event(key).await?.into_iter().collect());
     }
@@ -68,13 +68,13 @@ pub async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, QueryEr
 }
 
 /// One event with all that belongs to it; the first where an id names several.
-pub async fn event(store: &Store, name: &str) -> Result<Option<EventDetailView>, QueryError> {
+pub(crate) async fn event(store: &Store, name: &str) -> Result<Option<EventDetailView>, QueryError> {
     let Some(first) = find(store, name).await?.into_iter().next() else { return Ok(None) };
     Ok(store.event_detail(first.key).await?.map(Into::into))
 }
 
 /// The numbers of `status`.
-pub async fn stats(store: &Store, clock: &Clock, unverified: Vec<String>) -> Result<StatsView, QueryError> {
+pub(crate) async fn stats(store: &Store, clock: &Clock, unverified: Vec<String>) -> Result<StatsView, QueryError> {
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let stats = store.stats(clock.now() - DAY).await?;
     Ok(StatsView::new(store, stats, unverified))
@@ -105,6 +105,8 @@ fn moment(text: &str, now: UnixMillis) -> Result<UnixMillis, QueryError> {
     }
     match text.parse::<SignedDuration>() {
         Ok(age) => Ok(now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))),
-        Err(_) => Err(QueryError::Bad(format!("{text:?} is neither a time such as 2026-01-31T12:00:00Z nor an age such as 2h"))),
+        Err(_) => Err(QueryError::Bad(format!(
+            "{text:?} is neither a time such as 2026-01-31T12:00:00Z nor an age such as 2h"
+        ))),
     }
 }

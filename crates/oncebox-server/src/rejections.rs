@@ -13,20 +13,20 @@ const LINES_PER_SECOND: u32 = 10;
 
 /// One refused request.
 #[derive(Clone, Debug)]
-pub struct Rejected {
+pub(crate) struct Rejected {
     /// When.
-    pub at: UnixMillis,
+    pub(crate) at: UnixMillis,
     /// The source's name.
-    pub source: String,
+    pub(crate) source: String,
     /// Where and why.
-    pub rejection: Rejection,
+    pub(crate) rejection: Rejection,
     /// From where.
-    pub remote: String,
+    pub(crate) remote: String,
 }
 
 /// The bounded log. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Rejections {
+pub(crate) struct Rejections {
     kept: Arc<Mutex<Kept>>,
     clock: Clock,
 }
@@ -40,13 +40,13 @@ struct Kept {
 
 impl Rejections {
     /// An empty log.
-    pub fn new(clock: Clock) -> Self {
+    pub(crate) fn new(clock: Clock) -> Self {
         let kept = Kept { last: VecDeque::new(), second: Instant::now(), lines: 0 };
         Self { kept: Arc::new(Mutex::new(kept)), clock }
     }
 
     /// Keeps one, dropping the oldest where the log is full.
-    pub fn record(&self, source: &str, rejection: &Rejection, remote: &str) {
+    pub(crate) fn record(&self, source: &str, rejection: &Rejection, remote: &str) {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.last.len() == REJECTIONS_MAX {
             kept.last.pop_front();
@@ -64,7 +64,7 @@ impl Rejections {
     }
 
     /// The latest first.
-    pub fn latest(&self, limit: usize) -> Vec<Rejected> {
+    pub(crate) fn latest(&self, limit: usize) -> Vec<Rejected> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.last.iter().rev().take(limit).cloned().collect()
     }

@@ -6,23 +6,15 @@ use std::time::Duration;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use tracing_subscriber::EnvFilter;
 
+use crate::config::server::LogFormat;
+
 /// Bounds of the acknowledgement histogram, in seconds: from one quick flush to a sender's deadline.
 const ACK_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
-/// How log lines look.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LogFormat {
-    /// Text on a terminal, else JSON.
-    Auto,
-    /// JSON lines.
-    Json,
-    /// Text.
-    Text,
-}
-
 /// Starts logging. A filter that cannot be read falls back to `info`.
-pub fn init_logs(format: LogFormat, filter: Option<&str>) {
-    let filter = filter
+pub(crate) fn init_logs(format: LogFormat) {
+    let filter = std::env::var("ONCEBOX_LOG")
+        .ok()
         .and_then(|filter| EnvFilter::try_new(filter).ok())
         .unwrap_or_else(|| EnvFilter::new("info"));
     let terminal = std::io::stderr().is_terminal();
@@ -37,7 +29,7 @@ pub fn init_logs(format: LogFormat, filter: Option<&str>) {
 }
 
 /// Starts collecting metrics.
-pub fn init_metrics() -> anyhow::Result<PrometheusHandle> {
+pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Full("oncebox_ack_seconds".into()), ACK_BUCKETS)?
         .install_recorder()?;

@@ -9,165 +9,165 @@ use crate::rejections::Rejected;
 
 /// A page of a list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Items<T> {
+pub(crate) struct Items<T> {
     /// The rows.
-    pub items: Vec<T>,
+    pub(crate) items: Vec<T>,
     /// Where the next page begins.
-    pub next_cursor: Option<String>,
+    pub(crate) next_cursor: Option<String>,
 }
 
 /// One event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EventView {
+pub(crate) struct EventView {
     /// The source's name.
-    pub source: String,
+    pub(crate) source: String,
     /// The sender's id.
-    pub event_id: String,
+    pub(crate) event_id: String,
     /// Our key.
-    pub key: String,
+    pub(crate) key: String,
     /// The sender's type.
-    pub r#type: String,
+    pub(crate) r#type: String,
     /// Digest of the body, in hex.
     pub body_sha256: String,
     /// `accepted`, `held` or `conflict`.
-    pub state: String,
+    pub(crate) state: String,
     /// How many times it came.
-    pub arrivals: i64,
+    pub(crate) arrivals: i64,
     /// The first time.
-    pub received_at: String,
+    pub(crate) received_at: String,
     /// The latest time.
-    pub last_arrival_at: String,
+    pub(crate) last_arrival_at: String,
     /// How the identity was made.
-    pub identity: String,
+    pub(crate) identity: String,
     /// Why it is held or flagged.
-    pub reason: Option<String>,
+    pub(crate) reason: Option<String>,
     /// The event it repeats or contradicts.
-    pub original: Option<String>,
+    pub(crate) original: Option<String>,
 }
 
 /// One event with all that belongs to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct EventDetailView {
+pub(crate) struct EventDetailView {
     /// The event.
     #[serde(flatten)]
-    pub event: EventView,
+    pub(crate) event: EventView,
     /// Later arrivals that are still remembered, newest first.
-    pub recent_arrivals: Vec<ArrivalView>,
+    pub(crate) recent_arrivals: Vec<ArrivalView>,
     /// Its deliveries.
-    pub deliveries: Vec<DeliveryView>,
+    pub(crate) deliveries: Vec<DeliveryView>,
     /// Its bytes, until retention removes them.
-    pub payload: Option<PayloadView>,
+    pub(crate) payload: Option<PayloadView>,
 }
 
 /// One later arrival.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ArrivalView {
+pub(crate) struct ArrivalView {
     /// When.
-    pub at: String,
+    pub(crate) at: String,
     /// From where.
-    pub remote: String,
+    pub(crate) remote: String,
 }
 
 /// One delivery.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct DeliveryView {
+pub(crate) struct DeliveryView {
     /// The handler's name.
-    pub handler: String,
+    pub(crate) handler: String,
     /// Its state.
-    pub state: String,
+    pub(crate) state: String,
     /// Claims so far.
-    pub attempt: i64,
+    pub(crate) attempt: i64,
     /// When it may be claimed next.
-    pub next_attempt_at: Option<String>,
+    pub(crate) next_attempt_at: Option<String>,
     /// When it ended.
-    pub finished_at: Option<String>,
+    pub(crate) finished_at: Option<String>,
     /// The last failure.
-    pub last_error: Option<String>,
+    pub(crate) last_error: Option<String>,
 }
 
 /// The bytes of an event.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct PayloadView {
+pub(crate) struct PayloadView {
     /// Where the first arrival came from.
-    pub remote: String,
+    pub(crate) remote: String,
     /// Headers in order, credentials left out.
-    pub headers: Vec<(String, String)>,
+    pub(crate) headers: Vec<(String, String)>,
     /// How long the body is.
-    pub body_bytes: usize,
+    pub(crate) body_bytes: usize,
     /// The body, where it is text.
-    pub body: Option<String>,
+    pub(crate) body: Option<String>,
     /// The body in base64, where it is not.
     pub body_base64: Option<String>,
 }
 
 /// The numbers of `status`.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct StatsView {
+pub(crate) struct StatsView {
     /// `sqlite` or `postgres`.
-    pub store: String,
+    pub(crate) store: String,
     /// What makes the database unsafe, if anything.
-    pub unsafe_because: Option<String>,
+    pub(crate) unsafe_because: Option<String>,
     /// Share of first attempts that failed; nothing before a first attempt was made.
-    pub first_try_error_rate: Option<f64>,
+    pub(crate) first_try_error_rate: Option<f64>,
     /// Share of arrivals that were duplicates.
-    pub duplicate_rate: f64,
+    pub(crate) duplicate_rate: f64,
     /// Identities remembered.
-    pub ledger_rows: i64,
+    pub(crate) ledger_rows: i64,
     /// Identities added in the last day.
-    pub ledger_rows_daily_change: i64,
+    pub(crate) ledger_rows_daily_change: i64,
     /// Sources that verify nothing.
-    pub unverified_sources: Vec<String>,
+    pub(crate) unverified_sources: Vec<String>,
     /// Events by source and state.
-    pub sources: Vec<SourceStats>,
+    pub(crate) sources: Vec<SourceStats>,
     /// Deliveries by handler and state.
-    pub handlers: Vec<HandlerStats>,
+    pub(crate) handlers: Vec<HandlerStats>,
 }
 
 /// Events of one source in one state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct SourceStats {
+pub(crate) struct SourceStats {
     /// The source's name.
-    pub source: String,
+    pub(crate) source: String,
     /// The events' state.
-    pub state: String,
+    pub(crate) state: String,
     /// How many events.
-    pub events: i64,
+    pub(crate) events: i64,
     /// How many arrivals.
-    pub arrivals: i64,
+    pub(crate) arrivals: i64,
 }
 
 /// Deliveries of one handler in one state.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct HandlerStats {
+pub(crate) struct HandlerStats {
     /// The handler's name.
-    pub handler: String,
+    pub(crate) handler: String,
     /// The deliveries' state.
-    pub state: String,
+    pub(crate) state: String,
     /// How many.
-    pub count: i64,
+    pub(crate) count: i64,
     /// When the oldest was due.
-    pub oldest_due_at: Option<String>,
+    pub(crate) oldest_due_at: Option<String>,
 }
 
 /// One rejection.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct RejectionView {
+pub(crate) struct RejectionView {
     /// When.
-    pub at: String,
+    pub(crate) at: String,
     /// The source's name.
-    pub source: String,
+    pub(crate) source: String,
     /// The step that failed.
-    pub step: String,
+    pub(crate) step: String,
     /// Why.
-    pub reason: String,
+    pub(crate) reason: String,
     /// How far the signed time was off.
-    pub off_by_seconds: Option<i64>,
+    pub(crate) off_by_seconds: Option<i64>,
     /// From where.
-    pub remote: String,
+    pub(crate) remote: String,
 }
 
 /// A time people can read.
-pub fn time(at: UnixMillis) -> String {
+pub(crate) fn time(at: UnixMillis) -> String {
     Timestamp::from_millisecond(at).map_or_else(|_| at.to_string(), |time| format!("{time:.3}"))
 }
 
@@ -227,7 +227,7 @@ impl From<EventDetail> for EventDetailView {
 
 impl StatsView {
     /// Sums up the store's counts.
-    pub fn new(store: &oncebox::store::Store, stats: StoreStats, unverified_sources: Vec<String>) -> Self {
+    pub(crate) fn new(store: &oncebox::store::Store, stats: StoreStats, unverified_sources: Vec<String>) -> Self {
         let events: i64 = stats.events.iter().map(|one| one.events).sum();
         let repeats: i64 = stats.events.iter().map(|one| one.repeats).sum();
         #[expect(clippy::cast_precision_loss, reason = "a rate for people")]

@@ -149,6 +149,11 @@ impl Source {
         }
     }
 
+    /// True for a header that carries a credential, which is never stored.
+    pub fn is_credential(&self, name: &http::HeaderName) -> bool {
+        self.scheme.as_ref().is_some_and(|scheme| scheme.is_credential(name))
+    }
+
     pub(crate) fn scheme(&self) -> Option<&Scheme> {
         self.scheme.as_ref()
     }
@@ -207,10 +212,5 @@ fn check_rest(spec: &SourceSpec, problems: &mut Vec<Problem>) {
             "nothing says what identifies an event",
             "add id = \"json:/id\", or identity = \"digest\" or \"none\"",
         );
-    }
-
-    /// True for a header that carries a credential and is never stored.
-    pub fn is_credential(&self, _name: &http::HeaderName) -> bool {
-        false
     }
 }

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use oncebox::routing::Glob;
 use oncebox::secret::Secret;
 
-use super::glob::Glob;
 use super::reader::{Item, Table};
 use super::web::{self, AddressRange};
 use super::{name, suggest};
@@ -159,12 +159,6 @@ impl HandlerConfig {
         };
         table.finish();
         name.and(kind).map(|_| handler)
-    }
-
-    /// True when this handler reacts to such an event.
-    pub(crate) fn wants(&self, source: &str, event_type: &str) -> bool {
-        (self.sources.is_empty() || self.sources.iter().any(|name| name == source))
-            && (self.types.is_empty() || self.types.iter().any(|glob| glob.matches(event_type)))
     }
 }
 

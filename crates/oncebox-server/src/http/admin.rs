@@ -30,41 +30,41 @@ use crate::rejections::Rejections;
 
 /// The admin listener's service. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Admin(Arc<AdminParts>);
+pub(crate) struct Admin(Arc<AdminParts>);
 
 /// What the admin listener shows.
 #[derive(Debug)]
-pub struct AdminParts {
+pub(crate) struct AdminParts {
     /// The database.
-    pub store: Store,
+    pub(crate) store: Store,
     /// The time.
-    pub clock: Clock,
+    pub(crate) clock: Clock,
     /// Sources and routes.
-    pub setup: Arc<ArcSwap<Setup>>,
+    pub(crate) setup: Arc<ArcSwap<Setup>>,
     /// The last rejections.
-    pub rejections: Rejections,
+    pub(crate) rejections: Rejections,
     /// Renders the metrics.
-    pub metrics: Option<PrometheusHandle>,
+    pub(crate) metrics: Option<PrometheusHandle>,
     /// Tokens that open it; none means loopback only.
-    pub tokens: Vec<Secret>,
+    pub(crate) tokens: Vec<Secret>,
     /// Set while the server stops.
-    pub draining: Shutdown,
+    pub(crate) draining: Shutdown,
 }
 
 impl Admin {
     /// Builds the service.
-    pub fn new(parts: AdminParts) -> Self {
+    pub(crate) fn new(parts: AdminParts) -> Self {
         Self(Arc::new(parts))
     }
 
     /// The service of one connection.
-    pub fn for_peer(&self, router: &Router, peer: &Peer) -> AdminConnection {
+    pub(crate) fn for_peer(&self, router: &Router, peer: &Peer) -> AdminConnection {
         let router = router.clone().layer(axum::Extension(peer.address));
         AdminConnection(TowerToHyperService::new(router))
     }
 
     /// All routes.
-    pub fn router(&self) -> Router {
+    pub(crate) fn router(&self) -> Router {
         let open = Router::new().route("/readyz", get(api::ready)).route("/metrics", get(metrics));
         let guarded = Router::new()
             .route("/api/v1/sources", get(api::sources))
@@ -120,7 +120,7 @@ impl Admin {
 
 /// One connection's service.
 #[derive(Clone, Debug)]
-pub struct AdminConnection(TowerToHyperService<Router>);
+pub(crate) struct AdminConnection(TowerToHyperService<Router>);
 
 impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
     type Response = Response;

@@ -14,7 +14,7 @@ use super::problem::Problem;
 const ONCEBOX_KEY: HeaderName = HeaderName::from_static("oncebox-key");
 
 /// Turns an answer into HTTP. `allow` lists the source's methods.
-pub fn into_response(answer: Answer, allow: impl FnOnce() -> String) -> Response<Full<Bytes>> {
+pub(crate) fn into_response(answer: Answer, allow: impl FnOnce() -> String) -> Response<Full<Bytes>> {
     match answer {
         Answer::Stored(receipt) => stored(receipt),
         Answer::Handshake(reply) => replied(reply),
@@ -93,7 +93,7 @@ fn replied(reply: Reply) -> Response<Full<Bytes>> {
 }
 
 /// A small JSON answer.
-pub fn json(body: String) -> Response<Full<Bytes>> {
+pub(crate) fn json(body: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));

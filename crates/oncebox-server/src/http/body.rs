@@ -17,15 +17,15 @@ const FIRST_BUFFER: usize = 4 * 1024;
 
 /// Bytes that may be held at once by all requests together. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct ByteBudget(Arc<Semaphore>);
+pub(crate) struct ByteBudget(Arc<Semaphore>);
 
 /// A share of the budget, given back on drop.
 #[derive(Debug, Default)]
-pub struct Share(Option<OwnedSemaphorePermit>);
+pub(crate) struct Share(Option<OwnedSemaphorePermit>);
 
 impl ByteBudget {
     /// A budget of so many bytes.
-    pub fn new(bytes: usize) -> Self {
+    pub(crate) fn new(bytes: usize) -> Self {
         Self(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
     }
 
@@ -43,7 +43,7 @@ impl ByteBudget {
 
 /// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BodyError {
+pub(crate) enum BodyError {
     /// Longer than the source allows.
     TooLarge,
     /// No bytes left in the budget.
@@ -55,7 +55,7 @@ pub enum BodyError {
 }
 
 /// Reads a body of at most `limit` bytes. The share must live as long as the bytes do.
-pub async fn read(body: Incoming, limit: usize, budget: &ByteBudget) -> Result<(Bytes, Share), BodyError> {
+pub(crate) async fn read(body: Incoming, limit: usize, budget: &ByteBudget) -> Result<(Bytes, Share), BodyError> {
     match tokio::time::timeout(BODY_WAIT, collect(body, limit, budget)).await {
         Ok(outcome) => outcome,
         Err(_) => Err(BodyError::TooSlow),
@@ -63,7 +63,7 @@ pub async fn read(body: Incoming, limit: usize, budget: &ByteBudget) -> Result<(
 }
 
 /// The length a request declares, before anything of it is read.
-pub fn declared_length(headers: &HeaderMap) -> Option<u64> {
+pub(crate) fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 

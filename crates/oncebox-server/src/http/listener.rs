@@ -33,22 +33,23 @@ const LINGER_WAIT: Duration = Duration::from_secs(1);
 /// After a failed accept (out of file descriptors): long enough for others to close.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-const BUSY: &[u8] = b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+const BUSY: &[u8] =
+    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
 
 /// What a connection knows about its peer.
 #[derive(Clone, Debug)]
-pub struct Peer {
+pub(crate) struct Peer {
     /// Its address.
-    pub address: SocketAddr,
+    pub(crate) address: SocketAddr,
     /// Told when a body is through, so that the next head is checked again.
-    pub head: HeadGuard,
+    pub(crate) head: HeadGuard,
 }
 
 /// The future of a service: boxed, because the connection must be able to move it.
-pub type Answering<B> = Pin<Box<dyn Future<Output = Result<Response<B>, Infallible>> + Send>>;
+pub(crate) type Answering<B> = Pin<Box<dyn Future<Output = Result<Response<B>, Infallible>> + Send>>;
 
 /// Serves connections until asked to stop, then waits up to `grace` for what is running.
-pub async fn serve<S, B>(
+pub(crate) async fn serve<S, B>(
     listener: TcpListener,
     connections: usize,
     service: impl Fn(Peer) -> S,

@@ -7,7 +7,7 @@ use http_body_util::Full;
 
 /// A refusal with a stable name.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Problem {
+pub(crate) struct Problem {
     status: StatusCode,
     name: &'static str,
     title: &'static str,
@@ -23,70 +23,69 @@ impl Problem {
     }
 
     /// Every verification failure, whatever the cause: the same bytes.
-    pub const fn unauthorized() -> Self {
+    pub(crate) const fn unauthorized() -> Self {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "the request could not be verified")
     }
 
     /// No such source, page or thing.
-    pub const fn not_found() -> Self {
+    pub(crate) const fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not-found", "there is nothing here")
     }
 
     /// Another method is wanted.
-    pub fn method(allow: String) -> Self {
-        let problem =
-            Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "this URL answers other methods");
+    pub(crate) fn method(allow: String) -> Self {
+        let problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "this URL answers other methods");
         Self { allow: Some(allow), ..problem }
     }
 
     /// The body is over the source's limit.
-    pub const fn too_large() -> Self {
+    pub(crate) const fn too_large() -> Self {
         Self::new(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "the body is larger than this source allows").closing()
     }
 
     /// A content encoding: we verify the bytes as sent.
-    pub const fn content_encoding() -> Self {
+    pub(crate) const fn content_encoding() -> Self {
         Self::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-encoding", "send the body without content encoding")
             .closing()
     }
 
     /// The body came too slowly.
-    pub const fn too_slow() -> Self {
+    pub(crate) const fn too_slow() -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "the body did not arrive in time").closing()
     }
 
     /// The target is over its limit.
-    pub const fn target_too_long() -> Self {
+    pub(crate) const fn target_too_long() -> Self {
         Self::new(StatusCode::URI_TOO_LONG, "target-too-long", "the request target is too long").closing()
     }
 
     /// Something of the request's form is wrong.
-    pub fn bad_request(detail: impl Into<String>) -> Self {
+    pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         let problem = Self::new(StatusCode::BAD_REQUEST, "bad-request", "the request cannot be understood");
         Self { detail: Some(detail.into()), ..problem }
     }
 
     /// Known, but not allowed from here.
-    pub fn forbidden(detail: impl Into<String>) -> Self {
+    pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         let problem = Self::new(StatusCode::FORBIDDEN, "forbidden", "this is not allowed");
         Self { detail: Some(detail.into()), ..problem }
     }
 
     /// Nothing can be promised now: come again.
-    pub const fn unavailable(title: &'static str) -> Self {
+    pub(crate) const fn unavailable(title: &'static str) -> Self {
         let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title);
         problem.retry_after = Some(1);
         problem
     }
 
     /// The same problem, with the connection closed after it.
-    pub const fn closing(mut self) -> Self {
+    pub(crate) const fn closing(mut self) -> Self {
         self.close = true;
         self
     }
 
     /// The answer.
-    pub fn into_response(self) -> Response<Full<Bytes>> {
+    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
         let mut body = serde_json::json!({
             "type": format!("urn:oncebox:problem:{}", self.name),
             "title": self.title,

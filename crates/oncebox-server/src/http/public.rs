@@ -32,18 +32,18 @@ const TARGET_BYTES_MAX: usize = 8 * 1024;
 
 /// What a reload replaces: all or nothing.
 #[derive(Debug, Default)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// Sources by name.
-    pub sources: HashMap<String, Arc<Source>>,
+    pub(crate) sources: HashMap<String, Arc<Source>>,
     /// The handlers' wishes.
-    pub routes: Routes,
+    pub(crate) routes: Routes,
     /// The body limit of sources that set none, in bytes.
-    pub body_bytes_max: usize,
+    pub(crate) body_bytes_max: usize,
 }
 
 /// The public listener's service. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Public(Arc<Inner>);
+pub(crate) struct Public(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
@@ -58,18 +58,18 @@ struct Inner {
 
 /// How much is held at once.
 #[derive(Clone, Copy, Debug)]
-pub struct Caps {
+pub(crate) struct Caps {
     /// Requests.
-    pub in_flight: usize,
+    pub(crate) in_flight: usize,
     /// Body bytes.
-    pub in_flight_bytes: usize,
+    pub(crate) in_flight_bytes: usize,
     /// Hops of `X-Forwarded-For` to believe, from the right.
-    pub trusted_proxies: usize,
+    pub(crate) trusted_proxies: usize,
 }
 
 impl Public {
     /// Builds the service.
-    pub fn new(
+    pub(crate) fn new(
         setup: Arc<ArcSwap<Setup>>,
         ingest: Ingest,
         caps: Caps,
@@ -88,14 +88,14 @@ impl Public {
     }
 
     /// The service of one connection.
-    pub fn for_peer(&self, peer: Peer) -> PublicConnection {
+    pub(crate) fn for_peer(&self, peer: Peer) -> PublicConnection {
         PublicConnection { inner: self.0.clone(), peer }
     }
 }
 
 /// One connection's service.
 #[derive(Clone, Debug)]
-pub struct PublicConnection {
+pub(crate) struct PublicConnection {
     inner: Arc<Inner>,
     peer: Peer,
 }
@@ -157,12 +157,8 @@ impl Inner {
         let (bytes, _share) = body::read(incoming, limit, &self.budget).await.map_err(refuse_body)?;
         peer.head.expect_head();
         let remote = remote(peer.address.ip(), &head.headers, self.trusted_proxies);
-        let context = Context {
-            source,
-            path_token: token.as_deref(),
-            remote: remote.as_str().into(),
-            routes: &setup.routes,
-        };
+        let context =
+            Context { source, path_token: token.as_deref(), remote: remote.as_str().into(), routes: &setup.routes };
         let judged = oncebox::request::Request {
             method: head.method,
             target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),

@@ -15,23 +15,23 @@ use tokio::net::TcpStream;
 
 /// Whether the next bytes are a head.
 #[derive(Clone, Debug)]
-pub struct HeadGuard(Arc<AtomicBool>);
+pub(crate) struct HeadGuard(Arc<AtomicBool>);
 
 impl HeadGuard {
     /// A new connection begins with a head.
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self(Arc::new(AtomicBool::new(true)))
     }
 
     /// The body is through: what follows is a head again.
-    pub fn expect_head(&self) {
+    pub(crate) fn expect_head(&self) {
         self.0.store(true, Ordering::Release);
     }
 }
 
 /// A stream whose heads are checked.
 #[derive(Debug)]
-pub struct StrictHead {
+pub(crate) struct StrictHead {
     stream: TcpStream,
     guard: HeadGuard,
     scan: Scan,
@@ -39,12 +39,12 @@ pub struct StrictHead {
 
 impl StrictHead {
     /// Guards a stream.
-    pub fn new(stream: TcpStream, guard: HeadGuard) -> Self {
+    pub(crate) fn new(stream: TcpStream, guard: HeadGuard) -> Self {
         Self { stream, guard, scan: Scan::default() }
     }
 
     /// The stream itself.
-    pub fn into_inner(self) -> TcpStream {
+    pub(crate) fn into_inner(self) -> TcpStream {
         self.stream
     }
 }

@@ -1,0 +1,33 @@
+//! `oncebox migrate`: brings the schema up to date.
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use oncebox::store::Access;
+
+use crate::cli::MigrateArgs;
+use crate::config::Reach;
+use crate::config::outside::Overrides;
+use crate::database;
+
+/// Runs the command.
+pub(crate) async fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
+    let config = match &args.database {
+        Some(url) => database::config_of(url),
+        None => match Reach::load(&args.config, &Overrides::default()) {
+            Ok(reach) => reach.store,
+            Err(problems) => {
+                eprintln!("{problems}");
+                return Ok(ExitCode::from(2));
+            }
+        },
+    };
+    let store = database::open(&config, Access::Visitor).await?;
+    let steps = store.migrate().await.context("cannot bring the schema up to date")?;
+    match steps {
+        0 => println!("the schema of {} is up to date", config.url),
+        1 => println!("1 migration applied to {}", config.url),
+        n => println!("{n} migrations applied to {}", config.url),
+    }
+    Ok(ExitCode::SUCCESS)
+}

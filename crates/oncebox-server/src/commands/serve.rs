@@ -1,0 +1,53 @@
+//! `oncebox serve`: the gateway.
+
+use std::process::ExitCode;
+
+use oncebox::fault::Faults;
+
+use crate::cli::ServeArgs;
+use crate::config::Config;
+use crate::server::Server;
+use crate::telemetry;
+
+/// Runs the command.
+pub(crate) async fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+    let config = match Config::load(&args.config.config, &args.config.overrides()) {
+        Ok(config) => config,
+        Err(problems) => {
+            eprintln!("{problems}");
+            return Ok(ExitCode::from(2));
+        }
+    };
+    telemetry::init_logs(config.log);
+    for warning in &config.warnings {
+        tracing::warn!("{warning}");
+    }
+    let metrics = telemetry::init_metrics()?;
+    let server = Server::open(&config, faults()?).await?;
+    println!("{}", banner(&config, &server)?);
+    server.run(metrics, || Config::load(&args.config.config, &args.config.overrides())).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Fault points for test rigs; a build without them refuses the variable.
+fn faults() -> anyhow::Result<Faults> {
+    match std::env::var("ONCEBOX_FAULTS") {
+        Ok(plan) => Faults::parse(&plan).map_err(anyhow::Error::msg),
+        Err(_) => Ok(Faults::none()),
+    }
+}
+
+fn banner(config: &Config, server: &Server) -> anyhow::Result<String> {
+    let (public, admin) = (server.public_address()?, server.admin_address()?);
+    let mut lines = vec![
+        format!("oncebox {}", env!("CARGO_PKG_VERSION")),
+        format!("  webhooks  http://{public}/in/{{source}}"),
+        format!("  admin     http://{admin}"),
+        format!("  database  {}", config.store.url),
+    ];
+    for source in &config.sources {
+        let insecure = if source.spec.unverified { "   NOT VERIFIED" } else { "" };
+        lines.push(format!("  source    {} ({}){insecure}", source.spec.name, source.spec.provider));
+    }
+    Ok(lines.join("\n"))
+}

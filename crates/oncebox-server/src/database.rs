@@ -1,0 +1,24 @@
+//! Opening the database that a URL names.
+
+use anyhow::Context as _;
+use oncebox::store::{Access, Durability, Store};
+
+use crate::config::store::{StoreConfig, StoreUrl};
+
+/// Connections beside the writers: arrival counts, the admin API, readiness.
+const OTHER_CONNECTIONS: usize = 6;
+
+/// Opens the database of a config.
+pub(crate) async fn open(config: &StoreConfig, access: Access) -> anyhow::Result<Store> {
+    let durability = if config.accept_unflushed { Durability::Unsafe } else { Durability::Required };
+    let opened = match &config.url {
+        StoreUrl::Sqlite(path) => Store::open_sqlite(path, access, durability).await,
+        StoreUrl::Postgres(url) => Store::connect_postgres(url, config.writers + OTHER_CONNECTIONS, durability).await,
+    };
+    opened.with_context(|| format!("cannot open the database {}", config.url))
+}
+
+/// The config of a database named on the command line.
+pub(crate) fn config_of(url: &StoreUrl) -> StoreConfig {
+    StoreConfig { url: url.clone(), accept_unflushed: false, batch: 512, writers: 1, secret_key: None }
+}

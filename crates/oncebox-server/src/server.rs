@@ -1,0 +1,173 @@
+//! The running server: opens the database and the sockets, wires the parts, stops them in order.
+//!
+//! Stopping: no new connections, running requests finish, then the batcher stores what was submitted, then the admin
+//! listener goes. Reloading replaces sources and routes in one step, or not at all.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use arc_swap::ArcSwap;
+use metrics_exporter_prometheus::PrometheusHandle;
+use oncebox::clock::Clock;
+use oncebox::event::KeyMaker;
+use oncebox::fault::Faults;
+use oncebox::ingest::{Batcher, Settings};
+use oncebox::routing::{Route, Routes};
+use oncebox::shutdown::Shutdown;
+use oncebox::source::Source;
+use oncebox::store::{Access, Store};
+use tokio::net::TcpListener;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::config::Config;
+use crate::config::problem::Problems;
+use crate::config::server::ServerConfig;
+use crate::database;
+use crate::http::admin::{Admin, AdminParts};
+use crate::http::listener;
+use crate::http::public::{Caps, Public, Setup};
+use crate::rejections::Rejections;
+
+/// A server with its sockets bound and its schema up to date.
+#[derive(Debug)]
+pub(crate) struct Server {
+    store: Store,
+    public: TcpListener,
+    admin: TcpListener,
+    setup: Arc<ArcSwap<Setup>>,
+    settings: Settings,
+    config: ServerConfig,
+}
+
+impl Server {
+    /// Opens everything; fails before anything is served.
+    pub(crate) async fn open(config: &Config, faults: Faults) -> anyhow::Result<Self> {
+        let setup = build_setup(config)?;
+        let store = database::open(&config.store, Access::Server).await?.with_faults(faults);
+        store.migrate().await.context("cannot bring the schema up to date")?;
+        if let Some(danger) = store.unsafe_because() {
+            tracing::warn!("unsafe database accepted: {danger}");
+        }
+        Ok(Self {
+            store,
+            public: bind(config.server.listen).await?,
+            admin: bind(config.server.admin_listen).await?,
+            setup: Arc::new(ArcSwap::from_pointee(setup)),
+            settings: Settings { batch: config.store.batch, writers: config.store.writers },
+            config: config.server.clone(),
+        })
+    }
+
+    /// Where webhooks come in.
+    pub(crate) fn public_address(&self) -> anyhow::Result<SocketAddr> {
+        Ok(self.public.local_addr()?)
+    }
+
+    /// Where the admin listener is.
+    pub(crate) fn admin_address(&self) -> anyhow::Result<SocketAddr> {
+        Ok(self.admin.local_addr()?)
+    }
+
+    /// Serves until SIGTERM or SIGINT. `reload` reads the config again on SIGHUP.
+    pub(crate) async fn run(
+        self,
+        metrics: PrometheusHandle,
+        reload: impl Fn() -> Result<Config, Problems>,
+    ) -> anyhow::Result<()> {
+        let (draining, stopped) = (Shutdown::new(), Shutdown::new());
+        let clock = Clock::system();
+        let rejections = Rejections::new(clock.clone());
+        let (ingest, batcher) =
+            Batcher::start(self.store.clone(), self.settings, clock.clone(), Arc::new(KeyMaker::default()));
+        let admin = Admin::new(AdminParts {
+            store: self.store.clone(),
+            clock,
+            setup: self.setup.clone(),
+            rejections: rejections.clone(),
+            metrics: Some(metrics),
+            tokens: [&self.config.admin_token, &self.config.viewer_token].into_iter().flatten().cloned().collect(),
+            draining: draining.clone(),
+        });
+        let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
+        let public = {
+            let public = Public::new(self.setup.clone(), ingest, caps(&self.config), rejections, draining.clone());
+            let (connections, grace) = (self.config.connections, self.config.grace);
+            let draining = draining.clone();
+            let service = move |peer| public.for_peer(peer);
+            tokio::spawn(listener::serve(self.public, connections, service, draining, grace))
+        };
+        wait_for_stop(&self.setup, reload).await?;
+        tracing::info!("stopping: no new connections, running requests finish");
+        draining.request();
+        public.await.context("the public listener failed")?;
+        if tokio::time::timeout(self.config.grace, batcher.finish(&self.store)).await.is_err() {
+            tracing::warn!("stopping before every commit was answered; the senders will retry");
+        }
+        stopped.request();
+        admin.await.context("the admin listener failed")?;
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+fn serve_admin(
+    listener: TcpListener,
+    admin: Admin,
+    config: &ServerConfig,
+    stopped: Shutdown,
+) -> impl Future<Output = ()> + use<> {
+    let router = admin.router();
+    let service = move |peer| admin.for_peer(&router, &peer);
+    listener::serve(listener, config.connections, service, stopped, std::time::Duration::from_secs(1))
+}
+
+/// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
+async fn wait_for_stop(setup: &ArcSwap<Setup>, reload: impl Fn() -> Result<Config, Problems>) -> anyhow::Result<()> {
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let mut hangup = signal(SignalKind::hangup())?;
+    loop {
+        tokio::select! {
+            _ = terminate.recv() => return Ok(()),
+            _ = interrupt.recv() => return Ok(()),
+            _ = hangup.recv() => match reload().map_err(anyhow::Error::from).and_then(|config| build_setup(&config)) {
+                Ok(new) => {
+                    tracing::info!("reloaded: {} sources", new.sources.len());
+                    setup.store(Arc::new(new));
+                }
+                Err(problems) => tracing::error!("reload refused, the old config keeps running:\n{problems}"),
+            }
+        }
+    }
+}
+
+fn build_setup(config: &Config) -> anyhow::Result<Setup> {
+    let mut setup = Setup { body_bytes_max: config.server.body_limit, ..Setup::default() };
+    for source in &config.sources {
+        let built = Source::build(source.spec.clone()).map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(|one| format!("{}: {}", one.key, one.message)).collect();
+            anyhow::anyhow!("source {}: {}", source.spec.name, lines.join("; "))
+        })?;
+        setup.sources.insert(source.spec.name.clone(), Arc::new(built));
+    }
+    let routes = config.handlers.iter().map(|handler| Route {
+        handler: handler.name.as_str().into(),
+        sources: handler.sources.clone(),
+        types: handler.types.clone(),
+    });
+    setup.routes = Routes::new(routes.collect());
+    Ok(setup)
+}
+
+fn caps(config: &ServerConfig) -> Caps {
+    Caps {
+        in_flight: config.in_flight,
+        in_flight_bytes: config.in_flight_bytes,
+        trusted_proxies: config.trusted_proxies,
+    }
+}
+
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+}
