@@ -162,7 +162,7 @@ pub struct Report {
     pub phantom: Vec<String>,
     /// Stored with a body that only came badly signed.
     pub unverified_stored: Vec<String>,
-    /// Known and well signed, yet answered with neither 2xx nor a 5xx.
+    /// Known and well signed, yet answered with neither 2xx nor 503.
     pub dup_non2xx: Vec<String>,
     /// Stored bytes that nobody sent, or that do not have the stored digest.
     pub digest_mismatch: Vec<String>,
@@ -262,10 +262,12 @@ fn refused_duplicates(records: &[Record]) -> Vec<String> {
     let mut refused = Vec::new();
     for record in records.iter().filter(|record| record.signature == Signature::Good) {
         let known = (record_identity(record), record.body_sha256.clone());
-        match record.outcome {
-            Outcome::Ok => drop(accepted.insert(known)),
-            Outcome::Fail if accepted.contains(&known) => refused.push(name(&known.0)),
-            Outcome::Fail | Outcome::Info => {}
+        match record.status {
+            Some(200..=299) => drop(accepted.insert(known)),
+            // Shedding load, or no answer at all.
+            Some(503) | None => {}
+            Some(_) if accepted.contains(&known) => refused.push(name(&known.0)),
+            Some(_) => {}
         }
     }
     refused
@@ -339,6 +341,7 @@ mod tests {
             store(&db, 2, "forged", b"2", b"2");
             ledger.record("s", "refused", b"1", Signature::Good, Some(200));
             ledger.record("s", "refused", b"1", Signature::Good, Some(409));
+            ledger.record("s", "refused", b"1", Signature::Good, Some(500));
             store(&db, 3, "refused", b"1", b"1");
             ledger.record("s", "changed", b"1", Signature::Good, None);
             store(&db, 4, "changed", b"1", b"one");
@@ -347,7 +350,7 @@ mod tests {
                 lost: names(&["forged", "lost"]),
                 phantom: names(&["phantom"]),
                 unverified_stored: names(&["forged"]),
-                dup_non2xx: names(&["refused"]),
+                dup_non2xx: names(&["refused", "refused"]),
                 digest_mismatch: names(&["forged", "changed"]),
                 payload_missing: Vec::new(),
             };
