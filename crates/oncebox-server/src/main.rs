@@ -5,6 +5,10 @@ mod cli;
 mod commands;
 #[expect(dead_code, reason = "the settings of parts that are still to come")]
 mod config;
+#[cfg_attr(not(test), expect(dead_code, reason = "for the command `dev`, still to come"))]
+mod dev;
+#[cfg_attr(not(test), expect(dead_code, reason = "for the commands `dev` and `send`, still to come"))]
+mod dev_secrets;
 
 use std::process::ExitCode;
 
