@@ -185,6 +185,7 @@ fn sources() {
     );
     check(&format!("{SOURCE}{SOURCE}"), "6:1: source.a.name: is the name of an earlier one; choose another name");
     check(&format!("{SOURCE}tolerence = '5m'"), "5:1: source.a.tolerence: unknown key; did you mean tolerance?");
+    check(&format!("{SOURCE}secret = 'hunter2'"), "5:1: source.a.secret: unknown key; did you mean secrets?");
     check(
         &format!("{SOURCE}verify = 'none'"),
         "5:1: source.a.verify: switches verification off: anybody may send; add insecure = true if that is meant, or remove it",
