@@ -21,7 +21,6 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::config::Config;
-use crate::config::problem::Problems;
 use crate::config::server::ServerConfig;
 use crate::database;
 use crate::http::admin::{Admin, AdminParts};
@@ -73,7 +72,7 @@ impl Server {
     pub(crate) async fn run(
         self,
         metrics: PrometheusHandle,
-        reload: impl Fn() -> Result<Config, Problems>,
+        reload: impl Fn() -> anyhow::Result<Config>,
     ) -> anyhow::Result<()> {
         let (draining, stopped) = (Shutdown::new(), Shutdown::new());
         let clock = Clock::system();
@@ -123,7 +122,7 @@ fn serve_admin(
 }
 
 /// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
-async fn wait_for_stop(setup: &ArcSwap<Setup>, reload: impl Fn() -> Result<Config, Problems>) -> anyhow::Result<()> {
+async fn wait_for_stop(setup: &ArcSwap<Setup>, reload: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -131,7 +130,7 @@ async fn wait_for_stop(setup: &ArcSwap<Setup>, reload: impl Fn() -> Result<Confi
         tokio::select! {
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
-            _ = hangup.recv() => match reload().map_err(anyhow::Error::from).and_then(|config| build_setup(&config)) {
+            _ = hangup.recv() => match reload().and_then(|config| build_setup(&config)) {
                 Ok(new) => {
                     tracing::info!("reloaded: {} sources", new.sources.len());
                     setup.store(Arc::new(new));

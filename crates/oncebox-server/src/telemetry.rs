@@ -12,11 +12,8 @@ use crate::config::server::LogFormat;
 const ACK_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
 /// Starts logging. A filter that cannot be read falls back to `info`.
-pub(crate) fn init_logs(format: LogFormat) {
-    let filter = std::env::var("ONCEBOX_LOG")
-        .ok()
-        .and_then(|filter| EnvFilter::try_new(filter).ok())
-        .unwrap_or_else(|| EnvFilter::new("info"));
+pub(crate) fn init_logs(format: LogFormat, filter: &str) {
+    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
     let terminal = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let json = format == LogFormat::Json || (format == LogFormat::Auto && !terminal);

@@ -28,7 +28,7 @@ fn lines() {
         "oncebox event stripe/evt_1 --admin-url http://127.0.0.1:8081",
         "oncebox explain --config x.toml --source s f.jsonl",
         "oncebox explain --provider p --secret a --secret b --set k=v --json -",
-        "oncebox status --database sqlite:x.db",
+        "oncebox status --database sqlite:x.db --log debug",
         "oncebox bench --connections 8 --seconds 1 --duplicates 0.5 --body-size 2KiB --rounds 2 --compare --json",
     ] {
         check(line, Ok(()));

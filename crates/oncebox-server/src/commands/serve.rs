@@ -10,7 +10,7 @@ use crate::server::Server;
 use crate::telemetry;
 
 /// Runs the command.
-pub(crate) async fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: &ServeArgs, log: &str) -> anyhow::Result<ExitCode> {
     let config = match Config::load(&args.config.config, &args.config.overrides()) {
         Ok(config) => config,
         Err(problems) => {
@@ -18,14 +18,14 @@ pub(crate) async fn run(args: &ServeArgs) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(2));
         }
     };
-    telemetry::init_logs(config.log);
+    telemetry::init_logs(config.log, log);
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     let metrics = telemetry::init_metrics()?;
     let server = Server::open(&config, faults()?).await?;
     println!("{}", banner(&config, &server)?);
-    server.run(metrics, || Config::load(&args.config.config, &args.config.overrides())).await?;
+    server.run(metrics, || Ok(Config::load(&args.config.config, &args.config.overrides())?)).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -105,7 +105,8 @@ impl<'a> Report<'a> {
 }
 
 fn line_and_column(text: &str, at: usize) -> (usize, usize) {
-    let before = &text[..text.floor_char_boundary(at)];
+    let boundary = (0..=at.min(text.len())).rev().find(|index| text.is_char_boundary(*index));
+    let before = &text[..boundary.unwrap_or(0)];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);
     (before.matches('\n').count() + 1, before[line_start..].chars().count() + 1)
 }

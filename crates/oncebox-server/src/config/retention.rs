@@ -27,48 +27,90 @@ pub(crate) struct RetentionConfig {
 impl RetentionConfig {
     /// Reads the section.
     pub(crate) fn read(mut table: Table<'_>) -> Self {
-        let (ledger, payload) = windows(&mut table);
+        let ledger = table.duration("ledger", SECOND..=YEARS_10);
+        let chosen = ledger.is_some();
+        let ledger = ledger.unwrap_or(30 * DAY);
+        let payload = read_payload(&mut table, 14 * DAY, ledger);
         let force = table.flag("force").unwrap_or(false);
         if force {
             table.scope().report.warn("retention.force is set: a late retry may count as a new event");
         }
         table.finish();
-        let chosen = ledger.is_some();
-        let ledger = ledger.unwrap_or(30 * DAY);
-        Self { ledger, payload: payload.unwrap_or((14 * DAY).min(ledger)), force, chosen }
+        Self { ledger, payload, force, chosen }
     }
 
     /// Reads a source's own windows, laid over these; `retry_window` is how long its sender keeps trying.
     pub(crate) fn for_source(&self, mut table: Table<'_>, source: &Scope<'_>, retry_window: Option<Duration>) -> Self {
-        let (ledger, payload) = windows(&mut table);
-        let scope = if ledger.is_some() { table.scope().clone() } else { source.clone() };
-        table.finish();
+        let own = table.duration("ledger", SECOND..=YEARS_10);
         let needed = retry_window.map_or(Duration::ZERO, |window| window.saturating_mul(2));
-        let chosen = self.chosen || ledger.is_some();
-        let ledger = ledger.unwrap_or(if self.chosen { self.ledger } else { self.ledger.max(needed) });
+        let chosen = self.chosen || own.is_some();
+        let ledger = own.unwrap_or(if self.chosen { self.ledger } else { self.ledger.max(needed) });
         if ledger < needed && !self.force {
-            let what = format!(
-                "the ledger forgets after {}, the sender may retry for {}",
-                show_duration(ledger),
-                show_duration(needed / 2)
-            );
+            let scope = if own.is_some() { table.scope() } else { source };
+            let (kept, tried) = (show_duration(ledger), show_duration(needed / 2));
             scope.problem(
-                what,
+                format!("the ledger forgets after {kept}, the sender may retry for {tried}"),
                 format!("keep it for \"{}\", or set force = true in [retention]", show_duration(needed)),
             );
         }
-        Self { ledger, payload: payload.unwrap_or(self.payload.min(ledger)), force: self.force, chosen }
+        let payload = read_payload(&mut table, self.payload, ledger);
+        table.finish();
+        Self { ledger, payload, force: self.force, chosen }
     }
 }
 
-fn windows(table: &mut Table<'_>) -> (Option<Duration>, Option<Duration>) {
-    let ledger = table.duration("ledger", SECOND..=YEARS_10);
-    let payload_item = table.peek("payload");
+/// Our own default gives way to a short ledger; what a person wrote is refused.
+fn read_payload(table: &mut Table<'_>, default: Duration, ledger: Duration) -> Duration {
+    let item = table.peek("payload");
     let payload = table.duration("payload", SECOND..=YEARS_10);
-    if let (Some(ledger), Some(payload), Some(item)) = (ledger, payload, payload_item)
+    if let (Some(payload), Some(item)) = (payload, item)
         && payload > ledger
     {
         item.problem("is longer than ledger", format!("write at most \"{}\"", show_duration(ledger)));
     }
-    (ledger, payload)
+    payload.unwrap_or(default.min(ledger))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::outside::{Outside, Overrides};
+    use super::super::problem::Report;
+    use super::*;
+
+    /// What a sender that retries for `window_days` makes of these windows: days of ledger and payload, or the problem.
+    fn check(general: &str, own: &str, window_days: Option<u32>, expected: Result<(u64, u64), &str>) {
+        let (overrides, report) = (Overrides::default(), Report::new("f", ""));
+        let outside =
+            Outside { env: &|_| None, file: &|_| Err(std::io::ErrorKind::NotFound.into()), overrides: &overrides };
+        let scope = Scope { report: &report, outside: &outside, path: "r".to_owned(), at: 0 };
+        let (general, own) = (toml::de::DeTable::parse(general), toml::de::DeTable::parse(own));
+        let (general, own) = (general.expect("TOML").into_inner(), own.expect("TOML").into_inner());
+        let general = RetentionConfig::read(Table::new(scope.clone(), &general));
+        let kept = general.for_source(Table::new(scope.clone(), &own), &scope, window_days.map(|days| days * DAY));
+        let days = |duration: Duration| duration.as_secs() / 86_400;
+        match (report.finish(), expected) {
+            (Ok(_), Ok(expected)) => assert_eq!((days(kept.ledger), days(kept.payload)), expected),
+            (Err(problems), Err(expected)) => assert!(problems.to_string().contains(expected), "{problems}"),
+            (found, expected) => panic!("{found:?} is not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn windows() {
+        check("", "", None, Ok((30, 14)));
+        check("", "", Some(3), Ok((30, 14)));
+        check("", "", Some(30), Ok((60, 14)));
+        check(
+            "ledger = '30d'",
+            "",
+            Some(30),
+            Err("the ledger forgets after 30d, the sender may retry for 30d; keep it for \"60d\""),
+        );
+        check("", "ledger = '5d'", Some(3), Err("the ledger forgets after 5d, the sender may retry for 3d"));
+        check("ledger = '1d'\nforce = true", "", Some(3), Ok((1, 1)));
+        check("ledger = '7d'", "", None, Ok((7, 7)));
+        check("payload = '31d'", "", None, Err("r.payload: is longer than ledger; write at most \"30d\""));
+        check("ledger = '7d'", "payload = '8d'", None, Err("r.payload: is longer than ledger"));
+        check("", "ledger = '90d'\npayload = '3d'", None, Ok((90, 3)));
+    }
 }

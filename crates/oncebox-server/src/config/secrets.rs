@@ -31,9 +31,9 @@ impl Item<'_> {
         let (env, file, value) = (table.take("env"), table.take("file"), table.take("value"));
         table.finish();
         match (env, file, value) {
-            (Some(env), None, None) => env.text().and_then(|name| self.from_env(name)),
-            (None, Some(file), None) => file.text().and_then(|path| self.from_file(path)),
-            (None, None, Some(value)) => value.text().and_then(|text| self.from_value(text)),
+            (Some(env), None, None) => env.text().and_then(|name| self.env_secret(name)),
+            (None, Some(file), None) => file.text().and_then(|path| self.file_secret(path)),
+            (None, None, Some(value)) => value.text().and_then(|text| self.value_secret(text)),
             _ => {
                 self.problem("needs exactly one of env, file and value", format!("write {FORM}"));
                 None
@@ -44,12 +44,12 @@ impl Item<'_> {
     /// The value as a secret, or as plain text for what is often no secret.
     pub(crate) fn text_or_secret(&self) -> Option<Secret> {
         match self.value().get_ref() {
-            DeValue::String(text) => self.from_value(text),
+            DeValue::String(text) => self.value_secret(text),
             _ => self.secret(),
         }
     }
 
-    fn from_env(&self, name: &str) -> Option<Secret> {
+    fn env_secret(&self, name: &str) -> Option<Secret> {
         let found = if is_variable(name) { (self.scope().outside.env)(name) } else { None };
         let shown = if is_shouted(name) { name } else { "named here" };
         match found {
@@ -62,7 +62,7 @@ impl Item<'_> {
         }
     }
 
-    fn from_file(&self, path: &str) -> Option<Secret> {
+    fn file_secret(&self, path: &str) -> Option<Secret> {
         match (self.scope().outside.file)(Path::new(path)) {
             Err(error) => {
                 let (what, cure) = match error.kind() {
@@ -81,7 +81,7 @@ impl Item<'_> {
         }
     }
 
-    fn from_value(&self, text: &str) -> Option<Secret> {
+    fn value_secret(&self, text: &str) -> Option<Secret> {
         self.filled(Secret::new(text), "is blank", "write the value, or remove the key")
     }
 

@@ -19,6 +19,9 @@ use super::server::{BODY_BYTES_MAX, BODY_BYTES_MIN, ServerConfig};
 use super::{name, suggest};
 
 const SECRETS_MAX: usize = 16;
+/// In the catalogue this key tells people which secret to copy; in a source it would be a slip for `secrets`, and taking
+/// it as a description would put the secret itself among the things we print.
+const NOT_FOR_SOURCES: &str = "secret";
 const TOLERANCE_MAX: Duration = Duration::from_secs(7 * 86_400);
 
 /// One configured sender.
@@ -63,7 +66,7 @@ impl SourceConfig {
             path_token,
             body_bytes_max: table.size("body_limit", BODY_BYTES_MIN..=BODY_BYTES_MAX),
         };
-        describe(&mut table, &mut spec.description);
+        describe(&mut table, &mut spec.description, &all);
         table.finish();
         let retention = retention.for_source(retention_table, all.scope(), retry_window(&spec.description));
         let (Some(_), Some(_)) = (name, provider) else { return None };
@@ -157,46 +160,31 @@ fn read_unverified(table: &mut Table<'_>, server: &ServerConfig) -> bool {
 }
 
 /// Hands the remaining keys to the description.
-fn describe<'a>(table: &mut Table<'a>, description: &mut Description) {
-    table.know(Description::KEYS);
-    if let Some(item) = table.take("identity") {
-        set(description, "identity", &item);
-    }
-    for key in table.keys() {
-        let known = Description::KEYS.contains(&key);
-        let prefix = format!("{key}.");
-        if known && let Some(item) = table.take(key) {
-            set(description, key, &item);
-        } else if Description::KEYS.iter().any(|known| known.starts_with(&prefix))
-            && let Some(mut inner) = table.take(key).and_then(|item| item.table())
-        {
-            for (part, item) in inner.rest() {
-                let whole = format!("{key}.{part}");
-                if Description::KEYS.contains(&whole.as_str()) {
-                    set(description, &whole, &item);
-                } else {
-                    item.problem("unknown key", suggest::cure(&whole, Description::KEYS));
+fn describe(table: &mut Table<'_>, description: &mut Description, all: &Table<'_>) {
+    let known = |key: &str| key == "identity" || (Description::KEYS.contains(&key) && key != NOT_FOR_SOURCES);
+    for key in table.keys().into_iter().filter(|key| known(key)) {
+        let Some(item) = table.take(key) else { continue };
+        match toml::Value::deserialize(ValueDeserializer::from(item.value().clone())) {
+            Ok(value) => {
+                if let Err(problem) = description.set(key, &value) {
+                    report(all, &problem);
                 }
             }
+            Err(_) => item.problem("holds a number that is too large", "write a smaller one"),
         }
     }
-}
-
-fn set(description: &mut Description, key: &str, item: &Item<'_>) {
-    match toml::Value::deserialize(ValueDeserializer::from(item.value().clone())) {
-        Ok(value) => {
-            if let Err(problem) = description.set(key, &value) {
-                item.problem(problem.message, problem.cure);
-            }
-        }
-        Err(_) => item.problem("holds a number that is too large", "write a smaller one"),
-    }
+    let sayable: Vec<&str> = Description::KEYS.iter().copied().filter(|key| known(key)).collect();
+    table.know(&sayable);
 }
 
 /// Gives a library problem the place of its key, or of the source where the key is not written.
 fn report(table: &Table<'_>, problem: &Problem) {
     let mut scope: Scope<'_> = table.scope().clone();
-    let mut parts = problem.key.split('.');
+    scope.path = format!("{}.{}", scope.path, problem.key);
+    if scope.report.mentions(&scope.path) {
+        return;
+    }
+    let mut parts = problem.key.split(['.', '[']);
     let mut item = parts.next().and_then(|key| table.peek(key));
     while let Some(found) = item {
         scope.at = found.scope().at;
@@ -205,8 +193,5 @@ fn report(table: &Table<'_>, problem: &Problem) {
             _ => None,
         });
     }
-    scope.path = format!("{}.{}", table.scope().path, problem.key);
-    if !scope.report.mentions(&scope.path) {
-        scope.problem(problem.message.as_str(), problem.cure.as_str());
-    }
+    scope.problem(problem.message.as_str(), problem.cure.as_str());
 }

@@ -1,11 +1,13 @@
 //! `[store]`: which database, and how its commits are shared.
 
+use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
 use oncebox::secret::Secret;
+use toml::de::DeValue;
 
-use super::reader::Table;
+use super::reader::{Item, Table};
 
 const BATCH_EVENTS_MAX: usize = 4096;
 const WRITERS_MAX: usize = 64;
@@ -39,10 +41,7 @@ impl StoreConfig {
     pub(crate) fn read(mut table: Table<'_>) -> Self {
         let overridden = table.scope().outside.overrides.database.clone();
         let url_item = table.take("url");
-        let written = url_item.as_ref().and_then(|item| {
-            let text = item.text()?;
-            StoreUrl::parse(text).map_err(|(what, cure)| item.problem(what, cure)).ok()
-        });
+        let written = url_item.as_ref().and_then(read_url);
         let url = overridden.or(written).unwrap_or_else(|| StoreUrl::Sqlite("oncebox.db".into()));
         let accept_unflushed = table.flag("unsafe").unwrap_or(false);
         let batch = table.count("batch", 1..=BATCH_EVENTS_MAX).unwrap_or(512);
@@ -95,6 +94,16 @@ impl fmt::Debug for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         fmt::Display::fmt(self, f)
     }
+}
+
+/// The URL may hold a password, so it may be written like a secret too.
+fn read_url(item: &Item<'_>) -> Option<StoreUrl> {
+    let secret = matches!(item.value().get_ref(), DeValue::Table(_)).then(|| item.secret());
+    let text = match secret {
+        Some(secret) => Cow::Owned(String::from_utf8_lossy(secret?.expose()).into_owned()),
+        None => Cow::Borrowed(item.text()?),
+    };
+    StoreUrl::parse(&text).map_err(|(what, cure)| item.problem(what, cure)).ok()
 }
 
 fn sqlite_path(rest: &str) -> Result<&str, (&'static str, &'static str)> {

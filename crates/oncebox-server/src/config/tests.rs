@@ -79,6 +79,71 @@ fn every_commented_setting_of_the_default_file_parses() {
     assert_eq!((crm.retry_on.as_slice(), crm.headers.len(), crm.ordered_by_key), (&[404][..], 1, true));
 }
 
+/// The sample that users are shown; the keys it only mentions are in the default file.
+#[test]
+fn the_documented_sample_parses() {
+    let sample = r#"
+[server]
+listen = "127.0.0.1:8080"          # public: only /in/… and /healthz
+admin_listen = "127.0.0.1:8081"
+admin_token = { env = "ONCEBOX_ADMIN_TOKEN" }
+public_url = "https://hooks.example.com"   # for schemes that sign the URL
+body_limit = "1MiB"
+in_flight = 1024
+in_flight_bytes = "256MiB"
+grace = "20s"
+workers = true
+trusted_proxies = 0
+
+[store]
+url = "sqlite:oncebox.db"
+unsafe = true
+
+[retention]
+ledger = "30d"
+payload = "14d"
+force = true
+
+[[source]]
+name = "stripe"
+provider = "stripe"
+secrets = [{ env = "STRIPE_WEBHOOK_SECRET" }]
+tolerance = "5m"
+repeated_body = "hold"
+retention = { ledger = "90d", payload = "3d" }
+stale = "hold"
+
+[[handler]]
+name = "ledger"
+sources = ["stripe"]
+types = ["invoice.*"]
+sql = "insert into effects (event_id) values (:event_id)"
+lease = "60s"
+retry = { attempts = 12, base = "5s", cap = "1h" }
+concurrency = 16
+
+[[destination]]
+name = "crm"
+url = "https://crm.example.com/"
+headers = { authorization = { env = "CRM_TOKEN" } }
+rate = "50/s"
+"#;
+    let config = good(sample);
+    assert_eq!((config.sources.len(), config.handlers.len(), config.destinations.len()), (1, 1, 1));
+    assert_eq!(config.warnings.len(), 2, "unsafe and force are worth a word: {:?}", config.warnings);
+    let public_url = config.sources[0].spec.settings.get("public_url").map(|url| url.expose().to_vec());
+    assert_eq!(public_url.as_deref(), Some(&b"https://hooks.example.com"[..]));
+}
+
+#[test]
+fn the_database_may_be_written_as_a_secret() {
+    let url =
+        |text: &str| parse(text).map(|config| config.store.url.to_string()).map_err(|problems| problems.to_string());
+    assert_eq!(url("[store]\nurl = { value = 'postgres://u:hunter2@h/d' }"), Ok("postgres://u:***@h/d".to_owned()));
+    let problem = url("[store]\nurl = { env = 'UNSET' }").expect_err("not set");
+    assert!(problem.contains("environment variable UNSET is not set"), "{problem}");
+}
+
 #[test]
 fn five_mistakes_are_five_lines() {
     let text = r#"[server]
@@ -185,6 +250,7 @@ fn sources() {
     );
     check(&format!("{SOURCE}{SOURCE}"), "6:1: source.a.name: is the name of an earlier one; choose another name");
     check(&format!("{SOURCE}tolerence = '5m'"), "5:1: source.a.tolerence: unknown key; did you mean tolerance?");
+    check(&format!("{SOURCE}secret = 'hunter2'"), "5:1: source.a.secret: unknown key; did you mean secrets?");
     check(
         &format!("{SOURCE}verify = 'none'"),
         "5:1: source.a.verify: switches verification off: anybody may send; add insecure = true if that is meant, or remove it",

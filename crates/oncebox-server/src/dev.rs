@@ -1,0 +1,130 @@
+//! The config of `oncebox dev`: every provider of the catalogue as a source, one handler that logs, loopback only.
+
+use std::collections::BTreeMap;
+use std::io::ErrorKind;
+use std::net::SocketAddr;
+
+use oncebox::provider::{self, Description};
+use oncebox::secret::Secret;
+use oncebox::source::{Source, SourceSpec};
+
+use crate::config::Config;
+use crate::config::handler::{HandlerConfig, HandlerKind, RetryConfig};
+use crate::config::outside::{Outside, Overrides};
+use crate::config::source::{SourceConfig, Stale};
+use crate::config::store::StoreUrl;
+use crate::dev_secrets::DevSecrets;
+
+/// The slugs that become sources: all but `custom`, which describes nothing by itself.
+pub(crate) fn dev_slugs() -> Vec<&'static str> {
+    provider::names().into_iter().filter(|slug| *slug != "custom").collect()
+}
+
+/// Builds the config; the refusal is a sentence for people.
+///
+/// A provider that a made-up secret cannot serve (it needs the vendor's public key, say) is left out with a warning.
+pub(crate) fn dev_config(
+    listen: SocketAddr,
+    admin_listen: SocketAddr,
+    store: &StoreUrl,
+    secrets: &DevSecrets,
+) -> Result<Config, String> {
+    for (option, address) in [("--listen", listen), ("--admin-listen", admin_listen)] {
+        if !address.ip().is_loopback() {
+            return Err(format!(
+                "{option} {address} is reachable from other machines, and dev has secrets for this one only; \
+                 use 127.0.0.1, or write an oncebox.toml and run `oncebox serve`"
+            ));
+        }
+    }
+    let mut config = defaults(listen, admin_listen, store)?;
+    let public_url = format!("http://{listen}");
+    for slug in dev_slugs() {
+        let Some(spec) = spec(slug, &public_url, secrets) else { continue };
+        match Source::build(spec.clone()) {
+            Ok(_) => {
+                config.sources.push(SourceConfig { spec, retention: config.retention.clone(), stale: Stale::Hold })
+            }
+            Err(problems) => {
+                let first = problems.first().map(|problem| problem.message.as_str()).unwrap_or_default();
+                config.warnings.push(format!("{slug} is left out: {first}"));
+            }
+        }
+    }
+    config.server.public_url = Some(public_url);
+    config.handlers.push(log_handler());
+    Ok(config)
+}
+
+/// What an empty file would mean, without the warning that it names no source.
+fn defaults(listen: SocketAddr, admin_listen: SocketAddr, store: &StoreUrl) -> Result<Config, String> {
+    let overrides = Overrides {
+        listen: Some(listen),
+        admin_listen: Some(admin_listen),
+        database: Some(store.clone()),
+        admin_token: None,
+    };
+    let outside = Outside { env: &|_| None, file: &|_| Err(ErrorKind::NotFound.into()), overrides: &overrides };
+    let mut config = Config::parse("", "dev", &outside).map_err(|problems| problems.to_string())?;
+    config.warnings.clear();
+    Ok(config)
+}
+
+fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec> {
+    Some(SourceSpec {
+        name: slug.to_owned(),
+        provider: slug.to_owned(),
+        description: Description::named(slug)?,
+        secrets: vec![secrets.get(slug)?.clone()],
+        settings: BTreeMap::from([("public_url".to_owned(), Secret::new(public_url))]),
+        tolerance: None,
+        repeated_body: None,
+        unverified: false,
+        path_token: None,
+        body_bytes_max: None,
+    })
+}
+
+fn log_handler() -> HandlerConfig {
+    HandlerConfig {
+        name: "log".to_owned(),
+        sources: Vec::new(),
+        types: Vec::new(),
+        kind: HandlerKind::Log,
+        lease: std::time::Duration::from_secs(60),
+        retry: RetryConfig::default(),
+        concurrency: 16,
+        order: None,
+        wait_for: None,
+        once_per: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(listen: &str, admin_listen: &str, expected: Result<(), &str>) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let store = StoreUrl::Sqlite(folder.path().join("oncebox.db"));
+        let secrets = DevSecrets::load_or_create(&store, &dev_slugs()).expect("secrets");
+        let (listen, admin_listen) = (listen.parse().expect("an address"), admin_listen.parse().expect("an address"));
+        match (dev_config(listen, admin_listen, &store, &secrets), expected) {
+            (Ok(config), Ok(())) => {
+                assert_eq!((config.server.listen, &config.store.url), (listen, &store));
+                assert_eq!(config.handlers.len(), 1);
+                assert_eq!(config.sources.len() + config.warnings.len(), dev_slugs().len());
+                assert!(config.sources.iter().all(|source| source.spec.name != "custom"));
+            }
+            (Err(sentence), Err(start)) => assert!(sentence.starts_with(start), "{sentence}"),
+            (found, expected) => panic!("{found:?} is not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn loopback_only() {
+        check("127.0.0.1:8080", "[::1]:8081", Ok(()));
+        check("0.0.0.0:8080", "127.0.0.1:8081", Err("--listen 0.0.0.0:8080 is reachable"));
+        check("127.0.0.1:8080", "192.168.1.5:8081", Err("--admin-listen 192.168.1.5:8081 is reachable"));
+    }
+}
