@@ -209,3 +209,6 @@ fn check_rest(spec: &SourceSpec, problems: &mut Vec<Problem>) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;
