@@ -214,3 +214,6 @@ fn check_rest(spec: &SourceSpec, problems: &mut Vec<Problem>) {
         );
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -40,7 +40,7 @@ pub(crate) const KEYS: &[&str] = &[
     "deadline",
     "title",
     "setup",
-    "secret",
+    "secret_hint",
     "docs",
     "confidence",
 ];
@@ -174,7 +174,7 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
         "deadline" => description.deadline = Some(field.seconds()?),
         "title" => field.text()?.clone_into(&mut description.title),
         "setup" => field.text()?.clone_into(&mut description.setup),
-        "secret" => field.text()?.clone_into(&mut description.secret),
+        "secret_hint" => field.text()?.clone_into(&mut description.secret_hint),
         "docs" => field.text()?.clone_into(&mut description.docs),
         "confidence" => field.text()?.clone_into(&mut description.confidence),
         _ => return Err(field.problem("this key is not known", format!("use one of {}", KEYS.join(", ")))),
@@ -317,7 +317,7 @@ fn time(field: &Field<'_>) -> Result<Time, Problem> {
 fn required(field: &Field<'_>, by_setting: bool) -> Result<Vec<(HeaderName, String)>, Problem> {
     let read = |(name, field): (&str, Field<'_>)| {
         let header = HeaderName::try_from(name);
-        let header = header.map_err(|_| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))?;
+        let header = header.map_err(|_invalid| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))?;
         Ok((header, if by_setting { setting(&field)? } else { field.text()?.to_owned() }))
     };
     field.any_table()?.into_iter().map(read).collect()

@@ -77,7 +77,9 @@ pub(crate) type Message<'a> = [Cow<'a, [u8]>];
 impl Encoding {
     /// Decodes a signature; none unless it has exactly this form.
     pub(crate) fn decode(self, text: &str) -> Option<Vec<u8>> {
-        self.code().decode(text.as_bytes()).ok()
+        // The decoder would take several padded texts in a row as one.
+        let padded_inside = text.trim_end_matches('=').contains('=');
+        if padded_inside { None } else { self.code().decode(text.as_bytes()).ok() }
     }
 
     /// Encodes a signature as vendors do, hex in lower case.
@@ -242,6 +244,7 @@ mod tests {
             (Encoding::Base64, "_-8="),
             (Encoding::Base64, "YQ"),
             (Encoding::Base64, "YQ=\n="),
+            (Encoding::Base64, "YQ==YQ=="),
             (Encoding::Base64Url, "YQ=="),
             (Encoding::Base64Url, "+/8"),
         ] {

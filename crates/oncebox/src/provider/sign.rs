@@ -55,12 +55,12 @@ impl Scheme {
         let CarriedAt::Headers(names) = &carrier.at else { return Err(SignError::InBody) };
         let name = names.first().ok_or(SignError::Incomplete)?.replace('*', "1");
         for (header, value) in &self.require {
-            let value = HeaderValue::from_bytes(value.expose()).map_err(|_| SignError::Incomplete)?;
+            let value = HeaderValue::from_bytes(value.expose()).map_err(|_invalid| SignError::Incomplete)?;
             request.headers.insert(header.clone(), value);
         }
         let time = self.stamp(&mut request, now)?;
         let signature = match self.mac {
-            Mac::Equal => String::from_utf8(key.expose().to_vec()).map_err(|_| SignError::Incomplete)?,
+            Mac::Equal => String::from_utf8(key.expose().to_vec()).map_err(|_not_utf8| SignError::Incomplete)?,
             Mac::Basic => format!("Basic {}", super::mac::Encoding::Base64.encode(key.expose())),
             _ => self.enc.encode(&self.raw_signature(&request, key, &time)?),
         };
@@ -99,8 +99,8 @@ impl Scheme {
 }
 
 fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), SignError> {
-    let name = HeaderName::try_from(name).map_err(|_| SignError::Incomplete)?;
-    let value = HeaderValue::from_str(value).map_err(|_| SignError::Incomplete)?;
+    let name = HeaderName::try_from(name).map_err(|_invalid| SignError::Incomplete)?;
+    let value = HeaderValue::from_str(value).map_err(|_invalid| SignError::Incomplete)?;
     headers.insert(name, value);
     Ok(())
 }

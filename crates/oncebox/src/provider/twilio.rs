@@ -59,3 +59,66 @@ fn sorted_fields(body: &[u8]) -> Vec<u8> {
 fn is_hash_of(hash: &str, body: &[u8]) -> bool {
     Encoding::Hex.decode(hash).is_some_and(|hash| bool::from(hash.as_slice().ct_eq(&sha256(body))))
 }
+
+#[cfg(test)]
+mod tests {
+    use http::{HeaderMap, Method};
+
+    use super::*;
+    use crate::provider::mac::{KeyForm, Mac};
+    use crate::secret::Secret;
+
+    const BODY: &str =
+        "Digits=1234&To=%2B18005551212&From=%2B14158675309&Caller=%2B14158675309&CallSid=CA1234567890ABCDE";
+    const URL: &str = "https://mycompany.com/myapp.php?foo=1&bar=2";
+
+    /// The helper libraries' vector: token 12345.
+    fn check(target: &str, body: &str, signature: &str, expected: bool) {
+        let key = Key::new(Mac::Twilio, KeyForm::Utf8, &Secret::new("12345")).unwrap();
+        let given = Encoding::Base64.decode(signature).unwrap();
+        let request = Request {
+            method: Method::POST,
+            target: target.to_owned(),
+            headers: HeaderMap::new(),
+            body: body.to_owned().into(),
+        };
+        assert_eq!(Signed::new(&request).verify(&key, target, &[given]), expected, "{target}");
+    }
+
+    #[test]
+    fn the_published_vector() {
+        check(URL, BODY, "RSOYDt4T1cUTdK1PDd93/VVr8B8=", true);
+        check("https://mycompany.com:443/myapp.php?foo=1&bar=2", BODY, "RSOYDt4T1cUTdK1PDd93/VVr8B8=", true);
+        check("https://mycompany.com/myapp.php?foo=1", BODY, "RSOYDt4T1cUTdK1PDd93/VVr8B8=", false);
+        check(URL, &BODY.replace("1234&", "1235&"), "RSOYDt4T1cUTdK1PDd93/VVr8B8=", false);
+    }
+
+    #[test]
+    fn a_json_body_is_fixed_by_its_hash_in_the_url() {
+        let hash = "0a1ff7634d9ab3b95db5c9a2dfe9416e41502b283a80c7cf19632632f96e6620";
+        let url = format!("{URL}&bodySHA256={hash}");
+        check(&url, "{\"property\": \"value\", \"boolean\": true}", "a9nBmqA0ju/hNViExpshrM61xv4=", true);
+        check(&url, "{\"property\": \"value\", \"boolean\": false}", "a9nBmqA0ju/hNViExpshrM61xv4=", false);
+    }
+
+    #[test]
+    fn repeated_names_give_their_distinct_values_in_order() {
+        assert_eq!(sorted_fields(b"b=2&a=z&b=1&b=2&a=z"), b"azb1b2");
+    }
+
+    #[test]
+    fn what_the_signature_does_not_fix_does_not_change_the_digest() {
+        let digest = |body: &str| {
+            let request = Request {
+                method: Method::POST,
+                target: "/in/sms".to_owned(),
+                headers: HeaderMap::new(),
+                body: body.to_owned().into(),
+            };
+            Signed::new(&request).digest()
+        };
+        assert_eq!(digest("a=b&c=d"), digest("c=%64&a=b&&"));
+        assert_eq!(digest("a=bc"), digest("ab=c"));
+        assert_ne!(digest("a=b"), digest("a=c"));
+    }
+}

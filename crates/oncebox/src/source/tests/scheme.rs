@@ -1,0 +1,182 @@
+//! The description language, through descriptions of vendors that the catalogue does not hold yet.
+
+use super::*;
+use crate::provider::likely_cause;
+
+const BODY: &[u8] = br#"{"id":"e1","type":"t","at":"1731700000000","sig":{"ts":"1731700000","token":"abc"}}"#;
+
+/// A description that signs and verifies, and refuses other bytes and other times.
+fn check(keys: &str, secret: &str) {
+    let keys = format!("{keys}\nid = \"json:/id\"\ntype = \"json:/type\"");
+    let source = custom(&keys, &[secret]).unwrap_or_else(|problems| panic!("{problems:?}: {keys}"));
+    let request = sign(&source, &[("x-id", "7")], BODY);
+    assert_eq!(line(&source, &request), "accept e1 t", "{keys}");
+    let timed = source.description().ts.is_some();
+    if timed {
+        assert_eq!(line_at(&source, &request, NOW + 8_000_000_000), "window too_old", "{keys}");
+    }
+    if source.description().body_covered() {
+        let mut changed = request.clone();
+        changed.body = Bytes::from([BODY, b" "].concat());
+        assert_eq!(line(&source, &changed), "signature mismatch", "{keys}");
+    }
+    let other = custom(&keys, &["b3RoZXI="]).or_else(|_| custom(&keys, &["00ff"])).unwrap();
+    assert_eq!(line(&other, &request), "signature mismatch", "{keys}");
+}
+
+#[test]
+fn algorithms_encodings_and_keys() {
+    let header = "sig = { header = ['x-s'] }";
+    check(&format!("mac = 'hmac-sha256'\nmsg = '{{body}}'\n{header}"), "s");
+    check(&format!("mac = 'hmac-sha1'\nmsg = '{{body}}'\n{header}"), "s");
+    check(&format!("mac = 'hmac-sha512'\nenc = 'base64'\nmsg = '{{body}}'\n{header}"), "s");
+    check(&format!("mac = 'hmac-sha256'\nenc = 'base64url'\nmsg = '{{body}}'\n{header}"), "s");
+    check(&format!("mac = 'hmac-sha256'\nkey = 'hex'\nmsg = '{{body}}'\n{header}"), "c0ffee");
+    check(&format!("mac = 'hmac-sha256'\nkey = 'base64'\nmsg = '{{body}}'\n{header}"), "c2VjcmV0");
+    check(&format!("mac = 'sha1'\nmsg = '{{body}}{{secret}}'\n{header}"), "s");
+    check(&format!("mac = 'sha256'\nmsg = '{{secret}}{{body}}'\n{header}"), "s");
+    check(&format!("mac = 'equal'\n{header}"), "token");
+    check("mac = 'basic'", "user:password");
+}
+
+#[test]
+fn messages() {
+    let start = "mac = 'hmac-sha256'\nsig = { header = ['x-s'], item = 'v1=' }";
+    check(&format!("{start}\nmsg = '{{url}}{{body}}'"), "s");
+    check(&format!("{start}\nmsg = '{{method}}{{url|decode}}{{body}}'"), "s");
+    check(&format!("{start}\nmsg = '{{header:x-none|x-id}}.{{body}}'"), "s");
+    check(&format!("{start}\nmsg = '{{json:/sig/ts}}{{json:/sig/token}}'"), "s");
+}
+
+#[test]
+fn times() {
+    let start = "mac = 'hmac-sha256'\nmsg = '{ts}.{body}'";
+    check(&format!("{start}\nsig = {{ header = ['x-s'] }}\nts = {{ header = ['x-t'], unit = 'ms' }}"), "s");
+    check(&format!("{start}\nsig = {{ header = ['x-s'] }}\nts = {{ header = ['x-t'], unit = 'rfc3339' }}"), "s");
+    check(&format!("{start}\nsig = {{ header = ['x-s'], split = ',' }}\nts = {{ position = 1, unit = 'ms' }}"), "s");
+    check(&format!("{start}\nsig = {{ header = ['x-s'], split = ';', item = 'h1=' }}\nts = {{ item = 'ts=' }}"), "s");
+    check(
+        &format!(
+            "{start}\nsig = {{ header = ['x-s'], group = ' ', split = ',', item = 'v1=' }}\nts = {{ item = 't=' }}"
+        ),
+        "s",
+    );
+    let linear = "mac = 'hmac-sha256'\nmsg = '{body}'\nsig = { header = ['x-s'] }";
+    check(&format!("{linear}\nts = {{ json = '/at', unit = 'ms', past = 60 }}"), "s");
+}
+
+#[test]
+fn groups_have_their_own_time() {
+    let keys = "mac = 'hmac-sha256'\nmsg = '{ts}.{body}'\nid = 'json:/id'\nts = { item = 't=' }
+        sig = { header = ['x-s'], group = ' ', split = ',', item = 'v1=' }";
+    let (old, new) = (custom(keys, &["old"]).unwrap(), custom(keys, &["new"]).unwrap());
+    let mut request = sign_at(&old, &[], BODY, NOW - 10_000);
+    let both = format!("{} {}", header(&request, "x-s"), header(&sign(&new, &[], BODY), "x-s"));
+    set(&mut request, "x-s", &both);
+    assert_eq!(line(&old, &request), "accept e1");
+    assert_eq!(line(&new, &request), "accept e1");
+}
+
+#[test]
+fn several_headers_and_second_keys() {
+    let keys = "mac = 'hmac-sha256'\nenc = 'base64'\nmsg = '{body}'\nid = 'json:/id'\nsig = { header = ['x-sig-*'] }";
+    let (one, two) = (custom(keys, &["one"]).unwrap(), custom(keys, &["two"]).unwrap());
+    let mut request = sign(&one, &[], BODY);
+    set(&mut request, "x-sig-2", header(&sign(&two, &[], BODY), "x-sig-1").to_owned().as_str());
+    assert_eq!((line(&one, &request), line(&two, &request)), ("accept e1".to_owned(), "accept e1".to_owned()));
+
+    let mut boxed = spec("custom", &["primary"]);
+    let keys = "mac = 'hmac-sha256'\nmsg = '{body}'\nid = 'json:/id'\nrequire_value = { x-version = '1' }
+        sig = { header = ['x-primary'] }\nsig2 = { header = ['x-secondary'], key_param = 'secondary' }";
+    for (key, value) in &keys.parse::<toml::Table>().unwrap() {
+        boxed.description.set(key, value).unwrap();
+    }
+    let second = spec_with_secret(&boxed, "second");
+    boxed.settings.insert("secondary".to_owned(), Secret::new("second"));
+    let source = Source::build(boxed).unwrap();
+    let mut request = sign(&second, &[], BODY);
+    let signature = request.headers.remove("x-primary").unwrap();
+    request.headers.insert("x-secondary", signature);
+    match source.judge(&request, None, NOW) {
+        Verdict::Accept(accepted) => assert_eq!(accepted.secret, 2),
+        other => panic!("{other:?}"),
+    }
+    set(&mut request, "x-version", "2");
+    assert_eq!(line(&source, &request), "signature required_header");
+}
+
+fn spec_with_secret(spec: &SourceSpec, secret: &str) -> Source {
+    Source::build(SourceSpec { secrets: vec![Secret::new(secret)], ..spec.clone() }).unwrap()
+}
+
+#[test]
+fn signatures_in_body_and_query() {
+    let keys = "mac = 'equal'\nid = 'json:/id'\nsig = { json = '/passcode' }";
+    let figma = custom(keys, &["pass"]).unwrap();
+    assert_eq!(line(&figma, &request(&[], br#"{"id":1,"passcode":"pass"}"#)), "accept 1");
+    assert_eq!(line(&figma, &request(&[], br#"{"id":1,"passcode":"past"}"#)), "signature mismatch");
+    assert_eq!(line(&figma, &request(&[], br#"{"id":1}"#)), "signature missing_signature");
+    assert_eq!(line(&figma, &request(&[], br#"{"passcode":"pass","passcode":"x"}"#)), "signature too_many_signatures");
+    let query = custom("mac = 'equal'\nid = 'json:/id'\nsig = { query = 'code' }", &["pass"]).unwrap();
+    let mut request = request(&[], br#"{"id":1}"#);
+    assert_eq!(line(&query, &request), "signature missing_signature");
+    request.target = "/in/src?code=pass".to_owned();
+    assert_eq!(line(&query, &request), "accept 1");
+}
+
+#[test]
+fn handshakes_by_get() {
+    let keys = "mac = 'hmac-sha256'\nmsg = '{body}'\nid = 'json:/id'\nsig = { header = ['x-s'] }
+        [handshake]\nmethod = 'GET'\nsigned = false\nwhen = 'query:hub.mode == subscribe'\nreply = 'query:hub.challenge'
+        check = { 'query:hub.verify_token' = 'verify_token' }";
+    assert_eq!(custom(keys, &["s"]).unwrap_err()[0].key, "verify_token");
+    let mut meta = spec("custom", &["s"]);
+    for (key, value) in &keys.parse::<toml::Table>().unwrap() {
+        meta.description.set(key, value).unwrap();
+    }
+    meta.settings.insert("verify_token".to_owned(), Secret::new("tok"));
+    let source = Source::build(meta).unwrap();
+    assert_eq!(source.methods(), [Method::POST, Method::GET]);
+    let get = |target: &str| {
+        let request = Request { method: Method::GET, target: target.to_owned(), ..request(&[], b"") };
+        line(&source, &request)
+    };
+    assert_eq!(get("/in/src?hub.mode=subscribe&hub.verify_token=tok&hub.challenge=42"), "reply 42");
+    assert_eq!(get("/in/src?hub.mode=subscribe&hub.verify_token=no&hub.challenge=42"), "signature mismatch");
+    assert_eq!(get("/in/src"), "signature missing_signature");
+}
+
+/// The likely cause that is named after a change.
+fn cause(provider: &str, secret: &str, change: impl Fn(&mut Request), now: UnixMillis) -> String {
+    let request = {
+        let mut request = signed(&source(provider), "id1");
+        change(&mut request);
+        request
+    };
+    let source = Source::build(spec(provider, &[secret])).unwrap();
+    match source.judge(&request, None, now) {
+        Verdict::Reject(rejection) => likely_cause(&source, &request, &rejection, now).unwrap_or_default(),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn likely_causes() {
+    let spaced = |request: &mut Request| {
+        let text = String::from_utf8(request.body.to_vec()).unwrap();
+        request.body = text.replace("\":", "\": ").replace(",\"", ", \"").into();
+    };
+    let check = |found: String, words: &str| assert!(found.contains(words), "{found}");
+    check(cause("stripe", SECRET, spaced, NOW), "without spaces");
+    check(
+        cause("github", SECRET, |request| request.body = [&request.body[..], b"\n"].concat().into(), NOW),
+        "line break",
+    );
+    check(cause("stripe", SECRET, |_| {}, NOW + 900_000), "900 s ago");
+    check(cause("stripe", SECRET, |_| {}, NOW - 900_000), "900 s in the future");
+    check(cause("stripe", &SECRET[6..], |_| {}, NOW), "without its whsec_");
+    check(cause("github", &format!("{SECRET}\n"), |_| {}, NOW), "white space");
+    check(cause("github", SECRET, |request| drop(request.headers.remove("x-hub-signature-256")), NOW), "is missing");
+    check(cause("twilio", "other", |_| {}, NOW), "public_url");
+    assert_eq!(cause("stripe", "another", |_| {}, NOW), "");
+}
