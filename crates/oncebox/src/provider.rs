@@ -62,7 +62,7 @@ pub struct Description {
     pub(crate) deadline: Option<u32>,
     pub(crate) title: String,
     pub(crate) setup: String,
-    pub(crate) secret: String,
+    pub(crate) secret_hint: String,
     pub(crate) docs: String,
     pub(crate) confidence: String,
 }
@@ -86,7 +86,7 @@ pub struct Facts<'a> {
     /// What to click at the vendor.
     pub setup: &'a str,
     /// Which secret to copy.
-    pub secret: &'a str,
+    pub secret_hint: &'a str,
     /// Where the vendor describes it.
     pub docs: &'a str,
     /// How sure we are of authentication, id and retries: S source, D documentation, T third party, M memory.
@@ -123,7 +123,7 @@ impl Description {
         Facts {
             title: &self.title,
             setup: &self.setup,
-            secret: &self.secret,
+            secret_hint: &self.secret_hint,
             docs: &self.docs,
             confidence: &self.confidence,
             retry_window: seconds(self.retry_window),

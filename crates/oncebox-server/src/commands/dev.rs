@@ -14,7 +14,8 @@ use crate::telemetry;
 
 /// Runs the command.
 pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
-    let secrets = DevSecrets::load_or_create(&args.database, &dev_slugs()).context("cannot keep development secrets")?;
+    let secrets =
+        DevSecrets::load_or_create(&args.database, &dev_slugs()).context("cannot keep development secrets")?;
     let config = || dev_config(args.listen, args.admin_listen, &args.database, &secrets).map_err(anyhow::Error::msg);
     let first = match config() {
         Ok(config) => config,
