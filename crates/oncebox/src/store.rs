@@ -122,7 +122,7 @@ impl Store {
             #[cfg(feature = "postgres")]
             Database::Postgres(database) => TxInner::Postgres(database.begin().await?),
         };
-        Ok(Tx { inner, faults: self.faults.clone() })
+        Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
     }
 
     /// Asks the database whether it answers.
@@ -146,6 +146,8 @@ impl Store {
 pub struct Tx {
     inner: TxInner,
     faults: Faults,
+    /// Set while a step is under way and left so when it fails or its future is dropped: half a step is never committed.
+    half_done: bool,
 }
 
 #[derive(Debug)]
@@ -159,6 +161,9 @@ enum TxInner {
 impl Tx {
     /// Ends the transaction. Only [`Commit::Committed`] may be acknowledged.
     pub async fn commit(self) -> Commit {
+        if self.half_done {
+            return Commit::Failed(StoreError::Refused("a step of the transaction did not end well".into()));
+        }
         if let Err(injected) = self.faults.at("store.commit").await {
             return Commit::from_fault(injected);
         }
@@ -176,12 +181,15 @@ impl Tx {
 
     /// Runs a statement and says how many rows it touched.
     async fn execute(&mut self, statement: &Statement, values: Vec<Value>) -> Result<u64, StoreError> {
+        let before = std::mem::replace(&mut self.half_done, true);
         self.faults.at("store.execute").await?;
-        match &mut self.inner {
+        let rows = match &mut self.inner {
             #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(tx) => tx.execute(statement.sqlite(), values).await,
+            TxInner::Sqlite(tx) => tx.execute(statement.sqlite(), values).await?,
             #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.execute(statement.postgres(), values).await,
-        }
+            TxInner::Postgres(tx) => tx.execute(statement.postgres(), values).await?,
+        };
+        self.half_done = before;
+        Ok(rows)
     }
 }

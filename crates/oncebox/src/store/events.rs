@@ -96,7 +96,16 @@ pub(super) struct NewRow {
 }
 
 /// Inserts a batch. Outcomes come in the order of the events; nothing counts before the transaction commits.
+///
+/// After a failure, or when this future is dropped, the transaction can only roll back.
 pub async fn insert_events(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, StoreError> {
+    let before = std::mem::replace(&mut tx.half_done, true);
+    let outcomes = insert(tx, events).await?;
+    tx.half_done = before;
+    Ok(outcomes)
+}
+
+async fn insert(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, StoreError> {
     tx.faults.at("events.referee").await?;
     let repeats = claim_fingerprints(tx, events).await?;
     let mut batch = Batch::new(events, repeats);
