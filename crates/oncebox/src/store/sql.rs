@@ -39,6 +39,7 @@ macro_rules! shared {
 
 shared! {
     PING = "ping.sql";
+    ALIAS_IDENTITY = "alias_identity.sql";
     ADD_ARRIVALS = "add_arrivals.sql";
     ARRIVALS_OF = "arrivals_of.sql";
     COUNT_DELIVERIES = "count_deliveries.sql";
