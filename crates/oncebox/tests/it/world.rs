@@ -20,7 +20,8 @@ pub(crate) const NOW: i64 = 1_731_700_000_123;
 pub(crate) const SOURCE: &str = "src";
 pub(crate) const HANDLERS: [&str; 2] = ["billing", "mail"];
 
-const CONNECTIONS: usize = 8;
+/// Of a store on Postgres.
+pub(crate) const CONNECTIONS: usize = 8;
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A migrated database, the store on it, and a maker of keys.
