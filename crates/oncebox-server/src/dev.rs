@@ -112,7 +112,8 @@ mod tests {
         match (dev_config(listen, admin_listen, &store, &secrets), expected) {
             (Ok(config), Ok(())) => {
                 assert_eq!((config.server.listen, &config.store.url), (listen, &store));
-                assert!(config.handlers.iter().any(|handler| handler.wants("stripe", "invoice.paid")));
+                let takes_all = |handler: &HandlerConfig| handler.sources.is_empty() && handler.types.is_empty();
+                assert!(config.handlers.iter().all(takes_all) && config.handlers.len() == 1);
                 assert_eq!(config.sources.len() + config.warnings.len(), dev_slugs().len());
                 assert!(config.sources.iter().all(|source| source.spec.name != "custom"));
             }
