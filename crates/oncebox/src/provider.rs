@@ -62,7 +62,7 @@ pub struct Description {
     pub(crate) deadline: Option<u32>,
     pub(crate) title: String,
     pub(crate) setup: String,
-    pub(crate) secret: String,
+    pub(crate) secret_hint: String,
     pub(crate) docs: String,
     pub(crate) confidence: String,
 }
@@ -86,7 +86,7 @@ pub struct Facts<'a> {
     /// What to click at the vendor.
     pub setup: &'a str,
     /// Which secret to copy.
-    pub secret: &'a str,
+    pub secret_hint: &'a str,
     /// Where the vendor describes it.
     pub docs: &'a str,
     /// How sure we are of authentication, id and retries: S source, D documentation, T third party, M memory.
@@ -97,6 +97,8 @@ pub struct Facts<'a> {
     pub deadline: Option<Duration>,
     /// The largest body the sender makes, in bytes, where that is above the ordinary limit.
     pub body_limit: Option<usize>,
+    /// What events belong together and which is newer, in a line; a hint, since few vendors promise it.
+    pub order: Option<String>,
     /// How a request is authenticated, in a line.
     pub signature: String,
     /// What identifies an event, in a line.
@@ -123,15 +125,21 @@ impl Description {
         Facts {
             title: &self.title,
             setup: &self.setup,
-            secret: &self.secret,
+            secret_hint: &self.secret_hint,
             docs: &self.docs,
             confidence: &self.confidence,
             retry_window: seconds(self.retry_window),
             deadline: seconds(self.deadline),
-            body_limit: self.body_limit.and_then(|bytes| usize::try_from(bytes).ok()),
+            body_limit: self.body_limit(),
+            order: self.order.as_ref().map(|(entity, version)| format!("{entity}, by {version}")),
             signature: describe::signature_line(self),
             identity: describe::identity_line(self),
         }
+    }
+
+    /// The largest body the sender makes, in bytes, where that is above the ordinary limit.
+    pub fn body_limit(&self) -> Option<usize> {
+        self.body_limit.and_then(|bytes| usize::try_from(bytes).ok())
     }
 
     /// True when the signature covers the whole body.

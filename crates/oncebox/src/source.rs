@@ -118,7 +118,7 @@ impl Source {
 
     /// The largest body in bytes: the operator's, else the provider's, else none of its own.
     pub fn body_bytes_max(&self) -> Option<usize> {
-        self.spec.body_bytes_max.or(self.spec.description.facts().body_limit)
+        self.spec.body_bytes_max.or(self.spec.description.body_limit())
     }
 
     /// True when nothing proves who sent a request.

@@ -317,7 +317,8 @@ fn time(field: &Field<'_>) -> Result<Time, Problem> {
 fn required(field: &Field<'_>, by_setting: bool) -> Result<Vec<(HeaderName, String)>, Problem> {
     let read = |(name, field): (&str, Field<'_>)| {
         let header = HeaderName::try_from(name);
-        let header = header.map_err(|_invalid| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))?;
+        let header =
+            header.map_err(|_invalid| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))?;
         Ok((header, if by_setting { setting(&field)? } else { field.text()?.to_owned() }))
     };
     field.any_table()?.into_iter().map(read).collect()

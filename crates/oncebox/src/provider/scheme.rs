@@ -249,7 +249,8 @@ impl Carrier {
                 if lines.len() == SIGNATURES_MAX || (index > 0 && !self.lines) {
                     return Err(reject(Reason::TooManySignatures));
                 }
-                let text = std::str::from_utf8(line.as_bytes()).map_err(|_not_utf8| reject(Reason::MalformedSignature))?;
+                let text =
+                    std::str::from_utf8(line.as_bytes()).map_err(|_not_utf8| reject(Reason::MalformedSignature))?;
                 lines.push(Cow::Borrowed(text));
             }
         }

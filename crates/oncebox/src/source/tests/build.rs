@@ -121,10 +121,16 @@ fn facts() {
     for provider in PROVIDERS {
         let description = Description::named(provider).unwrap();
         let facts = description.facts();
-        assert!(!facts.title.is_empty() && !facts.setup.is_empty() && !facts.secret.is_empty(), "{provider}");
+        assert!(!facts.title.is_empty() && !facts.setup.is_empty() && !facts.secret_hint.is_empty(), "{provider}");
         assert!(facts.docs.starts_with("https://") && facts.confidence.len() == 5, "{provider}");
         assert!(!facts.signature.is_empty() && !facts.identity.is_empty() && description.body_covered(), "{provider}");
     }
     let line = Description::named("stripe").unwrap().facts().signature;
     assert_eq!(line, "hmac-sha256 over {ts}.{body}, in stripe-signature, at most 300 s old");
+}
+
+#[test]
+fn a_source_can_be_shared_between_threads() {
+    fn check<T: Send + Sync + 'static>() {}
+    check::<Source>();
 }

@@ -178,5 +178,18 @@ fn likely_causes() {
     check(cause("github", &format!("{SECRET}\n"), |_| {}, NOW), "white space");
     check(cause("github", SECRET, |request| drop(request.headers.remove("x-hub-signature-256")), NOW), "is missing");
     check(cause("twilio", "other", |_| {}, NOW), "public_url");
+    let elsewhere = |public_url: &str| {
+        let mut spec = spec("twilio", &[SECRET]);
+        spec.settings.insert("public_url".to_owned(), Secret::new(public_url));
+        let request = signed(&source("twilio"), "id1");
+        let source = Source::build(spec).unwrap();
+        match source.judge(&request, None, NOW) {
+            Verdict::Reject(rejection) => likely_cause(&source, &request, &rejection, NOW).unwrap_or_default(),
+            other => panic!("{other:?}"),
+        }
+    };
+    check(elsewhere("http://hooks.example.com"), "http or https");
+    check(elsewhere("https://hooks.example.com/proxied"), "its path");
+    check(elsewhere("https://other.example.com"), "a wrong public_url");
     assert_eq!(cause("stripe", "another", |_| {}, NOW), "");
 }
