@@ -111,7 +111,7 @@ impl Description {
 
     /// The catalogue entry of this slug.
     pub fn named(slug: &str) -> Option<Self> {
-        catalogue::entries().get(slug).map(|entry| entry.description.clone())
+        catalogue::entries().get(slug).cloned()
     }
 
     /// Sets one key from its TOML value.
@@ -140,6 +140,21 @@ impl Description {
     /// The largest body the sender makes, in bytes, where that is above the ordinary limit.
     pub fn body_limit(&self) -> Option<usize> {
         self.body_limit.and_then(|bytes| usize::try_from(bytes).ok())
+    }
+
+    /// True when a header carries a credential itself, which must not be stored, shown or forwarded.
+    pub fn is_credential(&self, header: &http::HeaderName) -> bool {
+        let is_token = self.mac.is_some_and(mac::Mac::is_token);
+        *header == http::header::AUTHORIZATION
+            || is_token && [&self.sig, &self.sig2].into_iter().flatten().any(|carrier| carrier.is_in(header))
+    }
+
+    /// The query field that carries a credential itself, if one does.
+    pub fn credential_query(&self) -> Option<&str> {
+        match self.sig.as_ref().map(|carrier| &carrier.at) {
+            Some(describe::CarriedAt::Place(place::Place::Query(name))) => Some(name),
+            _ => None,
+        }
     }
 
     /// True when the signature covers the whole body.

@@ -1,4 +1,7 @@
 //! Reads `application/x-www-form-urlencoded` text: form bodies and query strings.
+//!
+//! Names and values are bytes until somebody needs text, because signatures cover bytes. A broken escape stays as it
+//! stands, as browsers do it, so no input is an error.
 
 use std::borrow::Cow;
 
