@@ -157,6 +157,13 @@ impl Description {
         }
     }
 
+    /// True when every id outside the body is part of the signed message, as `id_signed` claims.
+    pub(crate) fn signs_its_ids(&self) -> bool {
+        let places = self.id.iter().flat_map(place::Composite::parts).flat_map(place::Part::places);
+        let is_signed = |place: &place::Place| self.msg.as_ref().is_some_and(|msg| msg.covers(place));
+        places.filter(|place| !place.is_in_body()).all(is_signed)
+    }
+
     /// True when the signature covers the whole body.
     pub fn body_covered(&self) -> bool {
         let covered = || self.mac == Some(mac::Mac::Twilio) || self.msg.as_ref().is_some_and(|msg| msg.covers_body());

@@ -75,6 +75,17 @@ fn a_time_that_is_not_signed_is_refused() {
 }
 
 #[test]
+fn an_id_that_is_not_signed_cannot_be_called_so() {
+    let keys = |msg: &str| {
+        format!(
+            "mac = 'hmac-sha256'\nmsg = '{msg}'\nsig = {{ header = ['x-s'] }}\nid = 'header:x-id'\nid_signed = true"
+        )
+    };
+    assert!(custom(&keys("{header:x-id}.{body}"), &["s"]).is_ok());
+    assert_eq!(custom(&keys("{body}"), &["s"]).unwrap_err()[0].key, "id_signed");
+}
+
+#[test]
 fn wrong_keys_are_named_and_values_are_not_quoted() {
     let check = |toml: &str, key: &str| {
         let problem = custom(toml, &["s"]).unwrap_err().remove(0);
