@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName};
 use subtle::ConstantTimeEq;
 
 use super::address::Address;
-use super::describe::{CarriedAt, Carrier, TimeAt};
+use super::describe::{CarriedAt, Carrier, TimeAt, name_fits};
 use super::mac::{Encoding, Key, Mac};
 use super::place::{Part, Reading, View, Wants};
 use super::template::{Filling, Template};
@@ -267,12 +267,8 @@ impl Carrier {
     }
 }
 
-/// The header of this name, or all that start with what stands before the star.
 fn matching_names<'h>(pattern: &str, headers: &'h HeaderMap) -> impl Iterator<Item = &'h HeaderName> {
-    headers.keys().filter(move |name| match pattern.strip_suffix('*') {
-        Some(stem) => name.as_str().starts_with(stem),
-        None => name.as_str() == pattern,
-    })
+    headers.keys().filter(move |name| name_fits(pattern, name))
 }
 
 fn pieces<'t>(text: &'t str, separator: Option<&str>) -> impl Iterator<Item = &'t str> {
