@@ -145,7 +145,7 @@ impl Description {
     /// True when a header carries a credential itself, which must not be stored, shown or forwarded.
     pub fn is_credential(&self, header: &http::HeaderName) -> bool {
         let is_token = self.mac.is_some_and(mac::Mac::is_token);
-        *header == http::header::AUTHORIZATION
+        [http::header::AUTHORIZATION, http::header::PROXY_AUTHORIZATION, http::header::COOKIE].contains(header)
             || is_token && [&self.sig, &self.sig2].into_iter().flatten().any(|carrier| carrier.is_in(header))
     }
 

@@ -149,11 +149,6 @@ impl Source {
         }
     }
 
-    /// True for a header that carries a credential, which is never stored.
-    pub fn is_credential(&self, name: &http::HeaderName) -> bool {
-        self.scheme.as_ref().is_some_and(|scheme| scheme.is_credential(name))
-    }
-
     pub(crate) fn scheme(&self) -> Option<&Scheme> {
         self.scheme.as_ref()
     }

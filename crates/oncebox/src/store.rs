@@ -120,7 +120,7 @@ impl Store {
             #[cfg(feature = "sqlite")]
             Database::Sqlite(database) => TxInner::Sqlite(database.begin().await?),
             #[cfg(feature = "postgres")]
-            Database::Postgres(database) => TxInner::Postgres(database.begin().await?),
+            Database::Postgres(database) => TxInner::Postgres(Box::new(database.begin().await?)),
         };
         Ok(Tx { inner, faults: self.faults.clone() })
     }
@@ -153,7 +153,7 @@ enum TxInner {
     #[cfg(feature = "sqlite")]
     Sqlite(sqlite::Tx),
     #[cfg(feature = "postgres")]
-    Postgres(postgres::Tx),
+    Postgres(Box<postgres::Tx>),
 }
 
 impl Tx {

@@ -85,15 +85,6 @@ impl Scheme {
         self.time.is_some()
     }
 
-    /// True for a header that carries the secret itself.
-    pub(crate) fn is_credential(&self, name: &HeaderName) -> bool {
-        let carries = |carrier: &Carrier| match &carrier.at {
-            CarriedAt::Headers(names) => names.iter().any(|one| one.as_str() == name.as_str()),
-            CarriedAt::Place(_) => false,
-        };
-        self.mac.is_token() && self.carriers.iter().any(|(carrier, _)| carries(carrier))
-    }
-
     fn check_required(&self, headers: &HeaderMap) -> Result<(), Rejection> {
         let is_met = |(name, expected): &(HeaderName, Secret)| {
             let mut lines = headers.get_all(name).iter();
