@@ -21,6 +21,8 @@ mod postgres;
 mod postgres_batch;
 #[cfg(feature = "postgres")]
 mod postgres_migrate;
+#[cfg(feature = "postgres")]
+mod postgres_tls;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "sqlite")]
