@@ -169,8 +169,7 @@ async fn judge(source: Arc<Source>, token: Option<&str>, request: Request, now: 
 fn kept_headers(source: &Source, headers: &HeaderMap) -> Bytes {
     let mut lines = Vec::with_capacity(512);
     for (name, value) in headers {
-        let credential = matches!(name.as_str(), "authorization" | "proxy-authorization" | "cookie");
-        if !credential && !source.is_credential(name) {
+        if !source.description().is_credential(name) {
             lines.extend_from_slice(name.as_str().as_bytes());
             lines.extend_from_slice(b": ");
             lines.extend_from_slice(value.as_bytes());

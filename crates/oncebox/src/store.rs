@@ -21,6 +21,8 @@ mod postgres;
 mod postgres_batch;
 #[cfg(feature = "postgres")]
 mod postgres_migrate;
+#[cfg(feature = "postgres")]
+mod postgres_tls;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "sqlite")]
@@ -120,7 +122,7 @@ impl Store {
             #[cfg(feature = "sqlite")]
             Database::Sqlite(database) => TxInner::Sqlite(database.begin().await?),
             #[cfg(feature = "postgres")]
-            Database::Postgres(database) => TxInner::Postgres(database.begin().await?),
+            Database::Postgres(database) => TxInner::Postgres(Box::new(database.begin().await?)),
         };
         Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
     }
@@ -155,7 +157,7 @@ enum TxInner {
     #[cfg(feature = "sqlite")]
     Sqlite(sqlite::Tx),
     #[cfg(feature = "postgres")]
-    Postgres(postgres::Tx),
+    Postgres(Box<postgres::Tx>),
 }
 
 impl Tx {
