@@ -16,7 +16,7 @@ testkit::contract! {
 
         let detail = world.store.event_detail(key).await.unwrap().unwrap();
         assert_eq!((detail.event.arrivals, detail.event.last_arrival_at), (6, NOW + 50));
-        assert_eq!(detail.recent_arrivals, [50, 40, 30, 20, 10].map(|at| record(at)));
+        assert_eq!(detail.recent_arrivals, [50, 40, 30, 20, 10].map(record));
         let other = world.store.event(other).await.unwrap().unwrap();
         assert_eq!((other.arrivals, other.last_arrival_at), (2, NOW + 15));
     }
