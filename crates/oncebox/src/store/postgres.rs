@@ -6,9 +6,9 @@
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Timeouts};
+use tokio_postgres::Config;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::Config;
 
 use super::{Commit, Durability, Row, StoreError, Value, postgres_tls};
 use crate::event::EventKey;

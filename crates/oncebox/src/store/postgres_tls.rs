@@ -40,10 +40,9 @@ pub(super) fn connector(proof: Proof) -> Result<MakeRustlsConnect, StoreError> {
         .map_err(|error| StoreError::Refused(error.into()))?;
     let config = match proof {
         Proof::Name => builder.with_root_certificates(system_authorities()).with_no_client_auth(),
-        Proof::None => builder
-            .dangerous()
-            .with_custom_certificate_verifier(Arc::new(EncryptOnly(provider)))
-            .with_no_client_auth(),
+        Proof::None => {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(EncryptOnly(provider))).with_no_client_auth()
+        }
     };
     Ok(MakeRustlsConnect::new(config))
 }
