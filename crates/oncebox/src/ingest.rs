@@ -23,7 +23,7 @@ use crate::limits;
 use crate::request::Request;
 use crate::routing::Routes;
 use crate::source::Source;
-use crate::store::{Inserted, NewDelivery, NewEvent};
+use crate::store::{Inserted, NewEvent};
 use crate::verdict::{Accepted, Identified, Rejection, Reply, Verdict};
 
 /// What to answer.
@@ -124,16 +124,14 @@ impl Ingest {
             event.identity = Identity::of_arrival(source, key.as_bytes());
             event.event_id = key.to_string();
         }
-        let handlers = context.routes.handlers_for(source, &event.event_type);
-        let deliveries =
-            handlers.map(|handler| NewDelivery { delivery: self.keys.make(now), handler: handler.clone() }).collect();
+        let handlers = context.routes.handlers_for(source, &event.event_type).cloned().collect();
         NewEvent {
             key,
             source: source.clone(),
             headers: headers.clone(),
             remote: context.remote.clone(),
             received_at: now,
-            deliveries,
+            handlers,
             event,
         }
     }

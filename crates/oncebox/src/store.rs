@@ -33,7 +33,7 @@ mod sqlite_migrate;
 pub use arrivals::ArrivalCount;
 pub use commit::Commit;
 pub use error::StoreError;
-pub use events::{Inserted, NewDelivery, NewEvent, insert_events};
+pub use events::{Inserted, NewEvent, insert_events};
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
     StoreStats,

@@ -28,17 +28,8 @@ pub struct NewEvent {
     pub remote: Arc<str>,
     /// When it came.
     pub received_at: UnixMillis,
-    /// The duties it brings, should it be new.
-    pub deliveries: Vec<NewDelivery>,
-}
-
-/// The duty to run one handler for one event.
-#[derive(Clone, Debug)]
-pub struct NewDelivery {
-    /// Its key.
-    pub delivery: EventKey,
-    /// The handler's name.
-    pub handler: Arc<str>,
+    /// The handlers it concerns: a delivery each, should it be new.
+    pub handlers: Vec<Arc<str>>,
 }
 
 /// What became of one event of a batch. The key is the one that stays: the original's for a duplicate.

@@ -9,9 +9,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use oncebox::event::{Digest, EventKey, Fingerprint, Identity, IdentityKind, KeyMaker, sha256};
-use oncebox::store::{
-    Access, Commit, Durability, Inserted, NewDelivery, NewEvent, Store, StoreError, Tx, insert_events,
-};
+use oncebox::store::{Access, Commit, Durability, Inserted, NewEvent, Store, StoreError, Tx, insert_events};
 use oncebox::verdict::{HeldReason, Identified, OnOtherBody, OnRepeat};
 use testkit::{Backend, TestDatabase};
 
@@ -45,7 +43,6 @@ impl World {
 
     pub(crate) fn event_of(&self, source: &str, id: &str, body: &str) -> NewEvent {
         let body_sha256 = sha256(body.as_bytes());
-        let delivery = |handler: &str| NewDelivery { delivery: self.keys.make(NOW), handler: handler.into() };
         NewEvent {
             key: self.keys.make(NOW),
             source: source.into(),
@@ -64,7 +61,7 @@ impl World {
             headers: Bytes::from_static(b"content-type: application/json\n"),
             remote: "192.0.2.1:7".into(),
             received_at: NOW,
-            deliveries: HANDLERS.map(delivery).into(),
+            handlers: HANDLERS.map(Into::into).into(),
         }
     }
 

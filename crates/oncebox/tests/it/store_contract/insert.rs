@@ -20,7 +20,7 @@ testkit::contract! {
     async fn an_event_without_handlers_is_stored_all_the_same(db: TestDatabase) {
         let world = World::new(db).await;
         let mut event = world.event("evt_1", "");
-        event.deliveries.clear();
+        event.handlers.clear();
         assert_eq!(world.insert_one(event.clone()).await, Accepted(event.key));
         assert_eq!((world.count("events"), world.count("deliveries")), (1, 0));
         assert_eq!(world.store.payload(event.key).await.unwrap().unwrap().body, b"");

@@ -20,8 +20,9 @@ testkit::contract! {
         assert_eq!((row.arrivals, row.last_arrival_at, row.original), (1, NOW, None));
         let handlers: Vec<_> = detail.deliveries.iter().map(|delivery| delivery.handler.as_str()).collect();
         assert_eq!(handlers, HANDLERS);
-        for (delivery, new) in detail.deliveries.iter().zip(&event.deliveries) {
-            assert_eq!((delivery.delivery, delivery.attempt, delivery.finished_at), (new.delivery, 0, None));
+        for (delivery, handler) in detail.deliveries.iter().zip(&event.handlers) {
+            let key = event.key.of_delivery(handler);
+            assert_eq!((delivery.delivery, delivery.attempt, delivery.finished_at), (key, 0, None));
             assert!(delivery.next_attempt_at.is_some() && delivery.last_error.is_none());
         }
         let payload = detail.payload.unwrap();
