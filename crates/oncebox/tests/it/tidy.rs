@@ -122,12 +122,7 @@ fn every_sql_file_has_a_user() {
     let users: String = files.iter().filter(store).map(|file| file.text.as_str()).collect();
     check(|file, findings| {
         let name = file.path.strip_prefix("crates/oncebox/sql/").filter(|name| name.ends_with(".sql"));
-        // Statements for both databases are named without their folder.
-        let is_used = |name: &str| match name.strip_prefix("shared/") {
-            Some(shared) => users.contains(&format!("\"{shared}\"")),
-            None => users.contains(name),
-        };
-        if name.is_some_and(|name| !is_used(name)) {
+        if name.is_some_and(|name| !users.contains(name)) {
             findings.push(format!("{}: not named in store/sql.rs", file.path));
         }
     });
