@@ -58,6 +58,7 @@ shared! {
 #[cfg(feature = "postgres")]
 pub(super) mod postgres {
     pub(in crate::store) const CREATE_MIGRATIONS: &str = include_str!("../../sql/postgres/create_migrations.sql");
+    pub(in crate::store) const HAS_MIGRATIONS: &str = include_str!("../../sql/postgres/has_migrations.sql");
     pub(in crate::store) const LOCK_MIGRATIONS: &str = include_str!("../../sql/postgres/lock_migrations.sql");
     pub(in crate::store) const APPLIED_MIGRATIONS: &str = include_str!("../../sql/postgres/applied_migrations.sql");
     pub(in crate::store) const RECORD_MIGRATION: &str = include_str!("../../sql/postgres/record_migration.sql");
