@@ -8,10 +8,13 @@ mod database;
 mod dev;
 mod dev_secrets;
 mod http;
+mod operator;
+mod provider_args;
 mod query;
 mod rejections;
 mod server;
 mod telemetry;
+mod terminal;
 mod view;
 
 use std::process::ExitCode;
@@ -23,15 +26,19 @@ use cli::{Cli, Command};
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
+    // Fails only when a provider is installed already, and then there is one.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match cli.command {
         Command::Check(args) => Ok(commands::check::run(&args)),
         Command::Dev(args) => commands::dev::run(&args, &cli.log).await,
         Command::Migrate(args) => commands::migrate::run(&args).await,
         Command::Serve(args) => commands::serve::run(&args, &cli.log).await,
-        _ => Err(anyhow::anyhow!("this command is not built yet")),
+        Command::Send(args) => commands::send::run(&args).await,
+        Command::Events(args) => commands::events::run(&args).await,
+        Command::Event(args) => commands::event::run(&args).await,
+        Command::Status(args) => commands::status::run(&args).await,
+        Command::Explain(args) => commands::explain::run(&args),
+        Command::Bench(args) => commands::bench::run(&args).await,
     };
-    outcome.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
-        ExitCode::FAILURE
-    })
+    outcome.unwrap_or_else(|error| commands::report(&error))
 }

@@ -51,7 +51,7 @@ pub(crate) struct EventsArgs {
     /// Only types that fit; * stands for anything
     #[arg(long = "type", value_name = "PATTERN")]
     pub(crate) event_type: Option<String>,
-    /// Only this state: of the event (accepted, held, conflict) or of a delivery (ready, claimed, done, dead, …)
+    /// Only this state
     #[arg(long, value_parser = STATES)]
     pub(crate) state: Option<String>,
     /// Only events received since then: 2026-11-15T12:00:00Z, or 10m for ten minutes ago
@@ -60,12 +60,15 @@ pub(crate) struct EventsArgs {
     /// Only events received before then
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) until: Option<When>,
-    /// Only events whose id, type or error holds this text
+    /// Only events whose id or type holds this text
     #[arg(long)]
     pub(crate) text: Option<String>,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub(crate) limit: u32,
+    /// Go on where the page before ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<String>,
     /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
@@ -75,10 +78,14 @@ pub(crate) struct EventsArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   oncebox event stripe/evt_1PqK
-  oncebox event 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11 --json")]
+  oncebox event 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11 --json
+  oncebox event stripe/evt_1PqK --raw > body.json")]
 pub(crate) struct EventArgs {
     /// The event's key, or source/event_id
     pub(crate) key: String,
+    /// Print the raw bytes of the body and nothing else
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) raw: bool,
     /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
@@ -127,5 +134,4 @@ pub(crate) struct ExplainArgs {
     pub(crate) file: PathBuf,
 }
 
-const STATES: [&str; 9] =
-    ["accepted", "held", "conflict", "ready", "claimed", "done", "dead", "superseded", "discarded"];
+const STATES: [&str; 3] = ["accepted", "held", "conflict"];

@@ -78,9 +78,12 @@ pub(crate) struct BenchArgs {
     /// The embedded server's database; ONCEBOX_DATABASE is not read here on purpose
     #[arg(long, value_name = "URL", conflicts_with = "to", value_parser = private(store_url))]
     pub(crate) database: Option<StoreUrl>,
-    /// A running server's source
+    /// A running server's stripe source, or its base URL
     #[arg(long, value_name = "URL")]
     pub(crate) to: Option<String>,
+    /// The secret of that source; without it the development secret in this folder
+    #[arg(long, requires = "to", value_parser = private(secret))]
+    pub(crate) secret: Option<Secret>,
     /// Connections at once
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=CONCURRENCY_MAX))]
     pub(crate) connections: u64,
@@ -96,8 +99,8 @@ pub(crate) struct BenchArgs {
     /// How many rounds
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) rounds: u64,
-    /// Also measure one commit per event, to see what sharing commits brings
-    #[arg(long)]
+    /// Compare with one commit per event, with duplicates and with verifying alone, in turns on one database
+    #[arg(long, conflicts_with_all = ["to", "duplicates"])]
     pub(crate) compare: bool,
     /// Print JSON
     #[arg(long)]

@@ -29,7 +29,8 @@ fn lines() {
         "oncebox explain --config x.toml --source s f.jsonl",
         "oncebox explain --provider p --secret a --secret b --set k=v --json -",
         "oncebox status --database sqlite:x.db --log debug",
-        "oncebox bench --connections 8 --seconds 1 --duplicates 0.5 --body-size 2KiB --rounds 2 --compare --json",
+        "oncebox bench --connections 8 --seconds 1 --body-size 2KiB --rounds 2 --compare --json",
+        "oncebox bench --to http://x --secret s --duplicates 0.5",
     ] {
         check(line, Ok(()));
     }
@@ -46,6 +47,8 @@ fn lines() {
         ("oncebox events --limit 1001", ErrorKind::ValueValidation),
         ("oncebox bench --duplicates 1.5", ErrorKind::ValueValidation),
         ("oncebox bench --to http://x --database sqlite:x", ErrorKind::ArgumentConflict),
+        ("oncebox bench --compare --duplicates 0.5", ErrorKind::ArgumentConflict),
+        ("oncebox bench --secret s", ErrorKind::MissingRequiredArgument),
     ] {
         check(line, Err(kind));
     }

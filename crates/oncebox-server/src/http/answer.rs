@@ -12,6 +12,8 @@ use oncebox::verdict::{Reply, Step};
 use super::problem::Problem;
 
 const ONCEBOX_KEY: HeaderName = HeaderName::from_static("oncebox-key");
+/// The status word, for senders whose success body is not ours.
+const ONCEBOX_STATUS: HeaderName = HeaderName::from_static("oncebox-status");
 
 /// Turns an answer into HTTP. `allow` lists the source's methods.
 pub(crate) fn into_response(answer: Answer, allow: impl FnOnce() -> String) -> Response<Full<Bytes>> {
@@ -33,13 +35,14 @@ pub(crate) fn into_response(answer: Answer, allow: impl FnOnce() -> String) -> R
 }
 
 fn stored(receipt: Receipt) -> Response<Full<Bytes>> {
-    let key = overall(&receipt.outcomes).map(Inserted::key);
+    let outcome = overall(&receipt.outcomes).copied();
     let mut response = match receipt.reply {
         Some(reply) => replied(reply),
         None => json(if receipt.batch { listed(&receipt.outcomes) } else { single(&receipt.outcomes) }),
     };
-    if let Some(key) = key {
-        response.headers_mut().insert(ONCEBOX_KEY, header_of(key));
+    if let Some(outcome) = outcome {
+        response.headers_mut().insert(ONCEBOX_KEY, header_of(outcome.key()));
+        response.headers_mut().insert(ONCEBOX_STATUS, HeaderValue::from_static(word(outcome)));
     }
     response
 }

@@ -1,0 +1,196 @@
+//! What a round showed: rate, percentiles, counts, processor time.
+
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::process::Times;
+use super::wire::Said;
+use crate::terminal;
+
+/// What the connections counted.
+#[derive(Debug, Default)]
+pub(super) struct Counts {
+    accepted: u64,
+    duplicate: u64,
+    other: u64,
+    failed: u64,
+    micros: Vec<u32>,
+}
+
+/// The figures of one round, or the medians of several.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub(super) struct Figures {
+    /// Answers with 2xx in a second.
+    pub(super) rate: f64,
+    /// Half of the answers came within so many milliseconds.
+    pub(super) p50_ms: f64,
+    /// 99 of 100.
+    pub(super) p99_ms: f64,
+    /// 999 of 1,000.
+    pub(super) p999_ms: f64,
+    /// New events.
+    pub(super) accepted: u64,
+    /// Known events.
+    pub(super) duplicate: u64,
+    /// Other 2xx: handshakes, held, conflict.
+    pub(super) other: u64,
+    /// Not 2xx.
+    pub(super) failed: u64,
+    /// Processor time of the server for each answer, in microseconds.
+    pub(super) server_cpu_us: Option<f64>,
+    /// Processor time of Postgres for each answer, in microseconds.
+    pub(super) postgres_cpu_us: Option<f64>,
+    /// The server's resident memory at the end, in MiB.
+    pub(super) rss_mib: Option<f64>,
+}
+
+impl Counts {
+    /// Counts one answer.
+    pub(super) fn add(&mut self, said: Said, elapsed: Duration) {
+        *match said {
+            Said::Accepted => &mut self.accepted,
+            Said::Duplicate => &mut self.duplicate,
+            Said::Other => &mut self.other,
+            Said::Failed => &mut self.failed,
+        } += 1;
+        self.micros.push(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX));
+    }
+
+    /// Adds another connection's.
+    pub(super) fn merge(&mut self, other: Self) {
+        self.accepted += other.accepted;
+        self.duplicate += other.duplicate;
+        self.other += other.other;
+        self.failed += other.failed;
+        self.micros.extend(other.micros);
+    }
+}
+
+impl Figures {
+    /// Sums up a round.
+    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
+    pub(super) fn new(mut counts: Counts, elapsed: Duration, spent: Option<Times>, resident_kib: Option<u64>) -> Self {
+        counts.micros.sort_unstable();
+        let answered = (counts.accepted + counts.duplicate + counts.other) as f64;
+        let share = |time: Duration| if answered > 0.0 { time.as_secs_f64() * 1e6 / answered } else { 0.0 };
+        let millis = |part: f64| f64::from(percentile(&counts.micros, part)) / 1000.0;
+        Self {
+            rate: answered / elapsed.as_secs_f64(),
+            p50_ms: millis(0.5),
+            p99_ms: millis(0.99),
+            p999_ms: millis(0.999),
+            accepted: counts.accepted,
+            duplicate: counts.duplicate,
+            other: counts.other,
+            failed: counts.failed,
+            server_cpu_us: spent.map(|spent| share(spent.server)),
+            postgres_cpu_us: spent.and_then(|spent| spent.postgres).map(share),
+            rss_mib: resident_kib.map(|kib| kib as f64 / 1024.0),
+        }
+    }
+
+    /// All processor time for each answer, as far as it is known.
+    pub(super) fn cpu_us(&self) -> Option<f64> {
+        self.server_cpu_us.map(|server| server + self.postgres_cpu_us.unwrap_or(0.0))
+    }
+
+    /// A table of one round.
+    pub(super) fn as_text(&self) -> String {
+        let mut table = terminal::table(&[]);
+        let mut add = |name: &str, value: String| {
+            table.add_row([terminal::cell(name), terminal::cell(value)]);
+        };
+        add("rate", format!("{:.0}/s", self.rate));
+        add("latency", format!("p50 {:.2} ms, p99 {:.2} ms, p99.9 {:.2} ms", self.p50_ms, self.p99_ms, self.p999_ms));
+        add("accepted", self.accepted.to_string());
+        add("duplicate", self.duplicate.to_string());
+        add("other", self.other.to_string());
+        add("failed", self.failed.to_string());
+        if let Some(cpu) = self.server_cpu_us {
+            let postgres = self.postgres_cpu_us.map(|cpu| format!(", Postgres {cpu:.1} µs")).unwrap_or_default();
+            add("CPU per event", format!("server {cpu:.1} µs{postgres}"));
+        }
+        if let Some(rss) = self.rss_mib {
+            add("server memory", format!("{rss:.0} MiB"));
+        }
+        table.trim_fmt()
+    }
+}
+
+/// Each figure's median over the rounds; none without a round. Failures are summed up, so that none hides.
+pub(super) fn median_of(rounds: &[Figures]) -> Option<Figures> {
+    let of = |figure: &dyn Fn(&Figures) -> Option<f64>| median(rounds.iter().filter_map(figure).collect());
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts")]
+    let count = |figure: &dyn Fn(&Figures) -> u64| of(&|one| Some(figure(one) as f64)).unwrap_or(0.0) as u64;
+    Some(Figures {
+        rate: of(&|one| Some(one.rate))?,
+        p50_ms: of(&|one| Some(one.p50_ms))?,
+        p99_ms: of(&|one| Some(one.p99_ms))?,
+        p999_ms: of(&|one| Some(one.p999_ms))?,
+        accepted: count(&|one| one.accepted),
+        duplicate: count(&|one| one.duplicate),
+        other: count(&|one| one.other),
+        failed: rounds.iter().map(|one| one.failed).sum(),
+        server_cpu_us: of(&|one| one.server_cpu_us),
+        postgres_cpu_us: of(&|one| one.postgres_cpu_us),
+        rss_mib: of(&|one| one.rss_mib),
+    })
+}
+
+/// The middle value, or the mean of the two in the middle.
+pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+    values.sort_by(f64::total_cmp);
+    let middle = values.len() / 2;
+    match values.len() % 2 {
+        _ if values.is_empty() => None,
+        1 => Some(values[middle]),
+        _ => Some(f64::midpoint(values[middle - 1], values[middle])),
+    }
+}
+
+/// The value that so large a part of a sorted list does not exceed.
+#[expect(
+    clippy::cast_precision_loss,
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "a rank in a list"
+)]
+fn percentile(sorted: &[u32], part: f64) -> u32 {
+    let rank = (sorted.len() as f64 * part).ceil() as usize;
+    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn percentiles_and_medians() {
+        let hundred: Vec<u32> = (1..=100).collect();
+        for (part, expected) in [(0.5, 50), (0.99, 99), (0.999, 100), (1.0, 100), (0.0, 1)] {
+            assert_eq!(percentile(&hundred, part), expected, "{part}");
+        }
+        assert_eq!((percentile(&[], 0.5), percentile(&[7], 0.999)), (0, 7));
+        for (values, expected) in
+            [(vec![], None), (vec![3.0], Some(3.0)), (vec![9.0, 1.0, 2.0], Some(2.0)), (vec![4.0, 1.0], Some(2.5))]
+        {
+            assert_eq!(median(values), expected);
+        }
+    }
+
+    #[test]
+    fn a_round_is_summed_up() {
+        let mut counts = Counts::default();
+        for (said, micros) in [(Said::Accepted, 1000), (Said::Duplicate, 2000), (Said::Failed, 9000)] {
+            counts.add(said, Duration::from_micros(micros));
+        }
+        let spent = Times { server: Duration::from_micros(40), postgres: Some(Duration::from_micros(20)) };
+        let figures = Figures::new(counts, Duration::from_secs(2), Some(spent), Some(2048));
+        assert_eq!((figures.rate, figures.p50_ms, figures.p999_ms), (1.0, 2.0, 9.0));
+        assert_eq!((figures.accepted, figures.duplicate, figures.failed), (1, 1, 1));
+        assert_eq!((figures.cpu_us(), figures.rss_mib), (Some(30.0), Some(2.0)));
+        let twice = median_of(&[figures.clone(), figures.clone()]).expect("two rounds");
+        assert_eq!((twice.rate, twice.failed), (1.0, 2));
+    }
+}

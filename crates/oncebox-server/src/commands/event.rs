@@ -1,0 +1,246 @@
+//! `oncebox event`: one event with everything that belongs to it.
+
+use std::fmt::Write as _;
+use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+
+use super::events;
+use crate::cli::operator::EventArgs;
+use crate::operator::Operator;
+use crate::terminal::{self, Tone};
+use crate::view::{EventDetailView, EventView, PayloadView};
+
+/// A body longer than this is cut; `--raw` has all of it.
+const BODY_CHARS_MAX: usize = 4096;
+
+/// Runs the command.
+pub(crate) async fn run(args: &EventArgs) -> anyhow::Result<ExitCode> {
+    let operator = Operator::open(&args.operator).await?;
+    let Some(detail) = operator.event(&args.key).await? else {
+        bail!("there is no event {}; see `oncebox events`", terminal::plain(&args.key));
+    };
+    if args.raw {
+        return print_raw(&detail);
+    }
+    if args.operator.json {
+        terminal::print_json(&detail)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let namesakes = operator.namesakes(&detail.event).await?;
+    let body = if io::stdout().is_terminal() { Body::Pretty } else { Body::AsItIs };
+    terminal::print(text(&detail, &namesakes, body))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// How to show a JSON body.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Body {
+    Pretty,
+    AsItIs,
+}
+
+fn print_raw(detail: &EventDetailView) -> anyhow::Result<ExitCode> {
+    let Some(payload) = &detail.payload else { bail!("the bytes of this event are no longer kept") };
+    let bytes = match (&payload.body, &payload.body_base64) {
+        (Some(text), _) => text.clone().into_bytes(),
+        (None, Some(text)) => data_encoding::BASE64.decode(text.as_bytes()).context("the body cannot be read")?,
+        (None, None) => Vec::new(),
+    };
+    let mut out = io::stdout().lock();
+    out.write_all(&bytes)?;
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(detail: &EventDetailView, namesakes: &[EventView], body: Body) -> String {
+    let event = &detail.event;
+    let mut sections = vec![facts(event), arrivals(detail), deliveries(detail)];
+    if !namesakes.is_empty() {
+        sections.push(format!("Other events with this id\n{}", events::table(namesakes)));
+    }
+    sections.push(match &detail.payload {
+        Some(payload) => payload_text(event, payload, body),
+        None => "Payload\n no longer kept".to_owned(),
+    });
+    sections.join("\n\n")
+}
+
+fn facts(event: &EventView) -> String {
+    let mut table = terminal::table(&[]);
+    let mut add = |name: &str, value: &str| {
+        table.add_row([terminal::cell(name), terminal::cell(value)]);
+    };
+    add("event", &format!("{}/{}", event.source, event.event_id));
+    add("key", &event.key);
+    add("type", &event.r#type);
+    add("identity", &identity(event));
+    add("body", &format!("sha256 {}", event.body_sha256));
+    if let Some(reason) = &event.reason {
+        add("reason", reason_text(reason));
+    }
+    if let Some(original) = &event.original {
+        add("original", original);
+    }
+    table.add_row([terminal::cell("state"), terminal::toned(&event.state, Tone::of_state(&event.state))]);
+    table.trim_fmt()
+}
+
+/// What made the requests one event, and how many there were.
+fn identity(event: &EventView) -> String {
+    let made_of = match event.identity.as_str() {
+        "id" => "source + id",
+        "id+body" => "source + id + body (the id is outside the signature)",
+        "body" => "source + body (there is no id to go by)",
+        "arrival" => "none: every arrival is an event of its own",
+        other => other,
+    };
+    let again = event.arrivals - 1;
+    let duplicates = match again {
+        0 => "no duplicates".to_owned(),
+        1 => "1 of them a duplicate".to_owned(),
+        many => format!("{many} of them duplicates"),
+    };
+    format!("{made_of}; {}, {duplicates}", terminal::counted(event.arrivals, "arrival"))
+}
+
+fn reason_text(reason: &str) -> &str {
+    match reason {
+        "no_id" => "no_id: the id is not where the provider puts it",
+        "unusable_id" => "unusable_id: the id is there but cannot be used",
+        "ambiguous_id" => "ambiguous_id: the id stands more than once",
+        "unreadable" => "unreadable: the body cannot be read",
+        "repeated_body" => "repeated_body: the same bytes came before under another id",
+        other => other,
+    }
+}
+
+fn arrivals(detail: &EventDetailView) -> String {
+    let event = &detail.event;
+    let from = detail.payload.as_ref().map_or("", |payload| payload.remote.as_str());
+    let mut table = terminal::table(&[]);
+    table.add_row([terminal::cell("first"), terminal::cell(&event.received_at), terminal::cell(from)]);
+    for (index, arrival) in detail.recent_arrivals.iter().enumerate() {
+        let name = if index == 0 { "last" } else { "" };
+        table.add_row([terminal::cell(name), terminal::cell(&arrival.at), terminal::cell(&arrival.remote)]);
+    }
+    let shown = i64::try_from(detail.recent_arrivals.len()).unwrap_or(i64::MAX).saturating_add(1);
+    let hidden = event.arrivals.saturating_sub(shown);
+    let more = if hidden > 0 { format!("\n ({hidden} more in between)") } else { String::new() };
+    format!("Arrivals\n{}{more}", table.trim_fmt())
+}
+
+fn deliveries(detail: &EventDetailView) -> String {
+    if detail.deliveries.is_empty() {
+        return "Deliveries\n none".to_owned();
+    }
+    let mut table = terminal::table(&["handler", "state", "attempt", "next attempt", "finished", "last error"]);
+    for one in &detail.deliveries {
+        table.add_row([
+            terminal::cell(&one.handler),
+            terminal::toned(&one.state, Tone::of_state(&one.state)),
+            terminal::cell(one.attempt.to_string()),
+            terminal::cell(one.next_attempt_at.as_deref().unwrap_or("")),
+            terminal::cell(one.finished_at.as_deref().unwrap_or("")),
+            terminal::cell(one.last_error.as_deref().unwrap_or("")),
+        ]);
+    }
+    format!("Deliveries\n{}", table.trim_fmt())
+}
+
+fn payload_text(event: &EventView, payload: &PayloadView, body: Body) -> String {
+    let mut text = "Payload\n".to_owned();
+    for (name, value) in &payload.headers {
+        let _ = writeln!(text, " {}: {}", terminal::plain(name), terminal::plain(value));
+    }
+    let Some(whole) = &payload.body else {
+        let _ = write!(text, "\n {} bytes that are no text; see them with: {}", payload.body_bytes, raw(event));
+        return text;
+    };
+    let pretty = match body {
+        Body::Pretty => pretty(whole),
+        Body::AsItIs => None,
+    };
+    let whole = pretty.as_deref().unwrap_or(whole);
+    let _ = write!(text, "\n{}", terminal::plain_lines(&whole.chars().take(BODY_CHARS_MAX).collect::<String>()));
+    if whole.chars().nth(BODY_CHARS_MAX).is_some() {
+        let _ = write!(text, "…\n (cut; all {} bytes with: {})", payload.body_bytes, raw(event));
+    }
+    text
+}
+
+fn raw(event: &EventView) -> String {
+    format!("oncebox event {} --raw", event.key)
+}
+
+/// Numbers and the order of names stay as they are, so that nothing is shown that was not sent.
+fn pretty(text: &str) -> Option<String> {
+    if text.len() > 4 * BODY_CHARS_MAX {
+        return None;
+    }
+    let raw: &serde_json::value::RawValue = serde_json::from_str(text).ok()?;
+    let mut out = String::new();
+    indent(raw.get(), &mut out);
+    Some(out)
+}
+
+/// Breaks valid JSON into lines without reading its values.
+fn indent(json: &str, out: &mut String) {
+    let (mut depth, mut quoted, mut escaped, mut previous) = (0usize, false, false, ' ');
+    let line = |out: &mut String, depth: usize| {
+        out.push('\n');
+        (0..depth.min(64)).for_each(|_| out.push_str("  "));
+    };
+    for c in json.chars().filter(|c| !c.is_control()) {
+        if quoted {
+            out.push(c);
+            quoted = c != '"' || escaped;
+            escaped = c == '\\' && !escaped;
+            previous = c;
+            continue;
+        }
+        match c {
+            ' ' => continue,
+            '}' | ']' => {
+                depth = depth.saturating_sub(1);
+                if !matches!(previous, '{' | '[') {
+                    line(out, depth);
+                }
+                out.push(c);
+            }
+            _ => {
+                if matches!(previous, '{' | '[') {
+                    line(out, depth);
+                }
+                out.push(c);
+                match c {
+                    '{' | '[' => depth += 1,
+                    ',' => line(out, depth),
+                    ':' => out.push(' '),
+                    '"' => quoted = true,
+                    _ => {}
+                }
+            }
+        }
+        previous = c;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_broken_into_lines_and_otherwise_left_alone() {
+        let check = |text: &str, expected: Option<&str>| assert_eq!(pretty(text).as_deref(), expected, "{text}");
+        check(
+            r#"{"b":1.50,"a":[1,{}],"s":"x, \"{y\""}"#,
+            Some("{\n  \"b\": 1.50,\n  \"a\": [\n    1,\n    {}\n  ],\n  \"s\": \"x, \\\"{y\\\"\"\n}"),
+        );
+        check("{ }", Some("{}"));
+        check("[]", Some("[]"));
+        check("a=b", None);
+        check("{", None);
+    }
+}

@@ -1,0 +1,135 @@
+//! `oncebox events`: the stored events, newest first.
+
+use std::process::ExitCode;
+
+use crate::cli::operator::EventsArgs;
+use crate::cli::values::When;
+use crate::config::units::show_duration;
+use crate::operator::Operator;
+use crate::query::EventsQuery;
+use crate::terminal::{self, Tone};
+use crate::view::{EventView, Items};
+
+/// Ids longer than this show only their ends; the key finds the event anyway.
+const ID_CHARS_MAX: usize = 36;
+
+/// Runs the command.
+pub(crate) async fn run(args: &EventsArgs) -> anyhow::Result<ExitCode> {
+    let page = Operator::open(&args.operator).await?.events(query(args)).await?;
+    if args.operator.json {
+        terminal::print_json(&page)?;
+    } else {
+        terminal::print(text(&page))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One line per event, as `event` uses it too.
+pub(super) fn table(events: &[EventView]) -> String {
+    let mut table = terminal::table(&["received", "source", "type", "event id", "state", "arrivals", "key"]);
+    for event in events {
+        table.add_row([
+            terminal::cell(seconds(&event.received_at)),
+            terminal::cell(&event.source),
+            terminal::cell(terminal::shorten(&event.r#type, ID_CHARS_MAX)),
+            terminal::cell(terminal::shorten(&event.event_id, ID_CHARS_MAX)),
+            terminal::toned(&event.state, Tone::of_state(&event.state)),
+            terminal::cell(event.arrivals.to_string()),
+            terminal::cell(&event.key),
+        ]);
+    }
+    table.trim_fmt()
+}
+
+fn text(page: &Items<EventView>) -> String {
+    if page.items.is_empty() {
+        return "no events".to_owned();
+    }
+    let table = table(&page.items);
+    match &page.next_cursor {
+        Some(cursor) => format!("{table}\nthere are more: add --cursor {cursor}"),
+        None => table,
+    }
+}
+
+fn query(args: &EventsArgs) -> EventsQuery {
+    EventsQuery {
+        source: args.source.clone(),
+        r#type: args.event_type.clone(),
+        state: args.state.clone(),
+        since: args.since.map(moment),
+        until: args.until.map(moment),
+        text: args.text.clone(),
+        cursor: args.cursor.clone(),
+        limit: usize::try_from(args.limit).ok(),
+    }
+}
+
+/// A point in time the way the API reads it.
+fn moment(when: When) -> String {
+    match when {
+        When::Ago(age) => show_duration(age),
+        When::At(time) => time.to_string(),
+    }
+}
+
+/// A time without its fraction of a second, which would only widen the column.
+fn seconds(time: &str) -> String {
+    match time.split_once('.') {
+        Some((whole, _)) => format!("{whole}Z"),
+        None => time.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    pub(super) fn event(event_id: &str, state: &str) -> EventView {
+        EventView {
+            source: "stripe".into(),
+            event_id: event_id.into(),
+            key: "019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11".into(),
+            r#type: "invoice.paid".into(),
+            body_sha256: String::new(),
+            state: state.into(),
+            arrivals: 50,
+            received_at: "2026-11-15T12:00:00.123Z".into(),
+            last_arrival_at: "2026-11-15T12:00:01.000Z".into(),
+            identity: "id".into(),
+            reason: None,
+            original: None,
+        }
+    }
+
+    #[test]
+    fn the_table_holds_what_finds_an_event() {
+        let page = Items { items: vec![event("evt_1\u{1b}", "accepted")], next_cursor: Some("c".into()) };
+        let text = text(&page);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(
+            lines[1].split_whitespace().collect::<Vec<_>>(),
+            [
+                "2026-11-15T12:00:00Z",
+                "stripe",
+                "invoice.paid",
+                "evt_1\u{fffd}",
+                "accepted",
+                "50",
+                "019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11"
+            ]
+        );
+        assert_eq!(lines[2], "there are more: add --cursor c");
+        assert_eq!(super::text(&Items { items: Vec::new(), next_cursor: None }), "no events");
+    }
+
+    #[test]
+    fn ages_are_written_as_the_api_reads_them() {
+        for (age, expected) in [(Duration::from_secs(5400), "1h30m"), (Duration::from_secs(10), "10s")] {
+            assert_eq!(moment(When::Ago(age)), expected);
+            assert!(expected.parse::<jiff::SignedDuration>().is_ok(), "{expected}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! `oncebox explain`: judges captured requests offline and says why one was refused.
+//!
+//! Lines are read, judged and written one by one, so that a capture of any length needs no memory, and a line that
+//! cannot be read spoils none of the others.
+
+mod capture;
+mod judge;
+mod ruling;
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use oncebox::provider;
+
+use super::wrong_usage;
+use crate::cli::operator::ExplainArgs;
+use crate::terminal;
+use capture::Capture;
+use judge::Judge;
+use ruling::{Ruling, Summary};
+
+const BUFFER_BYTES: usize = 256 * 1024;
+
+/// Runs the command.
+pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
+    let mut judge = Judge::from_args(args)?;
+    let input: Box<dyn io::Read> = if args.file.as_os_str() == "-" {
+        Box::new(io::stdin().lock())
+    } else {
+        let file = File::open(&args.file);
+        Box::new(file.map_err(|error| wrong_usage(format!("cannot read {}: {error}", args.file.display())))?)
+    };
+    let mut input = BufReader::with_capacity(BUFFER_BYTES, input);
+    let mut out = BufWriter::with_capacity(BUFFER_BYTES, io::stdout().lock());
+    let writer = if args.json { Style::Json } else { Style::People };
+    let summary = explain(&mut input, &mut out, &mut judge, writer)?;
+    if writer == Style::People {
+        writeln!(out, "{summary}")?;
+    }
+    out.flush()?;
+    Ok(if summary.unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Who reads the verdicts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Style {
+    Json,
+    People,
+}
+
+fn explain(input: &mut impl BufRead, out: &mut impl Write, judge: &mut Judge, style: Style) -> anyhow::Result<Summary> {
+    let (mut line, mut number, mut summary) = (Vec::new(), 0u64, Summary::default());
+    let watched = style == Style::People && io::stdout().is_terminal();
+    loop {
+        line.clear();
+        if input.read_until(b'\n', &mut line).context("cannot read the captured requests")? == 0 {
+            return Ok(summary);
+        }
+        number += 1;
+        if line.trim_ascii().is_empty() {
+            continue;
+        }
+        let capture = Capture::read(&line);
+        let (ruling, cause) = match &capture {
+            Err(what) => (Ruling::unreadable(number, what), None),
+            Ok(capture) => rule(judge, capture, style)?,
+        };
+        summary.add(&ruling);
+        match style {
+            Style::Json => {
+                serde_json::to_writer(&mut *out, &ruling)?;
+                out.write_all(b"\n")?;
+            }
+            Style::People => {
+                let request = capture.as_ref().ok().map(|capture| &capture.request);
+                ruling.write_for_people(out, number, request, cause.as_deref())?;
+            }
+        }
+        if watched {
+            out.flush()?;
+        }
+    }
+}
+
+/// Judges one request; only people are told the likely cause, because looking for it is slow.
+fn rule(judge: &mut Judge, capture: &Capture, style: Style) -> anyhow::Result<(Ruling, Option<String>)> {
+    let (source, token) = judge.source_for(&capture.request.target)?;
+    let verdict = source.judge(&capture.request, token, capture.at);
+    let cause = match &verdict {
+        oncebox::verdict::Verdict::Reject(rejection) if style == Style::People => {
+            provider::likely_cause(source, &capture.request, rejection, capture.at)
+        }
+        _ => None,
+    };
+    Ok((Ruling::new(verdict), cause.map(|cause| terminal::plain(&cause))))
+}
+
+#[cfg(test)]
+mod tests;

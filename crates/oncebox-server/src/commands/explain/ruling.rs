@@ -1,0 +1,183 @@
+//! A verdict as `explain` gives it: a line of JSON for scripts, a short block for people.
+
+use std::borrow::Cow;
+use std::fmt;
+use std::io::{self, Write};
+
+use oncebox::request::Request;
+use oncebox::verdict::{Identified, Rejection, Reply, Verdict};
+use serde::ser::SerializeMap as _;
+use serde::{Serialize, Serializer};
+
+use crate::terminal::{self, Tone};
+
+/// One verdict.
+#[derive(Debug, Serialize)]
+pub(super) struct Ruling {
+    verdict: Word,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    line: Option<u64>,
+    step: Option<&'static str>,
+    reason: Option<Cow<'static, str>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    off_by_seconds: Option<i64>,
+    events: Vec<Named>,
+    reply: Option<Answer>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Word {
+    Accept,
+    Reject,
+    Handshake,
+    Error,
+}
+
+#[derive(Debug, Serialize)]
+struct Named {
+    id: String,
+    r#type: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    held: Option<&'static str>,
+}
+
+#[derive(Debug, Serialize)]
+struct Answer {
+    status: u16,
+    headers: AnswerHeaders,
+    body: String,
+}
+
+#[derive(Debug)]
+struct AnswerHeaders(Vec<(&'static str, String)>);
+
+impl Serialize for AnswerHeaders {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(Some(self.0.len()))?;
+        for (name, value) in &self.0 {
+            map.serialize_entry(name, value)?;
+        }
+        map.end()
+    }
+}
+
+impl Ruling {
+    /// What a source said.
+    pub(super) fn new(verdict: Verdict) -> Self {
+        let empty = Self {
+            verdict: Word::Accept,
+            line: None,
+            step: None,
+            reason: None,
+            off_by_seconds: None,
+            events: Vec::new(),
+            reply: None,
+        };
+        match verdict {
+            Verdict::Accept(accepted) => {
+                let events = accepted.events.into_iter().map(named).collect();
+                Self { events, reply: accepted.reply.map(answer), ..empty }
+            }
+            Verdict::Handshake(reply) => Self { verdict: Word::Handshake, reply: Some(answer(reply)), ..empty },
+            Verdict::Reject(Rejection { step, reason, off_by_seconds }) => Self {
+                verdict: Word::Reject,
+                step: Some(step.as_str()),
+                reason: Some(Cow::Borrowed(reason.as_str())),
+                off_by_seconds,
+                ..empty
+            },
+        }
+    }
+
+    /// A line that is no captured request.
+    pub(super) fn unreadable(line: u64, what: &str) -> Self {
+        Self {
+            verdict: Word::Error,
+            line: Some(line),
+            step: Some("read"),
+            reason: Some(Cow::Owned(what.to_owned())),
+            off_by_seconds: None,
+            events: Vec::new(),
+            reply: None,
+        }
+    }
+
+    /// Writes a block of a few lines.
+    pub(super) fn write_for_people(
+        &self,
+        out: &mut impl Write,
+        line: u64,
+        request: Option<&Request>,
+        cause: Option<&str>,
+    ) -> io::Result<()> {
+        let (mark, tone, word) = match self.verdict {
+            Word::Accept => ("✓", Tone::Good, "accepted"),
+            Word::Handshake => ("✓", Tone::Good, "a handshake, answered"),
+            Word::Reject => ("✗", Tone::Bad, "rejected"),
+            Word::Error => ("✗", Tone::Bad, "not a captured request"),
+        };
+        let what = request.map(|request| format!(" {} {}", request.method, terminal::plain(&request.target)));
+        writeln!(out, "{} line {line}:{} {word}", terminal::paint(mark, tone), what.unwrap_or_default())?;
+        for event in &self.events {
+            let held = event.held.map(|held| format!(", held: {held}")).unwrap_or_default();
+            writeln!(out, "    event  {} {}{held}", terminal::plain(&event.id), terminal::plain(&event.r#type))?;
+        }
+        if let Some(reply) = &self.reply {
+            writeln!(out, "    reply  {} {}", reply.status, terminal::plain(&reply.body))?;
+        }
+        if let (Some(step), Some(reason)) = (self.step, &self.reason) {
+            writeln!(out, "    failed at {step}: {}", terminal::plain(reason).replace('_', " "))?;
+        }
+        if let Some(cause) = cause {
+            writeln!(out, "    likely {cause}")?;
+        }
+        Ok(())
+    }
+}
+
+fn named(event: Identified) -> Named {
+    Named { id: event.event_id, r#type: event.event_type, held: event.held.map(|held| held.as_str()) }
+}
+
+fn answer(reply: Reply) -> Answer {
+    let mut headers = vec![("content-type", reply.content_type.to_owned())];
+    headers.extend(reply.headers);
+    let body = String::from_utf8_lossy(&reply.body).into_owned();
+    Answer { status: reply.status.as_u16(), headers: AnswerHeaders(headers), body }
+}
+
+/// How many of each.
+#[derive(Debug, Default)]
+pub(super) struct Summary {
+    accepted: u64,
+    rejected: u64,
+    handshakes: u64,
+    /// Lines that are no captured request.
+    pub(super) unreadable: u64,
+}
+
+impl Summary {
+    /// Counts one verdict.
+    pub(super) fn add(&mut self, ruling: &Ruling) {
+        *match ruling.verdict {
+            Word::Accept => &mut self.accepted,
+            Word::Reject => &mut self.rejected,
+            Word::Handshake => &mut self.handshakes,
+            Word::Error => &mut self.unreadable,
+        } += 1;
+    }
+}
+
+impl fmt::Display for Summary {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.accepted + self.rejected + self.handshakes + self.unreadable;
+        write!(f, "{}: {} accepted, {} rejected", terminal::counted(total, "line"), self.accepted, self.rejected)?;
+        for (count, noun) in [(self.handshakes, "handshake"), (self.unreadable, "unreadable line")] {
+            if count > 0 {
+                write!(f, ", {}", terminal::counted(count, noun))?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,109 @@
+//! Whole runs over captures made here: every provider's own samples, good and bad.
+
+use data_encoding::BASE64;
+use oncebox::provider::{Sample, sample};
+use oncebox::request::Request;
+use oncebox::secret::Secret;
+use oncebox::source::{Source, SourceSpec};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::dev::dev_slugs;
+
+const AT: i64 = 1_790_000_000;
+
+fn spec(provider: &str) -> SourceSpec {
+    let mut spec = SourceSpec::named(provider, provider).expect("a provider");
+    let secret = if matches!(provider, "svix" | "standard-webhooks") { "whsec_c2VjcmV0" } else { "secret" };
+    spec.secrets = vec![Secret::new(secret)];
+    spec
+}
+
+fn signed(provider: &str, name: &str) -> Request {
+    let mut spec = spec(provider);
+    spec.name = name.to_owned();
+    spec.settings.insert("public_url".to_owned(), Secret::new("https://a.example"));
+    let source = Source::build(spec).expect("a source");
+    let draft = sample(&source, &Sample { id: "sample_1", event_type: None, filler_bytes: 0 }, AT * 1000);
+    source.sign(draft, AT * 1000).expect("a signature")
+}
+
+fn line(request: &Request, body: &[u8], at: i64) -> String {
+    let header = |(name, value): (&http::HeaderName, &http::HeaderValue)| {
+        (name.to_string(), Value::from(value.to_str().expect("text")))
+    };
+    let headers: serde_json::Map<String, Value> = request.headers.iter().map(header).collect();
+    let url = format!("https://a.example{}", request.target);
+    json!({ "method": "POST", "url": url, "headers": headers, "body": BASE64.encode(body), "at": at }).to_string()
+}
+
+fn run(provider: &str, input: &str, style: Style) -> (String, Summary) {
+    let mut judge = Judge::from_spec(spec(provider)).expect("a judge");
+    let mut out = Vec::new();
+    let summary = explain(&mut input.as_bytes(), &mut out, &mut judge, style).expect("a run");
+    (String::from_utf8(out).expect("text"), summary)
+}
+
+fn verdicts(provider: &str, input: &str) -> Vec<Value> {
+    run(provider, input, Style::Json).0.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect()
+}
+
+#[test]
+fn every_provider_accepts_its_own_and_rejects_a_changed_body() {
+    for provider in dev_slugs() {
+        let request = signed(provider, "hook");
+        let mut changed = request.body.to_vec();
+        changed.extend_from_slice(b"0");
+        let input = [line(&request, &request.body, AT), "oops".to_owned(), line(&request, &changed, AT)].join("\n");
+        let found = verdicts(provider, &input);
+        let words: Vec<&Value> = found.iter().map(|one| &one["verdict"]).collect();
+        assert_eq!(words, ["accept", "error", "reject"], "{provider}");
+        assert_eq!((&found[0]["step"], &found[0]["reason"]), (&Value::Null, &Value::Null));
+        assert!(found[0]["events"][0]["id"].as_str().is_some_and(|id| id.contains("sample_1")), "{provider}");
+        assert_eq!((&found[1]["line"], &found[1]["step"]), (&json!(2), &json!("read")));
+        assert_eq!((&found[2]["step"], &found[2]["events"]), (&json!("signature"), &json!([])), "{provider}");
+    }
+}
+
+#[test]
+fn old_requests_and_handshakes() {
+    let request = signed("stripe", "stripe");
+    let old = verdicts("stripe", &line(&request, &request.body, AT + 600));
+    assert_eq!(
+        old,
+        [
+            json!({ "verdict": "reject", "step": "window", "reason": "too_old", "off_by_seconds": 600, "events": [], "reply": null })
+        ]
+    );
+
+    let source = Source::build(spec("slack")).expect("a source");
+    let body = br#"{"type":"url_verification","challenge":"3eZbrw"}"#;
+    let draft = oncebox::provider::Draft {
+        target: "/in/slack".to_owned(),
+        headers: http::HeaderMap::new(),
+        body: bytes::Bytes::from_static(body),
+    };
+    let request = source.sign(draft, AT * 1000).expect("a signature");
+    let found = verdicts("slack", &line(&request, body, AT));
+    assert_eq!(
+        (&found[0]["verdict"], &found[0]["reply"]["status"], &found[0]["reply"]["body"]),
+        (&json!("handshake"), &json!(200), &json!("3eZbrw"))
+    );
+    assert!(found[0]["reply"]["headers"]["content-type"].is_string());
+}
+
+#[test]
+fn people_are_told_the_likely_cause() {
+    let request = signed("stripe", "stripe");
+    let spaced = [&request.body[..], b"\n"].concat();
+    let (text, summary) = run("stripe", &[line(&request, &spaced, AT), "{".to_owned()].join("\n"), Style::People);
+    for part in [
+        "✗ line 1: POST https://a.example/in/stripe rejected",
+        "failed at signature: mismatch",
+        "likely the body was changed",
+        "✗ line 2: not a captured request",
+    ] {
+        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+    }
+    assert_eq!(summary.to_string(), "2 lines: 0 accepted, 1 rejected, 1 unreadable line");
+}

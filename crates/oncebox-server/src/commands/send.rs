@@ -1,0 +1,129 @@
+//! `oncebox send`: signed sample events, or deliberately bad ones, and what became of them.
+
+mod client;
+mod letters;
+mod tally;
+mod target;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
+
+use anyhow::Context as _;
+use oncebox::secret::Secret;
+use oncebox::source::Source;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::wrong_usage;
+use crate::cli::send::SendArgs;
+use crate::cli::values::Setting;
+use crate::config::store::StoreUrl;
+use crate::dev_secrets::DevSecrets;
+use crate::provider_args;
+use crate::terminal::{self, Progress};
+use client::{Answer, Client};
+use letters::{Letters, Plan};
+use tally::Tally;
+pub(crate) use target::Target;
+
+/// Runs the command.
+pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
+    if args.id.is_some() && args.count > 1 {
+        return Err(wrong_usage("--id names one event; leave --count out, or repeat it with --copies"));
+    }
+    let target = Target::parse(args.to.as_deref(), &args.provider)?;
+    let source = source(args, &target)?;
+    let letters = Letters::new(source, target.path_and_query(), plan(args));
+    let started = Instant::now();
+    let tally = deliver(letters, &target, args).await?;
+    let elapsed = started.elapsed();
+    if args.json {
+        terminal::print_json(&tally.as_json(&args.provider, &target.shown(), elapsed))?;
+    } else {
+        terminal::print(tally.as_text(&args.provider, &target.shown(), elapsed))?;
+    }
+    Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The secret that `dev` made beside this database, or the one in the current folder.
+pub(crate) fn development_secret(database: Option<&StoreUrl>, provider: &str) -> anyhow::Result<Secret> {
+    let here = StoreUrl::Sqlite(PathBuf::from("oncebox.db"));
+    let found = DevSecrets::find(database.unwrap_or(&here)).context("cannot read the development secrets")?;
+    let secret = found.as_ref().and_then(|secrets| secrets.get(provider)).cloned();
+    secret.ok_or_else(|| {
+        wrong_usage(format!(
+            "there is no development secret for {provider} beside {}; run `oncebox dev` first (in the same folder), \
+             name its database with --database, or give --secret",
+            database.unwrap_or(&here)
+        ))
+    })
+}
+
+fn source(args: &SendArgs, target: &Target) -> anyhow::Result<Source> {
+    let mut settings = args.settings.clone();
+    if settings.iter().all(|setting| setting.name != "public_url") {
+        settings.push(Setting { name: "public_url".to_owned(), value: Secret::new(target.base()) });
+    }
+    // An unknown provider is refused before its secret is looked for.
+    let mut spec = provider_args::spec(target.source(), &args.provider, Vec::new(), &settings)?;
+    spec.secrets = match &args.secret {
+        Some(secret) => vec![secret.clone()],
+        None => vec![development_secret(args.database.as_ref(), &args.provider)?],
+    };
+    Source::build(spec).map_err(|problems| provider_args::refuse(&args.provider, &problems))
+}
+
+fn plan(args: &SendArgs) -> Plan {
+    Plan {
+        id: args.id.clone(),
+        event_type: args.event_type.clone(),
+        events: args.count,
+        copies: args.copies,
+        age: args.age.unwrap_or_default(),
+        tamper: args.tamper,
+    }
+}
+
+/// Sends everything, so many at once, and counts the answers.
+async fn deliver(letters: Letters, target: &Target, args: &SendArgs) -> anyhow::Result<Tally> {
+    let total = args.count.saturating_mul(args.copies);
+    let client = Client::new(target.url().clone())?;
+    let letters = Arc::new(Mutex::new(letters));
+    let (answers, mut incoming) = mpsc::channel(256);
+    let mut senders = JoinSet::new();
+    for _ in 0..args.concurrency.min(total) {
+        let (client, letters, answers) = (client.clone(), letters.clone(), answers.clone());
+        senders.spawn(async move {
+            while let Some(letter) = take(&letters) {
+                let answer = match letter {
+                    Ok(request) => Ok(client.post(&request).await),
+                    Err(refusal) => Err(refusal),
+                };
+                if answers.send(answer).await.is_err() {
+                    return;
+                }
+            }
+        });
+    }
+    drop(answers);
+    let (mut tally, mut progress) = (Tally::default(), Progress::new(total, "requests"));
+    while let Some(answer) = incoming.recv().await {
+        match answer? {
+            Answer::Unreachable(error) if tally.sent == 0 => {
+                let shown = target.shown();
+                return Err(
+                    anyhow::Error::new(error).context(format!("{shown} cannot be reached; is `oncebox dev` running?"))
+                );
+            }
+            answer => tally.add(answer),
+        }
+        progress.step();
+    }
+    Ok(tally)
+}
+
+fn take(letters: &Mutex<Letters>) -> Option<anyhow::Result<Arc<oncebox::request::Request>>> {
+    letters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next()
+}

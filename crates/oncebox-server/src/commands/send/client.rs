@@ -1,0 +1,136 @@
+//! Posts one signed request and says what became of it.
+
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::{HeaderMap, StatusCode};
+use oncebox::request::Request;
+use reqwest::Url;
+use reqwest::redirect::Policy;
+use serde::Deserialize;
+
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
+const ANSWER_WAIT: Duration = Duration::from_secs(60);
+
+/// What a request was answered with.
+#[derive(Debug)]
+pub(super) enum Answer {
+    /// 2xx: the server has it.
+    Stored {
+        /// Accepted, duplicate, …
+        status: Status,
+        /// The event's key, where the server said it.
+        key: Option<String>,
+    },
+    /// 401: the server does not believe it.
+    Rejected(String),
+    /// Any other answer, or none.
+    Failed(String),
+    /// Nobody listens there.
+    Unreachable(reqwest::Error),
+}
+
+/// The word of a 2xx.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Status {
+    /// New.
+    Accepted,
+    /// Known.
+    Duplicate,
+    /// Known, with another body.
+    Conflict,
+    /// Waits for a person.
+    Held,
+}
+
+/// Posts to one URL. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(super) struct Client {
+    client: reqwest::Client,
+    url: Url,
+}
+
+impl Client {
+    /// No proxy of the environment and no redirect: what is measured is the server at this URL.
+    pub(super) fn new(url: Url) -> anyhow::Result<Self> {
+        let builder = reqwest::Client::builder().no_proxy().redirect(Policy::none());
+        let client = builder.connect_timeout(CONNECT_WAIT).timeout(ANSWER_WAIT).build();
+        Ok(Self { client: client.context("cannot build an HTTP client")?, url })
+    }
+
+    /// Posts a request.
+    pub(super) async fn post(&self, request: &Request) -> Answer {
+        let post = self.client.request(request.method.clone(), self.url.clone());
+        let sent = post.headers(request.headers.clone()).body(request.body.clone()).send().await;
+        match sent {
+            Err(error) if error.is_connect() => Answer::Unreachable(error.without_url()),
+            Err(error) => Answer::Failed(cause(&error.without_url())),
+            Ok(response) => {
+                let (status, headers) = (response.status(), response.headers().clone());
+                match response.bytes().await {
+                    Ok(body) => read(status, &headers, &body),
+                    Err(error) => Answer::Failed(cause(&error.without_url())),
+                }
+            }
+        }
+    }
+}
+
+fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Answer {
+    #[derive(Deserialize)]
+    struct Said {
+        status: Status,
+    }
+    #[derive(Deserialize)]
+    struct Problem {
+        title: String,
+    }
+    let header = |name: &str| headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    if status.is_success() {
+        let said = header("oncebox-status").and_then(|word| serde_json::from_value(word.into()).ok());
+        let said = said.or_else(|| serde_json::from_slice(body).ok().map(|said: Said| said.status));
+        return match said {
+            Some(status) => Answer::Stored { status, key: header("oncebox-key") },
+            None => Answer::Failed(format!("{status}, but not from an inbox")),
+        };
+    }
+    let title = serde_json::from_slice(body).map(|problem: Problem| format!(": {}", problem.title));
+    let line = format!("{status}{}", title.unwrap_or_default());
+    if status == StatusCode::UNAUTHORIZED { Answer::Rejected(line) } else { Answer::Failed(line) }
+}
+
+fn cause(error: &reqwest::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = std::error::Error::source(error);
+    while let Some(error) = source {
+        text = format!("{text}: {error}");
+        source = error.source();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(status: u16, header: &str, body: &str, expected: &str) {
+        let mut headers = HeaderMap::new();
+        if !header.is_empty() {
+            headers.insert("oncebox-status", header.parse().expect("a value"));
+        }
+        let found = read(StatusCode::from_u16(status).expect("a status"), &headers, body.as_bytes());
+        assert!(format!("{found:?}").starts_with(expected), "{found:?} for {status} {body}");
+    }
+
+    #[test]
+    fn answers() {
+        check(200, "", r#"{"status":"accepted","key":"k"}"#, "Stored { status: Accepted");
+        check(200, "", r#"{"status":"held"}"#, "Stored { status: Held");
+        check(200, "duplicate", "<Response/>", "Stored { status: Duplicate");
+        check(200, "", "<Response/>", "Failed(\"200 OK, but not");
+        check(401, "", r#"{"title":"no"}"#, "Rejected(\"401 Unauthorized: no\")");
+        check(404, "", "", "Failed(\"404 Not Found\")");
+        check(503, "", r#"{"title":"later"}"#, "Failed(\"503 Service Unavailable: later\")");
+    }
+}

@@ -1,0 +1,145 @@
+//! The requests of a run, signed one after the other as they are taken, so that a million of them need no memory.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use bytes::Bytes;
+use oncebox::clock::{Clock, UnixMillis};
+use oncebox::provider::{self, Sample};
+use oncebox::request::Request;
+use oncebox::source::Source;
+use uuid::Uuid;
+
+/// What to send.
+#[derive(Clone, Debug)]
+pub(super) struct Plan {
+    /// The id of the one event; a fresh one for each when absent.
+    pub(super) id: Option<String>,
+    /// Their type.
+    pub(super) event_type: Option<String>,
+    /// How many different events.
+    pub(super) events: u64,
+    /// How often each.
+    pub(super) copies: u64,
+    /// Signed so long ago.
+    pub(super) age: Duration,
+    /// Change the body after signing.
+    pub(super) tamper: bool,
+}
+
+/// The requests in order: all copies of an event, then the next one.
+#[derive(Debug)]
+pub(super) struct Letters {
+    source: Source,
+    target: String,
+    plan: Plan,
+    clock: Clock,
+    current: Option<Arc<Request>>,
+    copies_left: u64,
+    events_left: u64,
+}
+
+impl Letters {
+    /// Nothing is signed before it is taken.
+    pub(super) fn new(source: Source, target: String, plan: Plan) -> Self {
+        let events_left = plan.events;
+        Self { source, target, plan, clock: Clock::system(), current: None, copies_left: 0, events_left }
+    }
+
+    fn sign(&self) -> anyhow::Result<Request> {
+        let fresh = || provider::id_for(self.source.provider(), &Uuid::now_v7().simple().to_string());
+        let id = self.plan.id.clone().unwrap_or_else(fresh);
+        let now = self.clock.now() - UnixMillis::try_from(self.plan.age.as_millis()).unwrap_or(UnixMillis::MAX / 2);
+        let sample = Sample { id: &id, event_type: self.plan.event_type.as_deref(), filler_bytes: 0 };
+        let mut draft = provider::sample(&self.source, &sample, now);
+        draft.target.clone_from(&self.target);
+        let mut request = self.source.sign(draft, now).context("cannot sign as this provider does")?;
+        if self.plan.tamper {
+            request.body = tampered(&request.body);
+        }
+        Ok(request)
+    }
+}
+
+impl Iterator for Letters {
+    type Item = anyhow::Result<Arc<Request>>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.copies_left == 0 {
+            self.events_left = self.events_left.checked_sub(1)?;
+            match self.sign() {
+                Ok(request) => self.current = Some(Arc::new(request)),
+                Err(refusal) => {
+                    self.events_left = 0;
+                    return Some(Err(refusal));
+                }
+            }
+            self.copies_left = self.plan.copies;
+        }
+        self.copies_left -= 1;
+        self.current.clone().map(Ok)
+    }
+}
+
+/// One byte of the body changed.
+fn tampered(body: &Bytes) -> Bytes {
+    let mut bytes = body.to_vec();
+    match bytes.last_mut() {
+        Some(last) => *last ^= 1,
+        None => bytes.push(b' '),
+    }
+    bytes.into()
+}
+
+#[cfg(test)]
+mod tests {
+    use oncebox::secret::Secret;
+    use oncebox::source::SourceSpec;
+    use oncebox::verdict::Verdict;
+
+    use super::*;
+
+    fn letters(provider: &str, plan: Plan) -> (Source, Letters) {
+        let build = || {
+            let mut spec = SourceSpec::named(provider, provider).expect("a provider");
+            let secret =
+                if provider == "svix" || provider == "standard-webhooks" { "whsec_c2VjcmV0" } else { "secret" };
+            spec.secrets = vec![Secret::new(secret)];
+            spec.settings.insert("public_url".to_owned(), Secret::new("http://127.0.0.1:8080"));
+            Source::build(spec).expect("a source")
+        };
+        (build(), Letters::new(build(), format!("/in/{provider}"), plan))
+    }
+
+    fn plan() -> Plan {
+        Plan { id: None, event_type: None, events: 1, copies: 1, age: Duration::ZERO, tamper: false }
+    }
+
+    #[test]
+    fn copies_are_the_same_bytes_and_events_differ() {
+        let (_, letters) = letters("stripe", Plan { events: 2, copies: 3, ..plan() });
+        let sent: Vec<Arc<Request>> = letters.map(|letter| letter.expect("signed")).collect();
+        let bodies: Vec<&Bytes> = sent.iter().map(|request| &request.body).collect();
+        assert_eq!(sent.len(), 6);
+        assert!(bodies[..3].iter().all(|body| *body == bodies[0]) && bodies[3..].iter().all(|body| *body == bodies[3]));
+        assert_ne!(bodies[0], bodies[3]);
+    }
+
+    #[test]
+    fn good_ones_are_accepted_and_bad_ones_are_not() {
+        let now = Clock::system().now();
+        for provider in crate::dev::dev_slugs() {
+            let accepted = |plan: Plan| {
+                let (source, mut letters) = letters(provider, plan);
+                let request = letters.next().expect("a letter").expect("signed");
+                matches!(source.judge(&request, None, now), Verdict::Accept(_))
+            };
+            assert!(accepted(plan()), "{provider}");
+            assert!(!accepted(Plan { tamper: true, ..plan() }), "{provider} tampered");
+        }
+        let (source, mut letters) = letters("stripe", Plan { age: Duration::from_secs(600), ..plan() });
+        let request = letters.next().expect("a letter").expect("signed");
+        assert!(matches!(source.judge(&request, None, now), Verdict::Reject(_)));
+    }
+}

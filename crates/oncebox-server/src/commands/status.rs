@@ -1,0 +1,149 @@
+//! `oncebox status`: the three numbers, the queues, and whatever a person should look at.
+
+use std::process::ExitCode;
+
+use crate::cli::operator::StatusArgs;
+use crate::operator::Operator;
+use crate::terminal::{self, Tone};
+use crate::view::StatsView;
+
+/// Runs the command.
+pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
+    let operator = Operator::open(&args.operator).await?;
+    let stats = operator.stats().await?;
+    if args.operator.json {
+        terminal::print_json(&stats)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let from = match operator {
+        Operator::Server(_) => "a running server",
+        Operator::Database(_) => "the database itself; no server was asked",
+    };
+    terminal::print(text(&stats, from))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(stats: &StatsView, from: &str) -> String {
+    let mut sections = vec![numbers(stats, from)];
+    let dangers = dangers(stats);
+    if !dangers.is_empty() {
+        sections.push(dangers.join("\n"));
+    }
+    sections.push(queues(stats));
+    sections.push(sources(stats));
+    sections.join("\n\n")
+}
+
+/// The three numbers people watch.
+fn numbers(stats: &StatsView, from: &str) -> String {
+    let mut table = terminal::table(&[]);
+    let mut add = |name: &str, value: String| {
+        table.add_row([terminal::cell(name), terminal::cell(value)]);
+    };
+    let first_try = stats.first_try_error_rate.map_or_else(|| "nothing was tried yet".to_owned(), percent);
+    add("first-try error rate", first_try);
+    add("duplicate rate", percent(stats.duplicate_rate));
+    add("ledger rows", format!("{} ({:+} in the last day)", stats.ledger_rows, stats.ledger_rows_daily_change));
+    add("store", format!("{} (from {from})", stats.store));
+    table.trim_fmt()
+}
+
+fn dangers(stats: &StatsView) -> Vec<String> {
+    let mut lines = Vec::new();
+    if let Some(danger) = &stats.unsafe_because {
+        let line = format!("UNSAFE database: {}; acknowledged events may be lost", terminal::plain(danger));
+        lines.push(terminal::paint(&line, Tone::Bad));
+    }
+    for source in &stats.unverified_sources {
+        let line = format!("UNSAFE source {}: nobody verifies who sends", terminal::plain(source));
+        lines.push(terminal::paint(&line, Tone::Bad));
+    }
+    for (state, sentence) in [
+        ("held", "held: verified but unusable, waiting for a person; see `oncebox events --state held`"),
+        ("conflict", "in conflict: a known id came with another body; see `oncebox events --state conflict`"),
+    ] {
+        let count: i64 = stats.sources.iter().filter(|one| one.state == state).map(|one| one.events).sum();
+        if count > 0 {
+            lines.push(terminal::paint(&format!("{} {sentence}", terminal::counted(count, "event")), Tone::Warning));
+        }
+    }
+    lines
+}
+
+fn queues(stats: &StatsView) -> String {
+    if stats.handlers.is_empty() {
+        return "Deliveries\n none".to_owned();
+    }
+    let mut table = terminal::table(&["handler", "state", "deliveries", "oldest due"]);
+    for one in &stats.handlers {
+        let oldest = one.oldest_due_at.as_deref().filter(|_| is_waiting(&one.state)).unwrap_or("");
+        table.add_row([
+            terminal::cell(&one.handler),
+            terminal::toned(&one.state, Tone::of_state(&one.state)),
+            terminal::cell(one.count.to_string()),
+            terminal::cell(oldest),
+        ]);
+    }
+    format!("Deliveries\n{}", table.trim_fmt())
+}
+
+fn is_waiting(state: &str) -> bool {
+    matches!(state, "ready" | "claimed")
+}
+
+fn sources(stats: &StatsView) -> String {
+    if stats.sources.is_empty() {
+        return "Events\n none".to_owned();
+    }
+    let mut table = terminal::table(&["source", "state", "events", "arrivals"]);
+    for one in &stats.sources {
+        table.add_row([
+            terminal::cell(&one.source),
+            terminal::toned(&one.state, Tone::of_state(&one.state)),
+            terminal::cell(one.events.to_string()),
+            terminal::cell(one.arrivals.to_string()),
+        ]);
+    }
+    format!("Events\n{}", table.trim_fmt())
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::view::{HandlerStats, SourceStats};
+
+    #[test]
+    fn dangers_stand_in_words() {
+        let stats = StatsView {
+            store: "postgres".into(),
+            unsafe_because: Some("fsync is off".into()),
+            first_try_error_rate: None,
+            duplicate_rate: 0.98,
+            ledger_rows: 3,
+            ledger_rows_daily_change: 2,
+            unverified_sources: vec!["open".into()],
+            sources: vec![SourceStats { source: "open".into(), state: "held".into(), events: 2, arrivals: 3 }],
+            handlers: vec![HandlerStats {
+                handler: "log".into(),
+                state: "ready".into(),
+                count: 4,
+                oldest_due_at: Some("2026-11-15T12:00:00.000Z".into()),
+            }],
+        };
+        let text = text(&stats, "a running server");
+        for part in [
+            " duplicate rate        98.0 %",
+            "3 (+2 in the last day)",
+            "UNSAFE database: fsync is off",
+            "UNSAFE source open",
+            "2 events held",
+            " log      ready  4           2026-11-15T12:00:00.000Z",
+        ] {
+            assert!(text.contains(part), "{part:?} is not in:\n{text}");
+        }
+    }
+}

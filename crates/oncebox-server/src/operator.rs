@@ -1,0 +1,185 @@
+//! How an operator's command gets its answers: from the running server's admin API, or straight from the database when
+//! no server runs. Both give the same views, so that a command need not know which it was.
+
+mod client;
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use oncebox::clock::Clock;
+use oncebox::secret::Secret;
+use oncebox::store::{Access, Store, StoreError};
+
+use crate::cli::operator::OperatorArgs;
+use crate::commands::wrong_usage;
+use crate::config::Reach;
+use crate::config::store::{StoreConfig, StoreUrl};
+use crate::database;
+use crate::query::{self, EventsQuery, QueryError};
+use crate::view::{EventDetailView, EventView, Items, StatsView};
+use client::{Client, Probe};
+
+const DEFAULT_CONFIG: &str = "oncebox.toml";
+const DEFAULT_ADMIN: &str = "http://127.0.0.1:8081";
+/// More events under one id than this are not listed beside the one that is shown.
+const NAMESAKES_MAX: usize = 100;
+
+/// Where answers come from.
+#[derive(Debug)]
+pub(crate) enum Operator {
+    /// A running server.
+    Server(Client),
+    /// The database itself.
+    Database(Store),
+}
+
+impl Operator {
+    /// Decides: `--database` alone goes straight there; else the server, and its database when nothing listens.
+    pub(crate) async fn open(args: &OperatorArgs) -> anyhow::Result<Self> {
+        if let (Some(url), None) = (&args.database, &args.admin_url) {
+            return Ok(Self::Database(look(&database::config_of(url)).await?));
+        }
+        let place = Place::find(args)?;
+        let client = Client::new(&place.admin_url, place.token.as_ref())?;
+        match client.probe().await {
+            Probe::Answers => Ok(Self::Server(client)),
+            Probe::Silent if place.database.is_none() => {
+                bail!("nothing listens at {}; start the server, or name its database with --database", place.admin_url)
+            }
+            Probe::Silent => match &place.database {
+                Some(store) => Ok(Self::Database(look(store).await?)),
+                None => bail!("nothing listens at {}", place.admin_url),
+            },
+        }
+    }
+
+    /// A page of events.
+    pub(crate) async fn events(&self, query: EventsQuery) -> anyhow::Result<Items<EventView>> {
+        match self {
+            Self::Server(client) => client.events(&query).await,
+            Self::Database(store) => query::events(store, &Clock::system(), query).await.map_err(refuse),
+        }
+    }
+
+    /// One event by its key or `source/event_id`.
+    pub(crate) async fn event(&self, name: &str) -> anyhow::Result<Option<EventDetailView>> {
+        match self {
+            Self::Server(client) => client.event(name).await,
+            Self::Database(store) => query::event(store, name).await.map_err(refuse),
+        }
+    }
+
+    /// The other events that carry the same id of the same source.
+    pub(crate) async fn namesakes(&self, event: &EventView) -> anyhow::Result<Vec<EventView>> {
+        let query = EventsQuery {
+            source: Some(event.source.clone()),
+            text: Some(event.event_id.clone()),
+            limit: Some(NAMESAKES_MAX),
+            ..EventsQuery::default()
+        };
+        let mut found = self.events(query).await?.items;
+        found.retain(|other| other.event_id == event.event_id && other.key != event.key);
+        Ok(found)
+    }
+
+    /// The numbers of `status`.
+    pub(crate) async fn stats(&self) -> anyhow::Result<StatsView> {
+        match self {
+            Self::Server(client) => client.stats().await,
+            Self::Database(store) => query::stats(store, &Clock::system(), Vec::new()).await.map_err(refuse),
+        }
+    }
+}
+
+/// What the command line and the config say about where to look.
+#[derive(Debug)]
+struct Place {
+    admin_url: String,
+    token: Option<Secret>,
+    database: Option<StoreConfig>,
+}
+
+impl Place {
+    fn find(args: &OperatorArgs) -> anyhow::Result<Self> {
+        let reach = reach(args)?;
+        let named = args.database.as_ref().map(database::config_of);
+        let token = reach.as_ref().map_or_else(|| args.admin_token.clone(), |reach| reach.server.admin_token.clone());
+        let token = token.filter(|token| !token.is_blank());
+        Ok(match (&args.admin_url, reach) {
+            (Some(url), _) => Self { admin_url: url.clone(), token, database: named },
+            (None, Some(reach)) => {
+                Self { admin_url: admin_url(reach.server.admin_listen), token, database: Some(reach.store) }
+            }
+            (None, None) => {
+                let here = database::config_of(&StoreUrl::Sqlite(PathBuf::from("oncebox.db")));
+                Self { admin_url: DEFAULT_ADMIN.to_owned(), token, database: named.or(Some(here)) }
+            }
+        })
+    }
+}
+
+/// The config: the one that is named, else the one in this folder, if there is one.
+fn reach(args: &OperatorArgs) -> anyhow::Result<Option<Reach>> {
+    let path = match &args.config {
+        Some(path) => path.as_path(),
+        None if Path::new(DEFAULT_CONFIG).exists() => Path::new(DEFAULT_CONFIG),
+        None => return Ok(None),
+    };
+    Ok(Some(Reach::load(path, &args.overrides())?))
+}
+
+/// A server that listens everywhere is reached on this machine by loopback.
+fn admin_url(listen: SocketAddr) -> String {
+    let ip = match listen.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => IpAddr::V4(Ipv4Addr::LOCALHOST),
+        IpAddr::V6(ip) if ip.is_unspecified() => IpAddr::V6(Ipv6Addr::LOCALHOST),
+        ip => ip,
+    };
+    format!("http://{}", SocketAddr::new(ip, listen.port()))
+}
+
+/// Opens a database to look at: one that flushes nothing may be looked at too, and a missing file stays missing.
+async fn look(config: &StoreConfig) -> anyhow::Result<Store> {
+    if let StoreUrl::Sqlite(path) = &config.url
+        && !path.exists()
+    {
+        bail!(
+            "no server listens and there is no database {}; start one with `oncebox dev`, or say where to look with \
+             --admin-url or --database",
+            config.url
+        );
+    }
+    let store = database::open(&StoreConfig { accept_unflushed: true, ..config.clone() }, Access::Visitor).await?;
+    match store.events(&oncebox::store::EventFilter::default(), 1).await {
+        Ok(_) => Ok(store),
+        Err(StoreError::Refused(_)) => {
+            bail!("{} holds no inbox yet; start the server once, or run `oncebox migrate`", config.url)
+        }
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", config.url)),
+    }
+}
+
+fn refuse(error: QueryError) -> anyhow::Error {
+    match error {
+        QueryError::Bad(sentence) => wrong_usage(sentence),
+        QueryError::Store(error) => anyhow::Error::new(error).context("the database does not answer"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_server_that_listens_everywhere_is_reached_by_loopback() {
+        for (listen, expected) in [
+            ("127.0.0.1:8081", "http://127.0.0.1:8081"),
+            ("0.0.0.0:9000", "http://127.0.0.1:9000"),
+            ("[::]:9000", "http://[::1]:9000"),
+            ("10.1.2.3:80", "http://10.1.2.3:80"),
+        ] {
+            assert_eq!(admin_url(listen.parse().expect("an address")), expected);
+        }
+    }
+}

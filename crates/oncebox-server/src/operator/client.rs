@@ -1,0 +1,158 @@
+//! A client of the admin API.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use http::StatusCode;
+use oncebox::secret::Secret;
+use reqwest::Url;
+use reqwest::redirect::Policy;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use crate::commands::wrong_usage;
+use crate::query::EventsQuery;
+use crate::view::{EventDetailView, EventView, Items, StatsView};
+
+const CONNECT_WAIT: Duration = Duration::from_secs(5);
+const ANSWER_WAIT: Duration = Duration::from_secs(60);
+
+/// Talks to a running server.
+#[derive(Debug)]
+pub(crate) struct Client {
+    client: reqwest::Client,
+    base: Url,
+    token: Option<Secret>,
+}
+
+/// Whether somebody is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Probe {
+    /// Somebody answers.
+    Answers,
+    /// Nobody listens.
+    Silent,
+}
+
+impl Client {
+    /// No proxy of the environment and no redirect: the token goes to the named server alone.
+    pub(super) fn new(admin_url: &str, token: Option<&Secret>) -> anyhow::Result<Self> {
+        let url = Url::parse(&format!("{}/", admin_url.trim_end_matches('/')));
+        let base = url.ok().filter(|url| matches!(url.scheme(), "http" | "https"));
+        let base = base.ok_or_else(|| wrong_usage("--admin-url: write a URL such as http://127.0.0.1:8081"))?;
+        let builder = reqwest::Client::builder().no_proxy().redirect(Policy::none());
+        let client = builder.connect_timeout(CONNECT_WAIT).timeout(ANSWER_WAIT).build();
+        Ok(Self { client: client.context("cannot build an HTTP client")?, base, token: token.cloned() })
+    }
+
+    /// Asks whether somebody is there, whatever the answer.
+    pub(super) async fn probe(&self) -> Probe {
+        match self.client.get(self.base.clone()).send().await {
+            Err(error) if error.is_connect() => Probe::Silent,
+            _ => Probe::Answers,
+        }
+    }
+
+    /// A page of events.
+    pub(super) async fn events(&self, query: &EventsQuery) -> anyhow::Result<Items<EventView>> {
+        let mut url = self.url(&["events"])?;
+        let limit = query.limit.map(|limit| limit.to_string());
+        let pairs = [
+            ("source", &query.source),
+            ("type", &query.r#type),
+            ("state", &query.state),
+            ("since", &query.since),
+            ("until", &query.until),
+            ("text", &query.text),
+            ("cursor", &query.cursor),
+            ("limit", &limit),
+        ];
+        let given = pairs.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
+        url.query_pairs_mut().extend_pairs(given);
+        self.get(url).await?.context("the server does not know this list")
+    }
+
+    /// One event; the name may hold any character.
+    pub(super) async fn event(&self, name: &str) -> anyhow::Result<Option<EventDetailView>> {
+        self.get(self.url(&["events", name])?).await
+    }
+
+    /// The numbers of `status`.
+    pub(super) async fn stats(&self) -> anyhow::Result<StatsView> {
+        self.get(self.url(&["stats"])?).await?.context("the server does not know its numbers")
+    }
+
+    fn url(&self, parts: &[&str]) -> anyhow::Result<Url> {
+        let mut url = self.base.clone();
+        match url.path_segments_mut() {
+            Ok(mut segments) => segments.pop_if_empty().extend(["api", "v1"]).extend(parts),
+            Err(()) => bail!("the admin URL cannot have a path"),
+        };
+        Ok(url)
+    }
+
+    /// The answer; none for 404.
+    async fn get<T: DeserializeOwned>(&self, url: Url) -> anyhow::Result<Option<T>> {
+        let base = &self.base;
+        let mut request = self.client.get(url);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(String::from_utf8_lossy(token.expose()));
+        }
+        let response = request.send().await.map_err(reqwest::Error::without_url);
+        let response = response.with_context(|| format!("no answer from {base}"))?;
+        let status = response.status();
+        let body = response.bytes().await.map_err(reqwest::Error::without_url);
+        let body = body.with_context(|| format!("no answer from {base}"))?;
+        match status {
+            StatusCode::OK => match serde_json::from_slice(&body) {
+                Ok(view) => Ok(Some(view)),
+                Err(_) => {
+                    bail!("{base} answers, but not as an inbox of this version does; name the server with --admin-url")
+                }
+            },
+            StatusCode::NOT_FOUND if says(&body).is_some() => Ok(None),
+            StatusCode::UNAUTHORIZED => {
+                bail!("{base} wants the operator's token: set ONCEBOX_ADMIN_TOKEN, or name the config with --config")
+            }
+            StatusCode::BAD_REQUEST => Err(wrong_usage(says(&body).unwrap_or_else(|| status.to_string()))),
+            _ => bail!("{base} answers {status}: {}", says(&body).unwrap_or_else(|| "this is no inbox".to_owned())),
+        }
+    }
+}
+
+/// What a problem says, the detail first.
+fn says(body: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Problem {
+        title: String,
+        detail: Option<String>,
+    }
+    let problem: Problem = serde_json::from_slice(body).ok()?;
+    Some(problem.detail.unwrap_or(problem.title))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(admin_url: &str, name: &str, expected: &str) {
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        let client = Client::new(admin_url, None).expect("a client");
+        assert_eq!(client.url(&["events", name]).expect("a URL").as_str(), expected);
+    }
+
+    #[test]
+    fn a_name_is_one_segment_whatever_it_holds() {
+        check("http://a:1", "k", "http://a:1/api/v1/events/k");
+        check("http://a:1/", "stripe/evt 1?x", "http://a:1/api/v1/events/stripe%2Fevt%201%3Fx");
+        check("https://a/inbox", "k", "https://a/inbox/api/v1/events/k");
+        assert!(Client::new("127.0.0.1:8081", None).is_err());
+    }
+
+    #[test]
+    fn problems_say_their_detail() {
+        assert_eq!(says(br#"{"title":"t","detail":"d"}"#).as_deref(), Some("d"));
+        assert_eq!(says(br#"{"title":"t"}"#).as_deref(), Some("t"));
+        assert_eq!(says(b"<html>"), None);
+    }
+}

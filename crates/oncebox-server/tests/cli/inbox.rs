@@ -1,0 +1,94 @@
+//! `oncebox dev` in a folder of its own, ended with its test.
+
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+use tempfile::TempDir;
+use testkit::http;
+use testkit::program::{Output, free_port};
+
+use crate::{BIN, oncebox, oncebox_json};
+
+const DEADLINE: Duration = Duration::from_secs(30);
+
+/// A running inbox.
+pub(crate) struct Inbox {
+    folder: TempDir,
+    public: String,
+    admin: String,
+    child: Child,
+}
+
+impl Inbox {
+    /// Starts it and waits until it is ready.
+    pub(crate) fn dev() -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (public, admin) = (format!("127.0.0.1:{}", free_port()), format!("127.0.0.1:{}", free_port()));
+        let mut command = Command::new(BIN);
+        for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("ONCEBOX_")) {
+            command.env_remove(name);
+        }
+        command.args(["dev", "--listen", &public, "--admin-listen", &admin]).current_dir(folder.path());
+        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let inbox = Self { folder, public, admin, child: child.expect("the program runs") };
+        wait_for(|| http::request(&inbox.admin, "GET", "/readyz", &[], b"").is_ok_and(|answer| answer.status == 200));
+        inbox
+    }
+
+    /// The folder with its database and secrets.
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// The public listener's URL.
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.public)
+    }
+
+    /// The admin listener's URL.
+    pub(crate) fn admin_url(&self) -> String {
+        format!("http://{}", self.admin)
+    }
+
+    /// Sends to it and returns the JSON.
+    pub(crate) fn send(&self, args: &[&str]) -> Value {
+        let url = self.url();
+        oncebox_json(self.folder(), &[&["send"], args, &["--to", &url, "--json"]].concat(), 0)
+    }
+
+    /// Asks the server.
+    pub(crate) fn ask(&self, args: &[&str]) -> Output {
+        let url = self.admin_url();
+        oncebox(self.folder(), &[args, &["--admin-url", &url]].concat(), 0)
+    }
+
+    /// Asks the server for JSON.
+    pub(crate) fn ask_json(&self, args: &[&str]) -> Value {
+        let url = self.admin_url();
+        oncebox_json(self.folder(), &[args, &["--admin-url", &url, "--json"]].concat(), 0)
+    }
+
+    /// Ends the server and keeps its folder.
+    pub(crate) fn stop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Inbox {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+/// Waits until something is true; panics after a while.
+pub(crate) fn wait_for(condition: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !condition() {
+        assert!(started.elapsed() < DEADLINE, "it never came true");
+        thread::sleep(Duration::from_millis(20));
+    }
+}

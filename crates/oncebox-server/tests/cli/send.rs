@@ -1,0 +1,91 @@
+//! `oncebox send`: what is sent is accepted once, and what is bad is not stored.
+
+use serde_json::{Value, json};
+
+use crate::inbox::{Inbox, wait_for};
+use crate::{oncebox, oncebox_json};
+
+fn counts(sent: &Value) -> [u64; 6] {
+    ["accepted", "duplicate", "conflict", "held", "rejected", "failed"].map(|word| sent[word].as_u64().expect(word))
+}
+
+#[test]
+fn fifty_copies_are_one_event() {
+    let inbox = Inbox::dev();
+    let sent = inbox.send(&["stripe", "--copies", "50", "--concurrency", "50"]);
+    assert_eq!(counts(&sent), [1, 49, 0, 0, 0, 0], "{sent}");
+    let key = sent["keys"][0].as_str().expect("a key");
+    assert_eq!(sent["keys"].as_array().map(Vec::len), Some(1));
+    wait_for(|| inbox.ask_json(&["event", key])["arrivals"] == 50);
+    let text = inbox.ask(&["event", key]).stdout;
+    assert!(text.contains("source + id; 50 arrivals, 49 of them duplicates"), "{text}");
+    assert_eq!(text.matches("Payload").count(), 1);
+    assert_eq!(inbox.ask_json(&["events"])["items"].as_array().map(Vec::len), Some(1));
+}
+
+#[test]
+fn people_get_a_table_and_the_next_command() {
+    let inbox = Inbox::dev();
+    let url = inbox.url();
+    let text = oncebox(inbox.folder(), &["send", "stripe", "--copies", "3", "--to", &url], 0).stdout;
+    for part in ["3 requests to", "accepted   1", "duplicate  2", "failed     0", "oncebox event "] {
+        assert!(text.contains(part), "{part:?} is not in:\n{text}");
+    }
+}
+
+#[test]
+fn bad_ones_are_rejected_and_nothing_is_stored() {
+    let inbox = Inbox::dev();
+    for args in [["stripe", "--tamper", "--count", "3"], ["stripe", "--age", "10m", "--count=3"]] {
+        assert_eq!(counts(&inbox.send(&args)), [0, 0, 0, 0, 3, 0], "{args:?}");
+    }
+    let sent = inbox.send(&["stripe", "--secret", "whsec_wrong"]);
+    assert_eq!((counts(&sent), &sent["keys"]), ([0, 0, 0, 0, 1, 0], &json!([])));
+    assert!(sent["first_refusal"].as_str().is_some_and(|line| line.starts_with("401")), "{sent}");
+    assert_eq!(inbox.ask_json(&["events"])["items"], json!([]));
+    assert_eq!(inbox.ask_json(&["status"])["ledger_rows"], 0);
+}
+
+#[test]
+fn every_provider_is_accepted() {
+    let inbox = Inbox::dev();
+    let secrets = std::fs::read_to_string(inbox.folder().join("oncebox.db.dev-secrets.toml")).expect("secrets");
+    let providers: Vec<&str> =
+        secrets.lines().filter_map(|line| line.split_once(" = ")).map(|(slug, _)| slug).collect();
+    assert!(providers.contains(&"stripe") && providers.len() > 5, "{providers:?}");
+    for provider in providers {
+        let sent = inbox.send(&[provider, "--count", "2", "--copies", "2"]);
+        assert_eq!(counts(&sent), [2, 2, 0, 0, 0, 0], "{provider}: {sent}");
+    }
+}
+
+#[test]
+fn ids_and_types_are_as_told() {
+    let inbox = Inbox::dev();
+    inbox.send(&["stripe", "--id", "evt_mine", "--type", "charge.refunded"]);
+    assert_eq!(counts(&inbox.send(&["stripe", "--id", "evt_mine"]))[2], 1, "another body under a known id");
+    let event = inbox.ask_json(&["event", "stripe/evt_mine"]);
+    assert_eq!((&event["type"], &event["state"]), (&json!("charge.refunded"), &json!("accepted")));
+    let text = inbox.ask(&["event", "stripe/evt_mine"]).stdout;
+    assert!(text.contains("Other events with this id"), "{text}");
+}
+
+#[test]
+fn refusals() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let refused = |args: &[&str], status: i32, part: &str| {
+        let stderr = oncebox(folder.path(), &[&["send"], args].concat(), status).stderr;
+        assert!(stderr.contains(part), "{part:?} is not in:\n{stderr}");
+    };
+    refused(&["stripes"], 2, "the providers are: custom, github");
+    refused(&["stripe"], 2, "run `oncebox dev` first");
+    refused(&["stripe", "--secret", "s", "--id", "a", "--count", "2"], 2, "--id names one event");
+    refused(&["stripe", "--secret", "s", "--to", "nowhere"], 2, "write a URL");
+    let port = testkit::free_port();
+    let nobody = format!("http://127.0.0.1:{port}");
+    refused(&["stripe", "--secret", "s", "--to", &nobody], 1, "is `oncebox dev` running?");
+    let inbox = Inbox::dev();
+    let missing = format!("{}/in/nobody", inbox.url());
+    let sent = oncebox_json(inbox.folder(), &["send", "stripe", "--to", &missing, "--json"], 1);
+    assert_eq!(counts(&sent), [0, 0, 0, 0, 0, 1], "{sent}");
+}
