@@ -246,9 +246,10 @@ pub(crate) fn now() -> i64 {
     since_1970.as_secs().try_into().expect("seconds fit")
 }
 
-/// A Stripe event signed now.
+/// A Stripe event signed now; the same id has the same bytes at any time.
 pub(crate) fn stripe(id: &str) -> Signed {
-    sender::stripe(STRIPE, now(), id, "invoice.paid", &json!({"object": "invoice"}))
+    let body = json!({"id": id, "object": "event", "type": "invoice.paid", "data": {"object": {"id": "in_1"}}});
+    sender::stripe_bytes(STRIPE, now(), body.to_string().into_bytes())
 }
 
 /// A GitHub push with this in its body.
