@@ -112,6 +112,8 @@ where
         .header_read_timeout(HEADERS_WAIT)
         .max_headers(HEADERS_MAX)
         .max_header_size(HEADER_BYTES_MAX)
+        // A client that has said all it has to say still wants its answer.
+        .half_close(true)
         .serve_connection(TokioIo::new(StrictHead::new(stream, head)), service);
     let mut stop = pin!(shutdown.wait());
     let mut stopping = false;
