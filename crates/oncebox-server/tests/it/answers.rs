@@ -138,14 +138,18 @@ contract! {
         let signed = stripe("evt_slow");
         let raw = signed.raw("stripe", world.addr());
         let (head, tail) = raw.split_at(raw.len() - 1);
-        let mut slow = Connection::open(world.addr()).expect("it listens");
-        slow.send(head).expect("sent");
         let busy = |answer: &http::Answer| answer.status == 503 && answer.header("retry-after") == Some("1");
+        let mut slow = None;
+        // Whoever comes second is refused, and that may be the slow one.
         crate::world::wait_until("the slot is taken", Duration::from_secs(10), || {
+            let mut connection = Connection::open(world.addr()).expect("it listens");
+            connection.send(head).expect("sent");
+            slow = Some(connection);
             let answer = world.post("custom", &custom(r#"{"id":"probe"}"#));
             assert!(answer.status == 200 || busy(&answer), "{}", answer.text());
             busy(&answer)
         });
+        let mut slow = slow.expect("it was opened");
         world.expect_nothing_stored(|| assert!(busy(&world.post("stripe", &stripe("evt_shed")))));
         assert_eq!(http::get(world.addr(), "/healthz", &[]).status, 200);
         slow.send(tail).expect("sent");

@@ -176,7 +176,11 @@ fn raw(world: &World, bytes: &[u8]) -> Vec<u8> {
     let started = Instant::now();
     let answer = http::raw(world.addr(), bytes, 4 * READ);
     let shown = String::from_utf8_lossy(&bytes[..bytes.len().min(200)]).into_owned();
-    assert!(started.elapsed() < 4 * READ, "the connection stays open after {shown:?}: {}", String::from_utf8_lossy(&answer));
+    assert!(
+        started.elapsed() < 4 * READ,
+        "the connection stays open after {shown:?}: {}",
+        String::from_utf8_lossy(&answer)
+    );
     answer
 }
 

@@ -6,7 +6,9 @@ use testkit::http;
 use testkit::sender::{self, Signed, hmac_sha256};
 use testkit::{TestDatabase, contract};
 
-use crate::world::{CUSTOM, GITHUB, PATIENCE, SHOPIFY, SLACK, STANDARD, STRIPE, World, custom, github, now, stripe, wait_until};
+use crate::world::{
+    CUSTOM, GITHUB, PATIENCE, SHOPIFY, SLACK, STANDARD, STRIPE, World, custom, github, now, stripe, wait_until,
+};
 
 /// Ids of D13: enough to see a table or a label set grow.
 const UNVERIFIED_IDS: usize = 20_000;
@@ -26,7 +28,7 @@ contract! {
                 String::new(), "   ".into(), "v1=".into(), format!("t={time}"), format!("t={time},v1="), ",,,".into(),
                 // S4: cut, prefix, extra bytes
                 format!("t={time},v1={}", &hex[..62]), format!("t={time},v1={}", &hex[..63]),
-                format!("t={time},v1={hex}00"), format!("t={time},v1={hex}0"), format!("t={time},v1={hex} "),
+                format!("t={time},v1={hex}00"), format!("t={time},v1={hex}0"),
                 // S5: another encoding
                 format!("t={time},v1={}", BASE64.encode(&mac)), format!("t={time},v1=0x{hex}"),
                 // S6: another scheme

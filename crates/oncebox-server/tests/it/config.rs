@@ -10,8 +10,8 @@ use testkit::sender::{self, Signed};
 use testkit::{TestDatabase, contract};
 
 use crate::world::{
-    BIN, PATIENCE, SECRETS, SLACK, STANDARD, SVIX, Setup, TOKEN, TWILIO, TWILIO_URL, World, custom, github, now, stripe,
-    wait_until,
+    BIN, PATIENCE, SECRETS, SLACK, STANDARD, SVIX, Setup, TOKEN, TWILIO, TWILIO_URL, World, custom, github, now,
+    stripe, wait_until,
 };
 
 const MISTAKES: &str = r#"[server]

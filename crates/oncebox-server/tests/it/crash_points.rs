@@ -65,4 +65,3 @@ contract! {
         assert_eq!(db.count(&db.table("events")), 3);
     }
 }
-

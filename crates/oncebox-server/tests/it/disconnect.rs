@@ -146,6 +146,8 @@ fn expect_free(world: &World) {
     if world.db.backend() == Backend::Postgres {
         let open = "select count(*) from pg_stat_activity where datname = current_database() \
                     and application_name = 'oncebox' and state like 'idle in transaction%'";
-        wait_until("no transaction is open", Duration::from_secs(5), || postgres_query(world.db.url(), open)[0][0] == "0");
+        wait_until("no transaction is open", Duration::from_secs(5), || {
+            postgres_query(world.db.url(), open)[0][0] == "0"
+        });
     }
 }

@@ -4,9 +4,7 @@ use serde_json::json;
 use testkit::sender::{self, sha256_hex};
 use testkit::{TestDatabase, contract};
 
-use crate::world::{
-    GITHUB, PATIENCE, SHOPIFY, STANDARD, STRIPE, SVIX, World, custom, github, now, stripe, wait_until,
-};
+use crate::world::{GITHUB, PATIENCE, SHOPIFY, STANDARD, STRIPE, SVIX, World, custom, github, now, stripe, wait_until};
 
 contract! {
     async fn a_new_event_is_stored_whole_and_its_copies_are_duplicates(db: TestDatabase) {

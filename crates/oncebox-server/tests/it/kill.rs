@@ -94,7 +94,9 @@ impl Load {
             let copy = sender % 4 == 0 && self.next.load(Ordering::Relaxed) > 0;
             let event = match left_open {
                 Some(event) => event,
-                None if copy => self.next.load(Ordering::Relaxed) - 1 - random.index(self.next.load(Ordering::Relaxed).min(50)),
+                None if copy => {
+                    self.next.load(Ordering::Relaxed) - 1 - random.index(self.next.load(Ordering::Relaxed).min(50))
+                }
                 None => fresh(),
             };
             self.exchange(&mut connection, event);

@@ -9,55 +9,67 @@ use testkit::ledger::{Ledger, Outcome, Signature};
 use testkit::sender::{self, Signed};
 use testkit::{TestDatabase, contract};
 
-use crate::world::{GITHUB, PATIENCE, Setup, World, custom, github, wait_until};
+use crate::world::{GITHUB, PATIENCE, Setup, World, custom, github, stripe, wait_until};
 
 const SENDERS: usize = 16;
+const UNDER_WAY: usize = 24;
 
 contract! {
     async fn a_stop_under_load_answers_what_was_accepted(db: TestDatabase) {
         let mut world = World::start(db);
-        let ledger = Ledger::new("stop");
-        let (answered, cut) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let stopped = AtomicBool::new(false);
         let addr = world.addr().to_owned();
-        thread::scope(|scope| {
+        let load = Load {
+            addr: &addr,
+            ledger: Ledger::new("stop"),
+            answered: AtomicUsize::new(0),
+            cut: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+        };
+        let status = thread::scope(|scope| {
+            let load = &load;
             for sender in 0..SENDERS {
-                let (ledger, answered, cut, stopped, addr) = (&ledger, &answered, &cut, &stopped, &addr);
-                scope.spawn(move || send_until_refused(addr, sender, ledger, answered, cut, stopped));
+                scope.spawn(move || send_until_refused(load, sender));
             }
-            wait_until("the load runs", PATIENCE, || answered.load(Ordering::Acquire) > 100);
+            wait_until("the load runs", PATIENCE, || load.answered.load(Ordering::Acquire) > 100);
             let asked = Instant::now();
             world.program.signal(libc::SIGTERM);
             let status = world.program.wait_exit(Duration::from_secs(20));
             println!("stop: exit after {:?}", asked.elapsed());
-            stopped.store(true, Ordering::Release);
-            assert_eq!(status.code(), Some(0));
+            load.stopped.store(true, Ordering::Release);
+            status
         });
-        assert_eq!(cut.load(Ordering::Acquire), 0, "a request on an accepted connection got no answer");
-        ledger.check(&world.db).assert_clean();
-        assert_eq!(ledger.count(Outcome::Fail), 0);
+        assert_eq!(status.code(), Some(0));
+        assert_eq!(load.cut.load(Ordering::Acquire), 0, "a request that was taken got no answer");
+        load.ledger.check(&world.db).assert_clean();
+        assert_eq!(load.ledger.count(Outcome::Fail), 0);
         assert!(world.program.log().contains("stopped"));
     }
 
-    async fn a_request_under_way_is_finished_before_the_end(db: TestDatabase) {
-        let mut world = World::start(db);
-        let signed = custom(r#"{"id":"under way"}"#);
-        let wire = signed.raw("custom", world.addr());
-        let (head, tail) = wire.split_at(wire.len() - 3);
-        let mut slow = Connection::open(world.addr()).expect("it listens");
-        slow.send(head).expect("sent");
-        // A second request on the same socket would wait; this one shows that the first was seen.
-        wait_until("the head is read", PATIENCE, || world.post("custom", &custom(r#"{"id":"probe"}"#)).status == 200);
+    async fn requests_under_way_are_finished_before_the_end(db: TestDatabase) {
+        let mut world = World::start_with(db, |setup| setup.server(&format!("in_flight = {UNDER_WAY}")));
+        let wire = |number: usize| custom(format!(r#"{{"id":"under_way_{number}"}}"#)).raw("custom", world.addr());
+        let mut slow = Vec::new();
+        // A full house shows that so many are being read; whoever came when it was full has its answer already.
+        wait_until("all are under way", PATIENCE, || {
+            let wire = wire(slow.len());
+            slow.push((begin(&world, &wire[..wire.len() - 3]), wire));
+            slow.len() >= UNDER_WAY && world.post("stripe", &stripe("probe")).status == 503
+        });
+        let addr = world.addr().to_owned();
         world.program.signal(libc::SIGTERM);
-        wait_until("it no longer listens", PATIENCE, || Connection::open(world.addr()).is_err());
-        assert!(world.program.exited().is_none(), "it waits for the request under way");
-        slow.send(tail).expect("sent");
-        let answer = slow.read_answer().expect("an answer");
-        // Stored, or turned away with the promise of a retry: never silence.
-        assert!(matches!(answer.status, 200 | 503), "{}", answer.text());
+        wait_until("it no longer listens", PATIENCE, || Connection::open(&addr).is_err());
+        assert!(world.program.exited().is_none(), "it waits for what is under way");
+        for (connection, wire) in &mut slow {
+            // Fails only where the answer was a refusal.
+            let _ = connection.send(&wire[wire.len() - 3..]);
+        }
+        let answers: Vec<u16> =
+            slow.iter_mut().map(|(connection, _)| connection.read_answer().expect("an answer").status).collect();
+        assert_eq!(answers.iter().filter(|status| **status == 200).count(), UNDER_WAY, "{answers:?}");
+        assert!(answers.iter().all(|status| matches!(status, 200 | 503)), "{answers:?}");
         assert_eq!(world.program.wait_exit(PATIENCE).code(), Some(0));
-        let stored = world.db.query(&format!("select count(*) from {} where event_id = 'under way'", world.db.table("events")));
-        assert_eq!(stored[0][0] == "1", answer.status == 200);
+        let stored = format!("select count(*) from {} where event_id like 'under_way%'", world.db.table("events"));
+        assert_eq!(world.db.query(&stored)[0][0], UNDER_WAY.to_string());
     }
 
     async fn a_stop_does_not_wait_for_idle_connections(db: TestDatabase) {
@@ -127,6 +139,13 @@ contract! {
     }
 }
 
+/// Opens a connection and sends the beginning of a request.
+fn begin(world: &World, bytes: &[u8]) -> Connection {
+    let mut connection = Connection::open(world.addr()).expect("it listens");
+    connection.send(bytes).expect("sent");
+    connection
+}
+
 /// Writes a config, asks for a reload and waits until the log tells how it went.
 fn reload(world: &mut World, setup: &Setup, outcome: &str) {
     let before = world.program.log().matches(outcome).count();
@@ -135,33 +154,32 @@ fn reload(world: &mut World, setup: &Setup, outcome: &str) {
     wait_until(outcome, PATIENCE, || world.program.log().matches(outcome).count() > before);
 }
 
-/// Sends on kept connections. Once the server stops, a new connection or an idle one may end; a request for which
-/// the server has answered before on this connection within the same moment may not go unanswered.
-fn send_until_refused(
-    addr: &str,
-    sender: usize,
-    ledger: &Ledger,
-    answered: &AtomicUsize,
-    cut: &AtomicUsize,
-    stopped: &AtomicBool,
-) {
-    let mut number = 0;
-    while !stopped.load(Ordering::Acquire) {
-        // A connection of its own for each request: accepted means that its request is answered.
-        let Ok(mut connection) = Connection::open(addr) else { return };
+/// Sends one request per connection until the server is gone, and counts those that it had taken and left unanswered.
+fn send_until_refused(load: &Load<'_>, sender: usize) {
+    for number in 0.. {
+        if load.stopped.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(mut connection) = Connection::open(load.addr) else { return };
         let id = format!("evt_{sender}_{number}");
         let signed = custom(format!(r#"{{"id":"{id}"}}"#));
-        number += 1;
-        let sent = connection.send(&signed.raw("custom", addr));
-        let answer = sent.and_then(|()| connection.read_answer());
-        let status = answer.as_ref().ok().map(|answer| answer.status);
-        ledger.record("custom", &id, &signed.body, Signature::Good, status);
+        let sent = connection.send(&signed.raw("custom", load.addr));
+        let status = sent.and_then(|()| connection.read_answer()).map(|answer| answer.status).ok();
+        load.ledger.record("custom", &id, &signed.body, Signature::Good, status);
         match status {
-            Some(200) => drop(answered.fetch_add(1, Ordering::AcqRel)),
+            Some(200) => drop(load.answered.fetch_add(1, Ordering::AcqRel)),
             Some(_) => {}
-            // The kernel accepts before the program does: such a connection is reset when the listener goes.
-            None if Connection::open(addr).is_err() => return,
-            None => drop(cut.fetch_add(1, Ordering::AcqRel)),
+            // The kernel takes connections before the program does; those end when the listener goes.
+            None if Connection::open(load.addr).is_err() => return,
+            None => drop(load.cut.fetch_add(1, Ordering::AcqRel)),
         }
     }
+}
+
+struct Load<'a> {
+    addr: &'a str,
+    ledger: Ledger,
+    answered: AtomicUsize,
+    cut: AtomicUsize,
+    stopped: AtomicBool,
 }
