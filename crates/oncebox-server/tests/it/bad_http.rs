@@ -55,6 +55,54 @@ contract! {
         still_serves(&world, "after");
     }
 
+    async fn pipelined_requests_are_read_at_any_split(db: TestDatabase) {
+        let world = World::start(db);
+        let first = custom(r#"{"id":"first"}"#).raw("custom", world.addr());
+        let second = |id: usize| custom(format!("{{\"id\":\"{id}\",\n\r\n\"n\":\n1}}")).raw("custom", world.addr());
+        let cuts: Vec<usize> = (0..=second(100).len()).collect();
+        thread::scope(|scope| {
+            for cuts in cuts.chunks(cuts.len().div_ceil(8)) {
+                let (world, first, second) = (&world, &first, &second);
+                scope.spawn(move || {
+                    for cut in cuts {
+                        let second = second(100 + cut);
+                        let (early, late) = second.split_at(*cut);
+                        let mut connection = Connection::open(world.addr()).expect("it listens");
+                        connection.send(&[first, early].concat()).expect("sent");
+                        assert_eq!(connection.read_answer().expect("a first answer").status, 200, "cut at {cut}");
+                        connection.send(late).expect("sent");
+                        let answer = connection.read_answer().expect("a second answer");
+                        assert_eq!(answer.status, 200, "cut at {cut}: {}", answer.text());
+                    }
+                });
+            }
+        });
+        let expected = i64::try_from(cuts.len()).expect("it fits") + 1;
+        assert_eq!(world.row_counts()["events"], expected);
+    }
+
+    async fn a_later_head_is_read_as_strictly_as_the_first(db: TestDatabase) {
+        let world = World::start(db);
+        let signed = custom(r#"{"id":"smuggled"}"#);
+        let loose = String::from_utf8(signed.raw("custom", world.addr())).expect("text").replacen("\r\n", "\n", 1);
+        let unsigned = http::encode(world.addr(), "POST", "/in/custom", &[], b"{\n}");
+        let nobody = http::encode(world.addr(), "POST", "/in/nobody", &[], b"{\n}");
+        let health = http::encode(world.addr(), "GET", "/healthz", &[], b"");
+        world.expect_nothing_stored(|| {
+            for (first, status) in [(&unsigned, 401), (&nobody, 404), (&health, 200)] {
+                let answer = statuses(&raw(&world, &[first.as_slice(), loose.as_bytes()].concat()));
+                assert!(answer == [status, 400] || answer == [status], "{answer:?} in one piece after {status}");
+                let mut connection = Connection::open(world.addr()).expect("it listens");
+                connection.send(first).expect("sent");
+                assert_eq!(connection.read_answer().expect("an answer").status, status);
+                // It may have been closed already.
+                let _ = connection.send(loose.as_bytes());
+                let second = connection.read_answer();
+                assert!(second.as_ref().map_or(true, |answer| answer.status == 400), "{second:?} apart after {status}");
+            }
+        });
+    }
+
     async fn a_head_has_limits(db: TestDatabase) {
         let world = World::start(db);
         let signed = custom(r#"{"id":"limits"}"#);
