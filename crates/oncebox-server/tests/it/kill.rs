@@ -91,7 +91,7 @@ impl Load {
         while self.running.load(Ordering::Acquire) {
             let left_open = self.open.lock().unwrap_or_else(PoisonError::into_inner).pop();
             let fresh = || self.next.fetch_add(1, Ordering::Relaxed);
-            let copy = sender % 4 == 0 && self.next.load(Ordering::Relaxed) > 0;
+            let copy = sender.is_multiple_of(4) && self.next.load(Ordering::Relaxed) > 0;
             let event = match left_open {
                 Some(event) => event,
                 None if copy => {
