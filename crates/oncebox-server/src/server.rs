@@ -132,8 +132,9 @@ async fn wait_for_stop(setup: &ArcSwap<Setup>, reload: impl Fn() -> anyhow::Resu
             _ = interrupt.recv() => return Ok(()),
             _ = hangup.recv() => match reload().and_then(|config| build_setup(&config)) {
                 Ok(new) => {
-                    tracing::info!("reloaded: {} sources", new.sources.len());
+                    let count = new.sources.len();
                     setup.store(Arc::new(new));
+                    tracing::info!("reloaded: {count} sources");
                 }
                 Err(problems) => tracing::error!("reload refused, the old config keeps running:\n{problems}"),
             }

@@ -2,8 +2,9 @@
 //!
 //! `ONCEBOX_TEST_KILLS` sets the number of cycles, `ONCEBOX_TEST_SEED` repeats a run.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
@@ -26,9 +27,11 @@ contract! {
         let load = Load::new(world.addr());
         let World { mut program, db } = world;
         let started = Instant::now();
+        let mut unanswered = 0;
         for _ in 0..cycles {
             cycle(&load, &mut program, &mut random);
             program.restart();
+            unanswered += load.stored_without_an_answer(&db);
         }
         let elapsed = started.elapsed();
         // Everything that was left open is sent once more and must be answered now.
@@ -37,13 +40,14 @@ contract! {
         let stored = db.count(&db.table("events"));
         let (ok, info) = (load.ledger.count(Outcome::Ok), load.ledger.count(Outcome::Info));
         println!(
-            "kill on {:?}: {cycles} cycles in {:.1} s, {} requests, {ok} answered 2xx, {info} left open, {stored} stored, \
-             lost {} phantom {}",
+            "kill on {:?}: {cycles} cycles in {:.1} s, {} requests, {ok} answered 2xx, {info} left open, of which \
+             {unanswered} were stored, {stored} stored in all, lost {} phantom {}",
             db.backend(), elapsed.as_secs_f64(), load.ledger.records().len(), report.lost.len(), report.phantom.len(),
         );
         report.assert_clean();
         assert_eq!(load.ledger.count(Outcome::Fail), 0);
         assert!(info >= cycles / 2, "the kills must hit requests under way, but only {info} were left open");
+        assert!(cycles < 10 || unanswered > 0, "no kill fell between a commit and its answer");
         let whole = db.row_counts();
         assert_eq!((whole["events"], whole["payloads"], whole["deliveries"]), (stored, stored, stored));
         assert_eq!(whole["ledger"], stored);
@@ -89,35 +93,50 @@ impl Load {
     fn send(&self, sender: usize, mut random: Random) {
         let mut connection = None;
         while self.running.load(Ordering::Acquire) {
-            let left_open = self.open.lock().unwrap_or_else(PoisonError::into_inner).pop();
-            let fresh = || self.next.fetch_add(1, Ordering::Relaxed);
-            let copy = sender % 4 == 0 && self.next.load(Ordering::Relaxed) > 0;
+            let left_open = self.lock_open().pop();
+            let begun = self.next.load(Ordering::Relaxed);
             let event = match left_open {
                 Some(event) => event,
-                None if copy => {
-                    self.next.load(Ordering::Relaxed) - 1 - random.index(self.next.load(Ordering::Relaxed).min(50))
-                }
-                None => fresh(),
+                None if sender.is_multiple_of(4) && begun > 0 => begun - 1 - random.index(begun.min(50)),
+                None => self.next.fetch_add(1, Ordering::Relaxed),
             };
             self.exchange(&mut connection, event);
         }
     }
 
+    /// Events that a kill caught between the commit and the answer: proof that it hit requests under way.
+    fn stored_without_an_answer(&self, db: &TestDatabase) -> usize {
+        let mut open: BTreeSet<String> = self.lock_open().iter().map(|event| format!("evt_{event}")).collect();
+        for record in self.ledger.records().iter().filter(|record| record.outcome == Outcome::Ok) {
+            open.remove(&record.id);
+        }
+        let stored: BTreeSet<String> = db
+            .query(&format!("select event_id from {}", db.table("events")))
+            .into_iter()
+            .map(|mut row| row.remove(0))
+            .collect();
+        open.intersection(&stored).count()
+    }
+
     /// Sends until nothing is open any more.
     fn settle(&self) {
-        let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        let open = std::mem::take(&mut *self.lock_open());
         for event in open {
             self.exchange(&mut None, event);
         }
-        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let open = self.lock_open();
         assert!(open.is_empty(), "{} requests got no answer from a program that nobody killed", open.len());
+    }
+
+    fn lock_open(&self) -> MutexGuard<'_, Vec<usize>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn exchange(&self, kept: &mut Option<Connection>, event: usize) {
         let signed = body_of(event);
         let Some(mut connection) = kept.take().or_else(|| Connection::open(&self.addr).ok()) else {
             // Nothing was sent, so there is nothing to write down; the program is dead or not yet up.
-            self.open.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+            self.lock_open().push(event);
             return;
         };
         let sent = connection.send(&signed.raw("custom", &self.addr));
@@ -125,7 +144,7 @@ impl Load {
         self.ledger.record("custom", &format!("evt_{event}"), &signed.body, Signature::Good, status);
         match status {
             Some(200) => *kept = Some(connection),
-            _ => self.open.lock().unwrap_or_else(PoisonError::into_inner).push(event),
+            _ => self.lock_open().push(event),
         }
     }
 }

@@ -94,8 +94,8 @@ fn terminated_backends_are_replaced() {
     load.run(|| {
         for _ in 0..20 {
             load.wait_for(200);
-            let killed = postgres_query(world.db.url(), kill);
-            assert_ne!(killed[0][0], "0", "nobody was there to be terminated");
+            // The answer may be to a commit before the last round, with nobody connected since.
+            wait_until("a backend is terminated", PATIENCE, || postgres_query(world.db.url(), kill)[0][0] != "0");
         }
         load.wait_for(200);
     });
