@@ -100,7 +100,7 @@ impl Server {
         tracing::info!("stopping: no new connections, running requests finish");
         draining.request();
         public.await.context("the public listener failed")?;
-        if tokio::time::timeout(self.config.grace, batcher.finish(&self.store)).await.is_err() {
+        if tokio::time::timeout(self.config.grace, batcher.finish()).await.is_err() {
             tracing::warn!("stopping before every commit was answered; the senders will retry");
         }
         stopped.request();

@@ -5,6 +5,7 @@
 
 mod arrivals;
 mod batcher;
+mod bookkeeper;
 mod metric;
 
 use std::sync::Arc;
@@ -13,7 +14,6 @@ use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::mpsc;
 
-pub use arrivals::Arrivals;
 pub use batcher::{Batcher, Settings};
 use batcher::{Stored, Submission};
 
@@ -102,18 +102,11 @@ impl Ingest {
         metric::secret_matched(context.source.name(), secret);
         let headers = kept_headers(context.source, &request.headers);
         let source: Arc<str> = context.source.name().into();
-        let count = events.len();
         let events = events.into_iter().map(|event| self.new_event(context, &source, &headers, event)).collect();
         let outcome = self.submit(events).await;
         match outcome {
-            Ok(outcomes) => {
-                metric::stored(&source, &outcomes);
-                Answer::Stored(Receipt { outcomes, batch, reply })
-            }
-            Err(reason) => {
-                metric::unavailable(&source, count);
-                Answer::Unavailable(reason)
-            }
+            Ok(outcomes) => Answer::Stored(Receipt { outcomes, batch, reply }),
+            Err(reason) => Answer::Unavailable(reason),
         }
     }
 
@@ -139,9 +132,13 @@ impl Ingest {
     async fn submit(&self, events: Vec<NewEvent>) -> Result<Vec<Inserted>, Unavailable> {
         let (submission, answer) = Submission::new(events);
         // Never waits for a place: a full line is answered at once, so that the sender comes back later.
-        self.submissions.try_send(submission).map_err(|error| match error {
-            mpsc::error::TrySendError::Full(_) => Unavailable::Overloaded,
-            mpsc::error::TrySendError::Closed(_) => Unavailable::StoreFailed,
+        self.submissions.try_send(submission).map_err(|error| {
+            let (reason, refused) = match error {
+                mpsc::error::TrySendError::Full(refused) => (Unavailable::Overloaded, refused),
+                mpsc::error::TrySendError::Closed(refused) => (Unavailable::StoreFailed, refused),
+            };
+            metric::unavailable(refused.events());
+            reason
         })?;
         match answer.await {
             Ok(Stored::Committed(outcomes)) => Ok(outcomes),

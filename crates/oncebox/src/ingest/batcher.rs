@@ -9,11 +9,11 @@ use std::sync::Arc;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::{Arrivals, Ingest};
+use super::bookkeeper::{self, Entry};
+use super::{Ingest, metric};
 use crate::clock::Clock;
 use crate::event::KeyMaker;
-use crate::limits::{BATCH_BYTES_MAX, WAITING_MAX};
-use crate::shutdown::Shutdown;
+use crate::limits::{BATCH_BYTES_MAX, SETTLED_MAX, WAITING_MAX};
 use crate::store::{Commit, Inserted, NewEvent, Store, StoreError, insert_events};
 
 /// One request's events, and where its answer goes.
@@ -27,6 +27,10 @@ impl Submission {
     pub(super) fn new(events: Vec<NewEvent>) -> (Self, oneshot::Receiver<Stored>) {
         let (answer, wait) = oneshot::channel();
         (Self { events, answer }, wait)
+    }
+
+    pub(super) fn events(&self) -> &[NewEvent] {
+        &self.events
     }
 
     fn bytes(&self) -> usize {
@@ -51,38 +55,29 @@ pub struct Settings {
     pub writers: usize,
 }
 
-/// The running writers.
+/// The running writers and their bookkeeper.
 #[derive(Debug)]
-pub struct Batcher {
-    writers: JoinSet<()>,
-    counter: JoinSet<()>,
-    arrivals: Arrivals,
-    stop: Shutdown,
-}
+pub struct Batcher(JoinSet<()>);
 
 impl Batcher {
     /// Starts the writers. They end when the last [`Ingest`] is dropped.
     pub fn start(store: Store, settings: Settings, clock: Clock, keys: Arc<KeyMaker>) -> (Ingest, Self) {
         let (submissions, receiver) = mpsc::channel(WAITING_MAX);
         let queue = Arc::new(Mutex::new(Queue { receiver, ahead: None }));
-        let arrivals = Arrivals::default();
-        let mut writers = JoinSet::new();
+        let (books, settled) = mpsc::channel(SETTLED_MAX);
+        let mut tasks = JoinSet::new();
         for _ in 0..settings.writers.max(1) {
-            let writer = Writer { store: store.clone(), arrivals: arrivals.clone(), batch_max: settings.batch.max(1) };
-            writers.spawn(writer.run(queue.clone()));
+            let writer = Writer { store: store.clone(), books: books.clone(), batch_max: settings.batch.max(1) };
+            tasks.spawn(writer.run(queue.clone()));
         }
-        let (mut counter, stop) = (JoinSet::new(), Shutdown::new());
-        counter.spawn(arrivals.clone().run(store, stop.clone()));
-        (Ingest { submissions, clock, keys }, Self { writers, counter, arrivals, stop })
+        tasks.spawn(bookkeeper::run(store, settled));
+        (Ingest { submissions, clock, keys }, Self(tasks))
     }
 
     /// Waits until everything submitted is answered and counted. Drop every [`Ingest`] first.
-    pub async fn finish(mut self, store: &Store) {
-        while self.writers.join_next().await.is_some() {}
-        // Asked, not aborted: counts that are being written are in no map any more.
-        self.stop.request();
-        while self.counter.join_next().await.is_some() {}
-        self.arrivals.flush(store).await;
+    pub async fn finish(mut self) {
+        // The writers end with the last submission, the bookkeeper with the last writer.
+        while self.0.join_next().await.is_some() {}
     }
 }
 
@@ -120,7 +115,7 @@ impl Queue {
 
 struct Writer {
     store: Store,
-    arrivals: Arrivals,
+    books: mpsc::Sender<Vec<Entry>>,
     batch_max: usize,
 }
 
@@ -143,10 +138,10 @@ impl Writer {
                 tracing::warn!("a batch of {} was refused, trying one by one: {}", batch.len(), error.chain());
                 for submission in batch {
                     let outcome = self.commit(std::slice::from_ref(&submission)).await;
-                    self.answer(vec![submission], outcome);
+                    self.answer(vec![submission], outcome).await;
                 }
             }
-            outcome => self.answer(batch, outcome),
+            outcome => self.answer(batch, outcome).await,
         }
     }
 
@@ -169,9 +164,9 @@ impl Writer {
         }
     }
 
-    fn answer(&self, batch: Vec<Submission>, outcome: Result<Settled, StoreError>) {
+    async fn answer(&self, batch: Vec<Submission>, outcome: Result<Settled, StoreError>) {
         match outcome {
-            Ok(Settled::Committed(outcomes)) => self.answer_committed(batch, outcomes),
+            Ok(Settled::Committed(outcomes)) => self.answer_committed(batch, outcomes).await,
             Ok(Settled::Unknown(error)) => {
                 tracing::error!("the result of a commit of {} requests is unknown: {}", batch.len(), error.chain());
                 send(batch, || Stored::Unknown);
@@ -183,19 +178,18 @@ impl Writer {
         }
     }
 
-    fn answer_committed(&self, batch: Vec<Submission>, outcomes: Vec<Inserted>) {
+    /// Answers first; the books are kept by somebody else, meanwhile the next commit begins.
+    async fn answer_committed(&self, batch: Vec<Submission>, outcomes: Vec<Inserted>) {
+        let mut entries = Vec::with_capacity(outcomes.len());
         let mut outcomes = outcomes.into_iter();
         for Submission { events, answer } in batch {
             let own: Vec<Inserted> = outcomes.by_ref().take(events.len()).collect();
-            for (new, inserted) in events.iter().zip(&own) {
-                super::metric::log_outcome(new, *inserted);
-                if inserted.is_arrival_only() {
-                    self.arrivals.count(inserted.key(), new.received_at, &new.remote);
-                }
-            }
+            entries.extend(events.into_iter().zip(&own).map(|(new, inserted)| Entry::new(new, *inserted)));
             // Nobody waits only when the client hung up; the event is stored all the same.
             let _ = answer.send(Stored::Committed(own));
         }
+        // The bookkeeper outlives the writers, unless everything is being torn down.
+        let _ = self.books.send(entries).await;
     }
 }
 
@@ -205,7 +199,8 @@ enum Settled {
 }
 
 fn send(batch: Vec<Submission>, answer: impl Fn() -> Stored) {
-    for submission in batch {
-        let _ = submission.answer.send(answer());
+    for Submission { events, answer: waiting } in batch {
+        metric::unavailable(&events);
+        let _ = waiting.send(answer());
     }
 }

@@ -2,11 +2,12 @@
 
 use metrics::counter;
 
+use super::bookkeeper::Entry;
 use crate::store::{Inserted, NewEvent};
 use crate::verdict::Rejection;
 
 pub(super) fn rejected(source: &str, rejection: &Rejection) {
-    arrivals(source, "rejected", 1);
+    arrivals(source, "rejected");
     counter!("oncebox_rejections_total", "source" => source.to_owned(), "reason" => rejection.reason.as_str())
         .increment(1);
 }
@@ -18,23 +19,18 @@ pub(super) fn secret_matched(source: &str, position: usize) {
     }
 }
 
-pub(super) fn stored(source: &str, outcomes: &[Inserted]) {
-    for outcome in outcomes {
-        arrivals(source, result(*outcome), 1);
+pub(super) fn unavailable(events: &[NewEvent]) {
+    for new in events {
+        arrivals(&new.source, "unavailable");
     }
 }
 
-pub(super) fn unavailable(source: &str, events: usize) {
-    arrivals(source, "unavailable", events as u64);
-}
-
-/// One line for each event; a duplicate has a line of its own kind, so that "did we see it" is one search.
-pub(super) fn log_outcome(new: &NewEvent, inserted: Inserted) {
-    let (source, event_id, key) = (&*new.source, &*new.event.event_id, inserted.key());
-    match inserted {
-        Inserted::Accepted(_) => {
-            tracing::info!(source, event_id, %key, r#type = new.event.event_type, "accepted");
-        }
+/// Counts an event and leaves its line; a duplicate has a line of its own kind, so that "did we see it" is one search.
+pub(super) fn stored(entry: &Entry) {
+    let (source, event_id, key) = (&*entry.source, &*entry.event_id, entry.inserted.key());
+    arrivals(source, result(entry.inserted));
+    match entry.inserted {
+        Inserted::Accepted(_) => tracing::info!(source, event_id, %key, r#type = entry.event_type, "accepted"),
         Inserted::Duplicate(_) => tracing::info!(source, event_id, %key, "duplicate"),
         Inserted::Repeated(_) => {
             tracing::warn!(source, event_id, %key, "accepted, and the same body came before under another id");
@@ -55,6 +51,6 @@ fn result(inserted: Inserted) -> &'static str {
     }
 }
 
-fn arrivals(source: &str, result: &'static str, events: u64) {
-    counter!("oncebox_arrivals_total", "source" => source.to_owned(), "result" => result).increment(events);
+fn arrivals(source: &str, result: &'static str) {
+    counter!("oncebox_arrivals_total", "source" => source.to_owned(), "result" => result).increment(1);
 }

@@ -26,8 +26,9 @@ pub enum Access {
 
 /// Reading connections: the dashboard and the commands share them.
 const READERS_MAX: usize = 4;
-/// How long to wait for another process that writes to the same file.
-const BUSY_WAIT: Duration = Duration::from_secs(5);
+/// How long to wait for another process that writes to the same file; a commit is tried twice, and both waits together
+/// must end before a sender's patience does.
+const BUSY_WAIT: Duration = Duration::from_millis(2500);
 /// Prepared statements kept per connection: more than there are.
 const STATEMENTS_MAX: usize = 64;
 /// Transactions that may wait for the writer; beyond it `begin` itself waits.

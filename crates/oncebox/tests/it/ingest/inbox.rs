@@ -118,7 +118,7 @@ impl Inbox {
     /// Ends it as a server does; everything submitted is answered and counted.
     pub(crate) async fn finish(self) -> World {
         drop(self.door);
-        self.batcher.finish(&self.world.store).await;
+        self.batcher.finish().await;
         self.world
     }
 }

@@ -1,0 +1,62 @@
+//! Writes down what became of each event: metrics, a log line, and arrivals after the first.
+//!
+//! Beside the path of the acknowledgement: the writers hand over what was settled and go on with the next commit. One
+//! task owns the counts, so a storm of duplicates costs the database one small write twice a second.
+
+use std::sync::Arc;
+
+use tokio::sync::mpsc;
+
+use super::arrivals::Arrivals;
+use super::metric;
+use crate::clock::UnixMillis;
+use crate::limits::ARRIVALS_EVERY;
+use crate::store::{Inserted, NewEvent, Store};
+
+/// An event that was committed, without its bytes.
+#[derive(Debug)]
+pub(super) struct Entry {
+    pub(super) source: Arc<str>,
+    pub(super) event_id: String,
+    pub(super) event_type: String,
+    pub(super) remote: Arc<str>,
+    pub(super) received_at: UnixMillis,
+    pub(super) inserted: Inserted,
+}
+
+impl Entry {
+    pub(super) fn new(new: NewEvent, inserted: Inserted) -> Self {
+        Self {
+            source: new.source,
+            event_id: new.event.event_id,
+            event_type: new.event.event_type,
+            remote: new.remote,
+            received_at: new.received_at,
+            inserted,
+        }
+    }
+}
+
+/// Keeps the books until the last writer is gone.
+pub(super) async fn run(store: Store, mut settled: mpsc::Receiver<Vec<Entry>>) {
+    let mut arrivals = Arrivals::default();
+    let mut ticks = tokio::time::interval(ARRIVALS_EVERY);
+    ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        tokio::select! {
+            entries = settled.recv() => match entries {
+                Some(entries) => entries.iter().for_each(|entry| keep(entry, &mut arrivals)),
+                None => break,
+            },
+            _ = ticks.tick() => arrivals.flush(&store).await,
+        }
+    }
+    arrivals.flush(&store).await;
+}
+
+fn keep(entry: &Entry, arrivals: &mut Arrivals) {
+    metric::stored(entry);
+    if entry.inserted.is_arrival_only() {
+        arrivals.count(entry.inserted.key(), entry.received_at, &entry.remote);
+    }
+}
