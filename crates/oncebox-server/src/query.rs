@@ -94,7 +94,7 @@ fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter, QueryError
         since: query.since.map(|text| moment(&text, now)).transpose()?,
         until: query.until.map(|text| moment(&text, now)).transpose()?,
         text: query.text,
-        before: before.map_err(|_| QueryError::Bad("the cursor is not one of ours".into()))?,
+        before: before.map_err(|_forged| QueryError::Bad("the cursor is not one of ours".into()))?,
     })
 }
 

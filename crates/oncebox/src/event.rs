@@ -37,6 +37,23 @@ impl EventKey {
         Self::from_bytes(bytes)
     }
 
+    /// The key of this event's delivery to a handler: the same whenever it is made, so one index keeps deliveries both
+    /// unique and findable. It begins as the event's key does, so that an event's deliveries lie side by side.
+    pub fn of_delivery(&self, handler: &str) -> Self {
+        let mut bytes = *self.as_bytes();
+        bytes[8..].copy_from_slice(&key(b"delivery", &[self.as_bytes(), handler.as_bytes()])[8..]);
+        bytes[8] = (bytes[8] & 0b0011_1111) | 0b1000_0000;
+        Self::from_bytes(bytes)
+    }
+
+    /// The smallest and the largest key that a delivery of this event can have.
+    pub fn delivery_range(&self) -> (Self, Self) {
+        let (mut first, mut last) = (*self.as_bytes(), *self.as_bytes());
+        first[8..].fill(0);
+        last[8..].fill(0xff);
+        (Self::from_bytes(first), Self::from_bytes(last))
+    }
+
     /// The 16 bytes that the database holds.
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()

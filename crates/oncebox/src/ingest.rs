@@ -23,7 +23,7 @@ use crate::limits;
 use crate::request::Request;
 use crate::routing::Routes;
 use crate::source::Source;
-use crate::store::{Inserted, NewDelivery, NewEvent};
+use crate::store::{Inserted, NewEvent};
 use crate::verdict::{Accepted, Identified, Rejection, Reply, Verdict};
 
 /// What to answer.
@@ -124,16 +124,14 @@ impl Ingest {
             event.identity = Identity::of_arrival(source, key.as_bytes());
             event.event_id = key.to_string();
         }
-        let handlers = context.routes.handlers_for(source, &event.event_type);
-        let deliveries =
-            handlers.map(|handler| NewDelivery { delivery: self.keys.make(now), handler: handler.clone() }).collect();
+        let handlers = context.routes.handlers_for(source, &event.event_type).cloned().collect();
         NewEvent {
             key,
             source: source.clone(),
             headers: headers.clone(),
             remote: context.remote.clone(),
             received_at: now,
-            deliveries,
+            handlers,
             event,
         }
     }
@@ -169,8 +167,7 @@ async fn judge(source: Arc<Source>, token: Option<&str>, request: Request, now: 
 fn kept_headers(source: &Source, headers: &HeaderMap) -> Bytes {
     let mut lines = Vec::with_capacity(512);
     for (name, value) in headers {
-        let credential = matches!(name.as_str(), "authorization" | "proxy-authorization" | "cookie");
-        if !credential && !source.is_credential(name) {
+        if !source.description().is_credential(name) {
             lines.extend_from_slice(name.as_str().as_bytes());
             lines.extend_from_slice(b": ");
             lines.extend_from_slice(value.as_bytes());

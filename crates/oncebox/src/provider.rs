@@ -97,6 +97,8 @@ pub struct Facts<'a> {
     pub deadline: Option<Duration>,
     /// The largest body the sender makes, in bytes, where that is above the ordinary limit.
     pub body_limit: Option<usize>,
+    /// What events belong together and which is newer, in a line; a hint, since few vendors promise it.
+    pub order: Option<String>,
     /// How a request is authenticated, in a line.
     pub signature: String,
     /// What identifies an event, in a line.
@@ -109,7 +111,7 @@ impl Description {
 
     /// The catalogue entry of this slug.
     pub fn named(slug: &str) -> Option<Self> {
-        catalogue::entries().get(slug).map(|entry| entry.description.clone())
+        catalogue::entries().get(slug).cloned()
     }
 
     /// Sets one key from its TOML value.
@@ -128,10 +130,38 @@ impl Description {
             confidence: &self.confidence,
             retry_window: seconds(self.retry_window),
             deadline: seconds(self.deadline),
-            body_limit: self.body_limit.and_then(|bytes| usize::try_from(bytes).ok()),
+            body_limit: self.body_limit(),
+            order: self.order.as_ref().map(|(entity, version)| format!("{entity}, by {version}")),
             signature: describe::signature_line(self),
             identity: describe::identity_line(self),
         }
+    }
+
+    /// The largest body the sender makes, in bytes, where that is above the ordinary limit.
+    pub fn body_limit(&self) -> Option<usize> {
+        self.body_limit.and_then(|bytes| usize::try_from(bytes).ok())
+    }
+
+    /// True when a header carries a credential itself, which must not be stored, shown or forwarded.
+    pub fn is_credential(&self, header: &http::HeaderName) -> bool {
+        let is_token = self.mac.is_some_and(mac::Mac::is_token);
+        [http::header::AUTHORIZATION, http::header::PROXY_AUTHORIZATION, http::header::COOKIE].contains(header)
+            || is_token && [&self.sig, &self.sig2].into_iter().flatten().any(|carrier| carrier.is_in(header))
+    }
+
+    /// The query field that carries a credential itself, if one does.
+    pub fn credential_query(&self) -> Option<&str> {
+        match self.sig.as_ref().map(|carrier| &carrier.at) {
+            Some(describe::CarriedAt::Place(place::Place::Query(name))) => Some(name),
+            _ => None,
+        }
+    }
+
+    /// True when every id outside the body is part of the signed message, as `id_signed` claims.
+    pub(crate) fn signs_its_ids(&self) -> bool {
+        let places = self.id.iter().flat_map(place::Composite::parts).flat_map(place::Part::places);
+        let is_signed = |place: &place::Place| self.msg.as_ref().is_some_and(|msg| msg.covers(place));
+        places.filter(|place| !place.is_in_body()).all(is_signed)
     }
 
     /// True when the signature covers the whole body.

@@ -118,7 +118,7 @@ impl Source {
 
     /// The largest body in bytes: the operator's, else the provider's, else none of its own.
     pub fn body_bytes_max(&self) -> Option<usize> {
-        self.spec.body_bytes_max.or(self.spec.description.facts().body_limit)
+        self.spec.body_bytes_max.or(self.spec.description.body_limit())
     }
 
     /// True when nothing proves who sent a request.
@@ -147,11 +147,6 @@ impl Source {
             Some(scheme) => scheme.sign(draft, now),
             None => Ok(draft.into_request()),
         }
-    }
-
-    /// True for a header that carries a credential, which is never stored.
-    pub fn is_credential(&self, name: &http::HeaderName) -> bool {
-        self.scheme.as_ref().is_some_and(|scheme| scheme.is_credential(name))
     }
 
     pub(crate) fn scheme(&self) -> Option<&Scheme> {
@@ -205,6 +200,9 @@ fn check_rest(spec: &SourceSpec, problems: &mut Vec<Problem>) {
     };
     if spec.path_token.as_ref().is_some_and(Secret::is_blank) {
         add("path_token", "the token is empty", "use a long random text");
+    }
+    if spec.description.id_signed && !spec.description.signs_its_ids() {
+        add("id_signed", "the id's header is not part of what is signed", "add {header:…} to msg, or remove id_signed");
     }
     if spec.description.identity == IdentityRule::Id && spec.description.id.is_empty() {
         add(

@@ -21,6 +21,8 @@ mod postgres;
 mod postgres_batch;
 #[cfg(feature = "postgres")]
 mod postgres_migrate;
+#[cfg(feature = "postgres")]
+mod postgres_tls;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "sqlite")]
@@ -31,7 +33,7 @@ mod sqlite_migrate;
 pub use arrivals::ArrivalCount;
 pub use commit::Commit;
 pub use error::StoreError;
-pub use events::{Inserted, NewDelivery, NewEvent, insert_events};
+pub use events::{Inserted, NewEvent, insert_events};
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
     StoreStats,
@@ -120,9 +122,9 @@ impl Store {
             #[cfg(feature = "sqlite")]
             Database::Sqlite(database) => TxInner::Sqlite(database.begin().await?),
             #[cfg(feature = "postgres")]
-            Database::Postgres(database) => TxInner::Postgres(database.begin().await?),
+            Database::Postgres(database) => TxInner::Postgres(Box::new(database.begin().await?)),
         };
-        Ok(Tx { inner, faults: self.faults.clone() })
+        Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
     }
 
     /// Asks the database whether it answers.
@@ -146,6 +148,8 @@ impl Store {
 pub struct Tx {
     inner: TxInner,
     faults: Faults,
+    /// Set while a step is under way and left so when it fails or its future is dropped: half a step is never committed.
+    half_done: bool,
 }
 
 #[derive(Debug)]
@@ -153,12 +157,15 @@ enum TxInner {
     #[cfg(feature = "sqlite")]
     Sqlite(sqlite::Tx),
     #[cfg(feature = "postgres")]
-    Postgres(postgres::Tx),
+    Postgres(Box<postgres::Tx>),
 }
 
 impl Tx {
     /// Ends the transaction. Only [`Commit::Committed`] may be acknowledged.
     pub async fn commit(self) -> Commit {
+        if self.half_done {
+            return Commit::Failed(StoreError::Refused("a step of the transaction did not end well".into()));
+        }
         if let Err(injected) = self.faults.at("store.commit").await {
             return Commit::from_fault(injected);
         }
@@ -176,12 +183,15 @@ impl Tx {
 
     /// Runs a statement and says how many rows it touched.
     async fn execute(&mut self, statement: &Statement, values: Vec<Value>) -> Result<u64, StoreError> {
+        let before = std::mem::replace(&mut self.half_done, true);
         self.faults.at("store.execute").await?;
-        match &mut self.inner {
+        let rows = match &mut self.inner {
             #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(tx) => tx.execute(statement.sqlite(), values).await,
+            TxInner::Sqlite(tx) => tx.execute(statement.sqlite(), values).await?,
             #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.execute(statement.postgres(), values).await,
-        }
+            TxInner::Postgres(tx) => tx.execute(statement.postgres(), values).await?,
+        };
+        self.half_done = before;
+        Ok(rows)
     }
 }

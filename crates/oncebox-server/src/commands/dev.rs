@@ -28,7 +28,7 @@ pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
     let metrics = telemetry::init_metrics()?;
     let server = Server::open(&first, Faults::none()).await?;
     println!("{}", banner(&first, &server, &secrets)?);
-    server.run(metrics, || config()).await?;
+    server.run(metrics, config).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -78,8 +78,8 @@ impl SourceConfig {
 }
 
 /// How long the sender keeps trying, where its description says so.
-pub(crate) fn retry_window(_description: &Description) -> Option<Duration> {
-    None
+fn retry_window(description: &Description) -> Option<Duration> {
+    description.facts().retry_window
 }
 
 const REPEATED_BODY: [(&str, OnRepeat); 3] =
@@ -89,8 +89,7 @@ fn read_provider<'a>(table: &mut Table<'a>) -> Option<(&'a str, Description)> {
     let item = table.required("provider", "write a name from `oncebox providers`, or \"custom\"")?;
     let slug = item.text()?;
     let known = provider::names();
-    // An empty catalogue can judge nobody's name.
-    let found = Description::named(slug).or_else(|| known.is_empty().then(Description::default));
+    let found = Description::named(slug);
     if found.is_none() {
         let cure = match suggest::nearest(slug, known) {
             Some(near) => format!("did you mean {near:?}?"),

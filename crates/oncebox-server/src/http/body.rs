@@ -31,8 +31,8 @@ impl ByteBudget {
 
     /// Takes more bytes into a share, or says that there are none.
     fn take(&self, share: &mut Share, bytes: usize) -> Result<(), BodyError> {
-        let bytes = u32::try_from(bytes).map_err(|_| BodyError::TooLarge)?;
-        let more = self.0.clone().try_acquire_many_owned(bytes).map_err(|_| BodyError::NoBudget)?;
+        let bytes = u32::try_from(bytes).map_err(|_too_many| BodyError::TooLarge)?;
+        let more = self.0.clone().try_acquire_many_owned(bytes).map_err(|_none_left| BodyError::NoBudget)?;
         match &mut share.0 {
             Some(held) => held.merge(more),
             None => share.0 = Some(more),
@@ -80,7 +80,7 @@ async fn collect(mut body: Incoming, limit: usize, budget: &ByteBudget) -> Resul
     let mut buffer: Option<BytesMut> = None;
     let mut length = 0;
     while let Some(frame) = body.frame().await {
-        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else { continue };
+        let Ok(data) = frame.map_err(|_broken| BodyError::Broken)?.into_data() else { continue };
         length += data.len();
         if length > limit {
             return Err(BodyError::TooLarge);

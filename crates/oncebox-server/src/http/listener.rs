@@ -21,7 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
-use super::strict_head::{HeadGuard, StrictHead};
+use super::strict_head::StrictHead;
 
 /// Headers must be there after this; an idle connection is closed after it too.
 const HEADERS_WAIT: Duration = Duration::from_secs(10);
@@ -41,8 +41,6 @@ const BUSY: &[u8] =
 pub(crate) struct Peer {
     /// Its address.
     pub(crate) address: SocketAddr,
-    /// Told when a body is through, so that the next head is checked again.
-    pub(crate) head: HeadGuard,
 }
 
 /// The future of a service: boxed, because the connection must be able to move it.
@@ -83,8 +81,7 @@ pub(crate) async fn serve<S, B>(
             let _ = stream.try_write(BUSY);
             continue;
         };
-        let head = HeadGuard::new();
-        let connection = converse(stream, head.clone(), service(Peer { address, head }), shutdown.clone());
+        let connection = converse(stream, service(Peer { address }), shutdown.clone());
         tasks.spawn(async move {
             connection.await;
             drop(slot);
@@ -97,7 +94,7 @@ pub(crate) async fn serve<S, B>(
     }
 }
 
-async fn converse<S, B>(stream: TcpStream, head: HeadGuard, service: S, shutdown: Shutdown)
+async fn converse<S, B>(stream: TcpStream, service: S, shutdown: Shutdown)
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future = Answering<B>>
         + Send
@@ -112,7 +109,9 @@ where
         .header_read_timeout(HEADERS_WAIT)
         .max_headers(HEADERS_MAX)
         .max_header_size(HEADER_BYTES_MAX)
-        .serve_connection(TokioIo::new(StrictHead::new(stream, head)), service);
+        // A client that has said all it has to say still wants its answer.
+        .half_close(true)
+        .serve_connection(TokioIo::new(StrictHead::new(stream)), service);
     let mut stop = pin!(shutdown.wait());
     let mut stopping = false;
     let ended = std::future::poll_fn(|cx| {

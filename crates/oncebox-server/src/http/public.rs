@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_ENCODING, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
-use hyper::body::{Body, Incoming};
+use hyper::body::Incoming;
 use metrics::histogram;
 use oncebox::ingest::{Answer, Context, Ingest};
 use oncebox::routing::Routes;
@@ -110,9 +110,6 @@ impl hyper::service::Service<Request<Incoming>> for PublicConnection {
         Box::pin(async move {
             // Content-Length beside Transfer-Encoding was dropped by the parser: never read a second request then.
             let close = request.headers().contains_key(TRANSFER_ENCODING);
-            if request.body().is_end_stream() {
-                peer.head.expect_head();
-            }
             let mut response = inner.answer(&peer, request).await.unwrap_or_else(Problem::into_response);
             if close {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
@@ -155,7 +152,6 @@ impl Inner {
         let token = token.map(str::to_owned);
         let (head, incoming) = request.into_parts();
         let (bytes, _share) = body::read(incoming, limit, &self.budget).await.map_err(refuse_body)?;
-        peer.head.expect_head();
         let remote = remote(peer.address.ip(), &head.headers, self.trusted_proxies);
         let context =
             Context { source, path_token: token.as_deref(), remote: remote.as_str().into(), routes: &setup.routes };

@@ -1,46 +1,31 @@
-//! Refuses a bare line feed in a request's head.
+//! Refuses a bare line feed, and a length that is not plain digits, in a request's head.
 //!
 //! The parser below accepts one as the end of a line; a proxy in front of us may not, and two readers that disagree
-//! about where a request ends are how requests are smuggled. The guard spoils such a head with a NUL, which the parser
-//! answers with 400 and a close.
+//! about where a request ends are how requests are smuggled. The guard follows the stream on its own, heads and bodies,
+//! so that the second request of a connection is read as strictly as the first wherever the pieces are cut. It spoils
+//! a bad head with a NUL, which the parser answers with 400 and a close.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 
-/// Whether the next bytes are a head.
-#[derive(Clone, Debug)]
-pub(crate) struct HeadGuard(Arc<AtomicBool>);
-
-impl HeadGuard {
-    /// A new connection begins with a head.
-    pub(crate) fn new() -> Self {
-        Self(Arc::new(AtomicBool::new(true)))
-    }
-
-    /// The body is through: what follows is a head again.
-    pub(crate) fn expect_head(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-}
+/// How much of a line is looked at: more than any length needs.
+const LINE_KEPT: usize = 64;
 
 /// A stream whose heads are checked.
 #[derive(Debug)]
 pub(crate) struct StrictHead {
     stream: TcpStream,
-    guard: HeadGuard,
     scan: Scan,
 }
 
 impl StrictHead {
     /// Guards a stream.
-    pub(crate) fn new(stream: TcpStream, guard: HeadGuard) -> Self {
-        Self { stream, guard, scan: Scan::default() }
+    pub(crate) fn new(stream: TcpStream) -> Self {
+        Self { stream, scan: Scan::default() }
     }
 
     /// The stream itself.
@@ -49,36 +34,101 @@ impl StrictHead {
     }
 }
 
-/// Where in a head we are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// Where in the stream we are.
+#[derive(Debug, Default)]
 struct Scan {
+    /// What is left of a body before the next head begins.
+    body_left: usize,
+    /// Nothing after this is a head: the connection ends with this request.
+    over: bool,
+    /// The beginning of the line that is being read, and its whole length.
+    line: Vec<u8>,
+    line_len: usize,
     after_return: bool,
-    line_is_empty: bool,
+    /// A line that is not empty was seen: empty ones before it do not end the head.
+    begun: bool,
+    length: Option<usize>,
+    chunked: bool,
 }
 
 #[derive(Debug, PartialEq, Eq)]
-enum Scanned {
-    More,
-    HeadEnds,
-    BareLineFeed(usize),
-}
+struct Refused;
 
 impl Scan {
-    /// Reads on until the head ends. Every line must end with a carriage return and a line feed.
-    fn read(&mut self, bytes: &[u8]) -> Scanned {
-        for (at, byte) in bytes.iter().enumerate() {
-            match byte {
-                b'\n' if !self.after_return => return Scanned::BareLineFeed(at),
-                b'\n' if self.line_is_empty => {
-                    *self = Self::default();
-                    return Scanned::HeadEnds;
-                }
-                b'\n' => *self = Self { after_return: false, line_is_empty: true },
-                b'\r' => self.after_return = true,
-                _ => *self = Self::default(),
+    /// Reads on and returns where the stream must be spoilt, if it must.
+    fn read(&mut self, bytes: &[u8]) -> Option<usize> {
+        let mut at = 0;
+        while at < bytes.len() && !self.over {
+            let rest = &bytes[at..];
+            if self.body_left > 0 {
+                let skipped = self.body_left.min(rest.len());
+                (self.body_left, at) = (self.body_left - skipped, at + skipped);
+                continue;
+            }
+            let Some(end) = rest.iter().position(|byte| *byte == b'\n') else {
+                self.keep(rest);
+                return None;
+            };
+            self.keep(&rest[..end]);
+            at += end;
+            if self.end_line() == Err(Refused) {
+                self.over = true;
+                return Some(at);
+            }
+            at += 1;
+        }
+        None
+    }
+
+    fn keep(&mut self, piece: &[u8]) {
+        let room = LINE_KEPT.saturating_sub(self.line.len()).min(piece.len());
+        self.line.extend_from_slice(&piece[..room]);
+        self.line_len += piece.len();
+        if let Some(last) = piece.last() {
+            self.after_return = *last == b'\r';
+        }
+    }
+
+    /// Every line must end with a carriage return and a line feed.
+    fn end_line(&mut self) -> Result<(), Refused> {
+        if !std::mem::take(&mut self.after_return) {
+            return Err(Refused);
+        }
+        let is_empty = self.line_len == 1;
+        match is_empty {
+            true if self.begun => self.end_head(),
+            true => {}
+            false => self.read_field()?,
+        }
+        self.line.clear();
+        self.line_len = 0;
+        Ok(())
+    }
+
+    fn read_field(&mut self) -> Result<(), Refused> {
+        self.begun = true;
+        let colon = self.line.iter().position(|byte| *byte == b':');
+        let Some((name, value)) = colon.map(|at| (&self.line[..at], self.line[at + 1..].trim_ascii())) else {
+            return Ok(());
+        };
+        if name.eq_ignore_ascii_case(b"transfer-encoding") {
+            self.chunked = true;
+        } else if name.eq_ignore_ascii_case(b"content-length") {
+            let plain = !value.is_empty() && value.iter().all(u8::is_ascii_digit) && self.line_len <= LINE_KEPT;
+            let digits = std::str::from_utf8(value).ok().filter(|_| plain);
+            let length = digits.and_then(|digits| digits.parse().ok()).ok_or(Refused)?;
+            if self.length.replace(length).is_some_and(|before| before != length) {
+                return Err(Refused);
             }
         }
-        Scanned::More
+        Ok(())
+    }
+
+    /// A chunked body is the last on its connection: see the public listener.
+    fn end_head(&mut self) {
+        self.over = self.chunked;
+        self.body_left = self.length.take().unwrap_or(0);
+        self.begun = false;
     }
 }
 
@@ -86,14 +136,11 @@ impl AsyncRead for StrictHead {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         let before = buf.filled().len();
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
-        if !matches!(read, Poll::Ready(Ok(()))) || !self.guard.0.load(Ordering::Acquire) {
-            return read;
-        }
-        let new = &mut buf.filled_mut()[before..];
-        match self.scan.read(new) {
-            Scanned::More => {}
-            Scanned::HeadEnds => self.guard.0.store(false, Ordering::Release),
-            Scanned::BareLineFeed(at) => new[at] = 0,
+        if matches!(read, Poll::Ready(Ok(()))) {
+            let new = &mut buf.filled_mut()[before..];
+            if let Some(at) = self.scan.read(new) {
+                new[at] = 0;
+            }
         }
         read
     }
@@ -129,21 +176,41 @@ impl AsyncWrite for StrictHead {
 mod tests {
     use super::*;
 
-    fn check(pieces: &[&str], expected: Scanned) {
-        let mut scan = Scan::default();
-        let mut last = Scanned::More;
-        for piece in pieces {
-            last = scan.read(piece.as_bytes());
+    /// Where a stream is spoilt, whatever the pieces it comes in.
+    fn check(stream: &str, expected: Option<usize>) {
+        for size in 1..=stream.len() {
+            let mut scan = Scan::default();
+            let pieces = stream.as_bytes().chunks(size).enumerate();
+            let found = pieces.filter_map(|(number, piece)| Some(number * size + scan.read(piece)?)).next();
+            assert_eq!(found, expected, "{stream:?} in pieces of {size}");
         }
-        assert_eq!(last, expected, "{pieces:?}");
     }
 
     #[test]
     fn heads() {
-        check(&["POST / HTTP/1.1\r\nhost: a\r\n\r\nbody\nmore"], Scanned::HeadEnds);
-        check(&["POST / HTTP/1.1\r\nhost: a\r", "\n\r", "\n"], Scanned::HeadEnds);
-        check(&["POST / HTTP/1.1\r\nhost: a\r\n"], Scanned::More);
-        check(&["POST / HTTP/1.1\nhost: a\r\n\r\n"], Scanned::BareLineFeed(15));
-        check(&["POST / HTTP/1.1\r\nhost: a\r\n", "\n"], Scanned::BareLineFeed(0));
+        check("POST / HTTP/1.1\r\nhost: a\r\n\r\n", None);
+        check("\r\n\r\nPOST / HTTP/1.1\r\nhost: a\r\n\r\n", None);
+        check("POST / HTTP/1.1\nhost: a\r\n\r\n", Some(15));
+        check("POST / HTTP/1.1\r\nhost: a\r\n\n", Some(26));
+        check("\nPOST / HTTP/1.1\r\n", Some(0));
+    }
+
+    #[test]
+    fn bodies_are_left_alone_and_what_follows_is_a_head() {
+        check("POST / HTTP/1.1\r\nContent-Length: 3\r\n\r\na\n\nPOST / HTTP/1.1\r\n\r\n", None);
+        check("POST / HTTP/1.1\r\ncontent-length:3 \r\n\r\na\n\nPOST / HTTP/1.1\n\r\n", Some(56));
+        check("GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\n", Some(32));
+        check("POST / HTTP/1.1\r\ntransfer-encoding: chunked\r\n\r\n1\r\n\n\r\n0\r\n\r\n\n", None);
+    }
+
+    #[test]
+    fn a_length_is_plain_digits_and_one() {
+        for length in ["+5", "0x5", "5,5", "5, 5", "-1", "", "5 5", "99999999999999999999"] {
+            let stream = format!("POST / HTTP/1.1\r\ncontent-length: {length}\r\n\r\n");
+            check(&stream, Some(stream.len() - 3));
+        }
+        check("POST / HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 5\r\n\r\n", None);
+        let two = "POST / HTTP/1.1\r\ncontent-length: 5\r\ncontent-length: 6\r\n\r\n";
+        check(two, Some(two.len() - 3));
     }
 }

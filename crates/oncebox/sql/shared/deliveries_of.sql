@@ -1,1 +1,3 @@
-SELECT delivery, handler, state, attempt, due_at_ms, finished_at_ms, last_error FROM oncebox.deliveries WHERE key = $1 ORDER BY handler
+-- $2 and $3 bound the keys that deliveries of the event can have.
+SELECT delivery, handler, state, attempt, due_at_ms, finished_at_ms, last_error FROM oncebox.deliveries
+WHERE key = $1 AND delivery BETWEEN $2 AND $3 ORDER BY handler

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::limits::{ARRIVALS_EVERY, ARRIVALS_KEYS_MAX, ARRIVALS_RECENT_MAX};
+use crate::shutdown::Shutdown;
 use crate::store::{ArrivalCount, Store};
 
 /// Counts that wait to be written. Cheap to clone.
@@ -28,12 +29,14 @@ impl Arrivals {
         one.recent.truncate(ARRIVALS_RECENT_MAX);
     }
 
-    pub(super) async fn run(self, store: Store) {
+    pub(super) async fn run(self, store: Store, stop: Shutdown) {
         let mut ticks = tokio::time::interval(ARRIVALS_EVERY);
         ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
-            ticks.tick().await;
-            self.flush(&store).await;
+            tokio::select! {
+                _ = ticks.tick() => self.flush(&store).await,
+                () = stop.wait() => return,
+            }
         }
     }
 

@@ -13,6 +13,7 @@ use super::{Arrivals, Ingest};
 use crate::clock::Clock;
 use crate::event::KeyMaker;
 use crate::limits::{BATCH_BYTES_MAX, WAITING_MAX};
+use crate::shutdown::Shutdown;
 use crate::store::{Commit, Inserted, NewEvent, Store, StoreError, insert_events};
 
 /// One request's events, and where its answer goes.
@@ -54,8 +55,9 @@ pub struct Settings {
 #[derive(Debug)]
 pub struct Batcher {
     writers: JoinSet<()>,
-    counter: tokio::task::JoinHandle<()>,
+    counter: JoinSet<()>,
     arrivals: Arrivals,
+    stop: Shutdown,
 }
 
 impl Batcher {
@@ -69,14 +71,17 @@ impl Batcher {
             let writer = Writer { store: store.clone(), arrivals: arrivals.clone(), batch_max: settings.batch.max(1) };
             writers.spawn(writer.run(queue.clone()));
         }
-        let counter = tokio::spawn(arrivals.clone().run(store));
-        (Ingest { submissions, clock, keys }, Self { writers, counter, arrivals })
+        let (mut counter, stop) = (JoinSet::new(), Shutdown::new());
+        counter.spawn(arrivals.clone().run(store, stop.clone()));
+        (Ingest { submissions, clock, keys }, Self { writers, counter, arrivals, stop })
     }
 
     /// Waits until everything submitted is answered and counted. Drop every [`Ingest`] first.
     pub async fn finish(mut self, store: &Store) {
         while self.writers.join_next().await.is_some() {}
-        self.counter.abort();
+        // Asked, not aborted: counts that are being written are in no map any more.
+        self.stop.request();
+        while self.counter.join_next().await.is_some() {}
         self.arrivals.flush(store).await;
     }
 }

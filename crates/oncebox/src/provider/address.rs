@@ -2,7 +2,7 @@
 //!
 //! It comes from configuration and never from `Host`, because a proxy may stand between. `public_url` is either the
 //! server's base (`https://hooks.example.com`, perhaps with a path in front) or the full address of the source, told
-//! apart by its end, `/in/NAME`. The query is the request's own, since vendors sign it as they send it.
+//! apart by `/in/NAME` at its end or before a path token. The query is the request's own, since vendors sign it as they send it.
 
 use super::place::query;
 
@@ -21,7 +21,8 @@ impl Address {
             return None;
         }
         let own = format!("/in/{source}");
-        Some(Self(if base.ends_with(&own) { base.to_owned() } else { format!("{}{own}", base.trim_end_matches('/')) }))
+        let is_full = base.ends_with(&own) || base.contains(&format!("{own}/"));
+        Some(Self(if is_full { base.to_owned() } else { format!("{}{own}", base.trim_end_matches('/')) }))
     }
 
     /// The address with the query of a request.
@@ -33,7 +34,7 @@ impl Address {
     }
 
     /// The same address in the spellings that people mix up, each with what differs.
-    pub(crate) fn variants(&self) -> Vec<(&'static str, Self)> {
+    pub(crate) fn variants(&self, target: &str) -> Vec<(&'static str, Self)> {
         let swapped = match self.0.strip_prefix("https://") {
             Some(rest) => format!("http://{rest}"),
             None => format!("https://{}", self.0.trim_start_matches("http://")),
@@ -43,8 +44,22 @@ impl Address {
             ("http or https", Self(swapped)),
             ("the slash at its end", Self(other_slash)),
             ("the port", Self(with_other_port(&self.0))),
+            ("its path", Self(format!("{}{}", origin(&self.0), path(target)))),
         ]
     }
+}
+
+/// Scheme, host and port of a URL; nothing when there are none.
+fn origin(url: &str) -> &str {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find('/').map_or(url.len(), |at| start + at);
+    if start == 0 { "" } else { &url[..end] }
+}
+
+/// The path of a target, whether or not it holds a host.
+fn path(target: &str) -> &str {
+    let target = target.split(['?', '#']).next().unwrap_or_default();
+    &target[origin(target).len()..]
 }
 
 /// The URL with its default port added, or without it; the URL itself when it has another port.
@@ -74,6 +89,7 @@ mod tests {
         check("https://a.example/", "/in/sms?x=1&y", Some("https://a.example/in/sms?x=1&y"));
         check("https://a.example/hooks/in/sms", "/in/sms", Some("https://a.example/hooks/in/sms"));
         check("https://a.example/hooks", "/in/sms", Some("https://a.example/hooks/in/sms"));
+        check("https://a.example/in/sms/tok", "/in/sms/tok", Some("https://a.example/in/sms/tok"));
         check("a.example", "/in/sms", None);
         check("ftp://a.example", "/in/sms", None);
         check("https://", "/in/sms", None);

@@ -1,27 +1,23 @@
 //! The catalogue: providers as data, embedded and read once.
+//!
+//! Entries go through the same door as an operator's own keys, so whatever the catalogue says can be overridden or
+//! written by hand for a sender that it does not know.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use super::{Description, Problem};
 
-/// One provider of the catalogue.
-#[derive(Debug)]
-pub(crate) struct Entry {
-    /// Its description.
-    pub(crate) description: Description,
-}
-
 /// All entries by slug.
-pub(crate) fn entries() -> &'static BTreeMap<String, Entry> {
-    static ENTRIES: LazyLock<BTreeMap<String, Entry>> =
+pub(crate) fn entries() -> &'static BTreeMap<String, Description> {
+    static ENTRIES: LazyLock<BTreeMap<String, Description>> =
         LazyLock::new(|| read(TEXT).unwrap_or_else(|problem| panic!("the embedded catalogue is wrong: {problem:?}")));
     &ENTRIES
 }
 
 const TEXT: &str = include_str!("catalogue.toml");
 
-fn read(text: &str) -> Result<BTreeMap<String, Entry>, Problem> {
+fn read(text: &str) -> Result<BTreeMap<String, Description>, Problem> {
     let whole = |message: String| Problem { key: String::new(), message, cure: String::new() };
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| whole(error.to_string()))?;
     let mut entries = BTreeMap::new();
@@ -33,7 +29,7 @@ fn read(text: &str) -> Result<BTreeMap<String, Entry>, Problem> {
                 .set(key, value)
                 .map_err(|problem| Problem { key: format!("{slug}.{}", problem.key), ..problem })?;
         }
-        entries.insert(slug.clone(), Entry { description });
+        entries.insert(slug.clone(), description);
     }
     Ok(entries)
 }

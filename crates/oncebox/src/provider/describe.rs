@@ -1,4 +1,7 @@
 //! The keys of a description: what each may hold and how it is read from TOML.
+//!
+//! Every key is checked when it is set, so that an operator hears about the key and not about a request that failed
+//! later. What only shows when keys meet (a time that nothing signs, a missing secret) is checked by `scheme/compile.rs`.
 
 use http::{HeaderName, Method};
 
@@ -84,6 +87,21 @@ pub(crate) struct Carrier {
     pub(crate) setting: Option<String>,
 }
 
+impl Carrier {
+    /// True when this header is one of those the carrier reads.
+    pub(crate) fn is_in(&self, header: &HeaderName) -> bool {
+        matches!(&self.at, CarriedAt::Headers(names) if names.iter().any(|name| name_fits(name, header)))
+    }
+}
+
+/// True when a header has this name, or starts with what stands before the star.
+pub(crate) fn name_fits(pattern: &str, header: &HeaderName) -> bool {
+    match pattern.strip_suffix('*') {
+        Some(stem) => header.as_str().starts_with(stem),
+        None => header.as_str() == pattern,
+    }
+}
+
 /// The header, or the field of the request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum CarriedAt {
@@ -119,8 +137,8 @@ pub(crate) enum TimeAt {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Handshake {
     pub(crate) method: Method,
-    /// The place that tells, and what it must hold; anything when absent.
-    pub(crate) when: (Part, Option<String>),
+    /// The place that tells, and what it must hold, or anything; every request of the method when absent.
+    pub(crate) when: Option<(Part, Option<String>)>,
     /// Places that must hold the value of a setting.
     pub(crate) check: Vec<(Part, String)>,
     /// The place whose text is echoed, or a fixed text.
@@ -302,7 +320,10 @@ fn time(field: &Field<'_>) -> Result<Time, Problem> {
         match name {
             "header" => at = Some(TimeAt::Header(part(&field, &format!("header:{}", field.headers()?.join("|")))?)),
             "item" => at = Some(TimeAt::Item(field.text()?.to_owned())),
-            "position" => at = usize::try_from(field.count()?).ok().map(TimeAt::Position),
+            "position" => match usize::try_from(field.count()?) {
+                Ok(position @ 1..) => at = Some(TimeAt::Position(position)),
+                _ => return Err(field.problem("positions are counted from 1", "write position = 1 for the first item")),
+            },
             "json" => at = Some(TimeAt::Json(part(&field, &format!("json:{}", field.text()?))?)),
             "unit" => unit = field.word(UNITS)?,
             "past" => past = field.seconds()?,
@@ -371,7 +392,9 @@ fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
         }
     }
     let cure = "write when = \"json:/type == word\"";
-    let when = when.ok_or_else(|| field.problem("a handshake needs a condition", cure))?;
+    if when.is_none() && method == Method::POST {
+        return Err(field.problem("a handshake by POST needs a condition, or it would swallow every event", cure));
+    }
     Ok(Handshake { method, when, check, reply, wrap, content_type, signed })
 }
 

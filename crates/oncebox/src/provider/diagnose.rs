@@ -137,7 +137,7 @@ fn other_secret(spec: &SourceSpec, request: &Request, now: UnixMillis) -> Option
 
 fn other_address(scheme: &Scheme, request: &Request, now: UnixMillis) -> Option<String> {
     let address = scheme.address.as_ref()?;
-    let found = address.variants().into_iter().find(|(_, variant)| {
+    let found = address.variants(&request.target).into_iter().find(|(_, variant)| {
         let other = Scheme { address: Some(variant.clone()), ..scheme.clone() };
         fits(&other, request, now)
     });

@@ -1,13 +1,13 @@
 //! Reads `application/x-www-form-urlencoded` text: form bodies and query strings.
+//!
+//! Names and values are bytes until somebody needs text, because signatures cover bytes. A broken escape stays as it
+//! stands, as browsers do it, so no input is an error.
 
 use std::borrow::Cow;
 
 /// The pairs of a form in order, names and values decoded; bytes that are not UTF-8 stay as they are.
 pub(crate) fn pairs(text: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
-    text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
-        let cut = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
-        (decode(&pair[..cut]), decode(pair.get(cut + 1..).unwrap_or_default()))
-    })
+    raw_pairs(text).map(|(name, value)| (decode(name), decode(value)))
 }
 
 /// What a field holds, in the words of the JSON reader.
@@ -25,16 +25,14 @@ pub(crate) enum Field<'a> {
 
 /// Looks up one field.
 pub(crate) fn field<'a>(text: &'a [u8], name: &str) -> Field<'a> {
-    let mut values = pairs(text).filter(|(known, _)| known.as_ref() == name.as_bytes()).map(|(_, value)| value);
+    let mut values = raw_pairs(text).filter(|(known, _)| decode(known).as_ref() == name.as_bytes());
     match (values.next(), values.next()) {
         (None, _) => Field::Missing,
         (Some(_), Some(_)) => Field::Ambiguous,
-        (Some(Cow::Borrowed(bytes)), None) => {
-            std::str::from_utf8(bytes).map_or(Field::NotText, |text| Field::Text(Cow::Borrowed(text)))
-        }
-        (Some(Cow::Owned(bytes)), None) => {
-            String::from_utf8(bytes).map_or(Field::NotText, |text| Field::Text(Cow::Owned(text)))
-        }
+        (Some((_, value)), None) => match decode(value) {
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_or(Field::NotText, Field::Text),
+            Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_or(Field::NotText, Field::Text),
+        },
     }
 }
 
@@ -73,6 +71,14 @@ pub(crate) fn unescape(text: &[u8], plus: bool) -> Cow<'_, [u8]> {
         }
     }
     Cow::Owned(decoded)
+}
+
+/// Names and values as they stand, so that only what is looked for is decoded.
+fn raw_pairs(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+    text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
+        let cut = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
+        (&pair[..cut], pair.get(cut + 1..).unwrap_or_default())
+    })
 }
 
 fn decode(text: &[u8]) -> Cow<'_, [u8]> {

@@ -74,14 +74,16 @@ impl Rule {
     fn places(&self) -> impl Iterator<Item = &Place> {
         let checked = self.handshake.check.iter().map(|(part, _)| part);
         let echoed = self.handshake.reply.as_ref().ok();
-        std::iter::once(&self.handshake.when.0).chain(checked).chain(echoed).flat_map(Part::places)
+        let when = self.handshake.when.as_ref().map(|(part, _)| part);
+        when.into_iter().chain(checked).chain(echoed).flat_map(Part::places)
     }
 
     fn answer(&self, view: &View<'_, '_>) -> Option<Result<Reply, Rejection>> {
-        let (place, wanted) = &self.handshake.when;
-        let Reading::Text(found) = place.read(view) else { return None };
-        if wanted.as_ref().is_some_and(|wanted| *wanted != found) {
-            return None;
+        if let Some((place, wanted)) = &self.handshake.when {
+            let Reading::Text(found) = place.read(view) else { return None };
+            if wanted.as_ref().is_some_and(|wanted| *wanted != found) {
+                return None;
+            }
         }
         let is_met = |((part, _), expected): (&(Part, String), &Secret)| matches!(part.read(view), Reading::Text(text) if bool::from(text.as_bytes().ct_eq(expected.expose())));
         if !self.handshake.check.iter().zip(&self.expected).all(is_met) {

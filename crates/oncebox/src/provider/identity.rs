@@ -6,6 +6,9 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+
 use super::describe::{IdentityRule, RepeatScope};
 use super::json::{self, Pointer};
 use super::place::{Composite, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants};
@@ -13,9 +16,6 @@ use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
 use crate::request::Request;
 use crate::source::SourceSpec;
 use crate::verdict::{HeldReason, Identified, OnOtherBody, OnRepeat};
-
-use bytes::Bytes;
-use data_encoding::HEXLOWER;
 
 /// Most events in one batch; a longer one is held whole, for it would be one commit.
 const BATCH_EVENTS_MAX: usize = 10_000;
@@ -205,7 +205,11 @@ fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'
         compared.extend_from_slice(&(text.len() as u64).to_be_bytes());
         compared.extend_from_slice(text.as_bytes());
     }
-    Ok(Some(Id { shown: Cow::Owned(texts.join(":")), compared: Cow::Owned(compared), outside }))
+    let shown = texts.join(":");
+    if !is_usable(&shown) {
+        return Err(HeldReason::UnusableId);
+    }
+    Ok(Some(Id { shown: Cow::Owned(shown), compared: Cow::Owned(compared), outside }))
 }
 
 fn is_usable(text: &str) -> bool {

@@ -1,4 +1,7 @@
 //! A realistic event per provider, for `send`, for load tests and for trying a source before its vendor is set up.
+//!
+//! A provider without a sample of its own gets one made from its description: id, type and time where it says they
+//! stand. Ids are handed in, since nothing here may roll dice.
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;

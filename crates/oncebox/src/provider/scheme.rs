@@ -9,7 +9,7 @@ use http::{HeaderMap, HeaderName};
 use subtle::ConstantTimeEq;
 
 use super::address::Address;
-use super::describe::{CarriedAt, Carrier, TimeAt};
+use super::describe::{CarriedAt, Carrier, TimeAt, name_fits};
 use super::mac::{Encoding, Key, Mac};
 use super::place::{Part, Reading, View, Wants};
 use super::template::{Filling, Template};
@@ -83,15 +83,6 @@ impl Scheme {
     /// True when the time is part of what is signed, so that a replay is refused after the window.
     pub(crate) fn has_signed_time(&self) -> bool {
         self.time.is_some()
-    }
-
-    /// True for a header that carries the secret itself.
-    pub(crate) fn is_credential(&self, name: &HeaderName) -> bool {
-        let carries = |carrier: &Carrier| match &carrier.at {
-            CarriedAt::Headers(names) => names.iter().any(|one| one.as_str() == name.as_str()),
-            CarriedAt::Place(_) => false,
-        };
-        self.mac.is_token() && self.carriers.iter().any(|(carrier, _)| carries(carrier))
     }
 
     fn check_required(&self, headers: &HeaderMap) -> Result<(), Rejection> {
@@ -267,12 +258,8 @@ impl Carrier {
     }
 }
 
-/// The header of this name, or all that start with what stands before the star.
 fn matching_names<'h>(pattern: &str, headers: &'h HeaderMap) -> impl Iterator<Item = &'h HeaderName> {
-    headers.keys().filter(move |name| match pattern.strip_suffix('*') {
-        Some(stem) => name.as_str().starts_with(stem),
-        None => name.as_str() == pattern,
-    })
+    headers.keys().filter(move |name| name_fits(pattern, name))
 }
 
 fn pieces<'t>(text: &'t str, separator: Option<&str>) -> impl Iterator<Item = &'t str> {

@@ -1,4 +1,7 @@
-//! The inverse of verifying: signs a request as the vendor would. For sample senders, load tests and our own tests.
+//! The inverse of verifying: signs a request as the vendor would.
+//!
+//! Sample senders and load tests use it, and it keeps the engine honest: what a description signs it must accept. It
+//! reads the same compiled scheme, so a provider needs no second description to be sent.
 
 use std::borrow::Cow;
 
@@ -31,9 +34,9 @@ pub enum SignError {
     /// Only the vendor's private key could sign.
     #[error("this provider signs with a private key that only the vendor has")]
     PrivateKey,
-    /// The signature would have to be written into the body.
-    #[error("this provider carries its signature in the body")]
-    InBody,
+    /// The signature would have to be written into the body or the URL.
+    #[error("this provider does not carry its signature in a header")]
+    NotInHeader,
     /// A value that is signed is missing from the draft, or cannot stand in a header.
     #[error("a header or field that this provider signs is missing from the draft")]
     Incomplete,
@@ -52,7 +55,7 @@ impl Scheme {
         let mut request = draft.into_request();
         let (carrier, keys) = self.carriers.first().ok_or(SignError::Incomplete)?;
         let key = keys.first().ok_or(SignError::Incomplete)?;
-        let CarriedAt::Headers(names) = &carrier.at else { return Err(SignError::InBody) };
+        let CarriedAt::Headers(names) = &carrier.at else { return Err(SignError::NotInHeader) };
         let name = names.first().ok_or(SignError::Incomplete)?.replace('*', "1");
         for (header, value) in &self.require {
             let value = HeaderValue::from_bytes(value.expose()).map_err(|_invalid| SignError::Incomplete)?;

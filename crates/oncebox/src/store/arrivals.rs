@@ -1,6 +1,6 @@
 //! Counting arrivals after the first, beside the event record and in batches.
 
-use super::{Commit, Store, StoreError, Value, sql};
+use super::{Commit, Store, StoreError, Tx, TxInner};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 
@@ -20,16 +20,34 @@ pub struct ArrivalCount {
 impl Store {
     /// Adds counts in one transaction. They are a record for people, not a referee: a lost count loses nothing else.
     pub async fn add_arrivals(&self, counts: &[ArrivalCount]) -> Result<(), StoreError> {
+        let mut counts = counts.to_vec();
+        // Sorted, as everything that two nodes may write at once.
+        counts.sort_by_key(|one| one.key);
         let mut tx = self.begin().await?;
-        for one in counts {
-            let recent: String = one.recent.iter().map(|(at, remote)| format!("{at} {remote}\n")).collect();
-            let values = vec![one.key.into(), one.count.into(), one.last_at.into(), Value::Text(recent)];
-            tx.execute(&sql::ADD_ARRIVALS, values).await?;
-        }
+        tx.add_arrivals(counts).await?;
         match tx.commit().await {
             Commit::Committed => Ok(()),
             Commit::Failed(error) | Commit::Unknown(error) => Err(error),
         }
+    }
+}
+
+impl Tx {
+    async fn add_arrivals(&mut self, counts: Vec<ArrivalCount>) -> Result<(), StoreError> {
+        self.faults.at("arrivals.add").await?;
+        match &mut self.inner {
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(tx) => tx.add_arrivals(counts).await,
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(tx) => tx.add_arrivals(&counts).await,
+        }
+    }
+}
+
+impl ArrivalCount {
+    /// The latest arrivals as they are kept: a line each, newest first.
+    pub(super) fn recent_lines(&self) -> String {
+        self.recent.iter().map(|(at, remote)| format!("{at} {remote}\n")).collect()
     }
 }
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use super::{StoreError, Tx, TxInner};
+use super::{StoreError, Tx, TxInner, sql};
 use crate::clock::UnixMillis;
 use crate::event::{Digest, EventKey, EventState, Fingerprint, Identity};
 use crate::verdict::{HeldReason, Identified, OnOtherBody, OnRepeat};
@@ -28,17 +28,8 @@ pub struct NewEvent {
     pub remote: Arc<str>,
     /// When it came.
     pub received_at: UnixMillis,
-    /// The duties it brings, should it be new.
-    pub deliveries: Vec<NewDelivery>,
-}
-
-/// The duty to run one handler for one event.
-#[derive(Clone, Debug)]
-pub struct NewDelivery {
-    /// Its key.
-    pub delivery: EventKey,
-    /// The handler's name.
-    pub handler: Arc<str>,
+    /// The handlers it concerns: a delivery each, should it be new.
+    pub handlers: Vec<Arc<str>>,
 }
 
 /// What became of one event of a batch. The key is the one that stays: the original's for a duplicate.
@@ -96,12 +87,25 @@ pub(super) struct NewRow {
 }
 
 /// Inserts a batch. Outcomes come in the order of the events; nothing counts before the transaction commits.
+///
+/// After a failure, or when this future is dropped, the transaction can only roll back.
 pub async fn insert_events(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, StoreError> {
+    let before = std::mem::replace(&mut tx.half_done, true);
+    let outcomes = insert(tx, events).await?;
+    tx.half_done = before;
+    Ok(outcomes)
+}
+
+async fn insert(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, StoreError> {
     tx.faults.at("events.referee").await?;
-    let repeats = claim_fingerprints(tx, events).await?;
-    let mut batch = Batch::new(events, repeats);
+    let mut batch = Batch::new(events);
     batch.owners = tx.claim_identities(batch.identities_wanted()).await?;
+    batch.repeats = claim_fingerprints(tx, batch.fingerprints_wanted()).await?;
     batch.settle_identities();
+    for (identity, original) in std::mem::take(&mut batch.aliases) {
+        let identity = EventKey::from_bytes(*identity.as_bytes());
+        tx.execute(&sql::ALIAS_IDENTITY, vec![identity.into(), original.into()]).await?;
+    }
     let conflicts = batch.conflicts_wanted();
     if !conflicts.is_empty() {
         let owners = tx.claim_identities(conflicts).await?;
@@ -118,13 +122,7 @@ pub async fn insert_events(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<
 /// The first event to bring each fingerprint, whether of this batch or before.
 type Repeats = HashMap<Fingerprint, EventKey>;
 
-async fn claim_fingerprints(tx: &mut Tx, events: &[NewEvent]) -> Result<Repeats, StoreError> {
-    let mut wanted = BTreeMap::new();
-    for new in events {
-        if let Some(fingerprint) = new.event.fingerprint {
-            wanted.entry(fingerprint).or_insert(new.key);
-        }
-    }
+async fn claim_fingerprints(tx: &mut Tx, wanted: BTreeMap<Fingerprint, EventKey>) -> Result<Repeats, StoreError> {
     if wanted.is_empty() {
         return Ok(Repeats::new());
     }
@@ -143,6 +141,8 @@ struct Batch<'a> {
     /// For each identity, sorted: the index of the event that came first with it.
     firsts: BTreeMap<Identity, usize>,
     owners: Vec<Owner>,
+    /// New identities that turned out to be another name of an event we have.
+    aliases: Vec<(Identity, EventKey)>,
     /// For each conflicting identity, sorted: the events that share it.
     conflicts: BTreeMap<Identity, Vec<usize>>,
     rows: Vec<NewRow>,
@@ -150,25 +150,42 @@ struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
-    fn new(events: &'a [NewEvent], repeats: Repeats) -> Self {
+    fn new(events: &'a [NewEvent]) -> Self {
         let mut firsts = BTreeMap::new();
         for (index, new) in events.iter().enumerate() {
             firsts.entry(new.event.identity).or_insert(index);
         }
         let outcomes = vec![None; events.len()];
-        Self { events, repeats, firsts, owners: Vec::new(), conflicts: BTreeMap::new(), rows: Vec::new(), outcomes }
+        Self {
+            events,
+            repeats: Repeats::new(),
+            firsts,
+            owners: Vec::new(),
+            aliases: Vec::new(),
+            conflicts: BTreeMap::new(),
+            rows: Vec::new(),
+            outcomes,
+        }
     }
 
     fn identities_wanted(&self) -> Vec<(Identity, EventKey)> {
-        self.firsts.iter().map(|(identity, index)| (*identity, self.key_in_ledger(&self.events[*index]))).collect()
+        self.firsts.iter().map(|(identity, index)| (*identity, self.events[*index].key)).collect()
     }
 
-    /// With `repeated_body = "duplicate"` a new id with known bytes is another name of the event that had them first.
-    fn key_in_ledger(&self, new: &NewEvent) -> EventKey {
-        match (new.event.on_repeat, self.repeated(new)) {
-            (OnRepeat::Duplicate, Some(original)) => original,
-            _ => new.key,
+    /// Only what is new brings its bytes: a duplicate is not stored and a conflict never runs, so neither may stand in
+    /// the way of an event that comes with the same bytes later.
+    fn fingerprints_wanted(&self) -> BTreeMap<Fingerprint, EventKey> {
+        let is_fresh = |(_, owner): &(&usize, &Owner)| **owner == Owner::Fresh;
+        let mut fresh: Vec<usize> =
+            self.firsts.values().zip(&self.owners).filter(is_fresh).map(|(index, _)| *index).collect();
+        fresh.sort_unstable();
+        let mut wanted = BTreeMap::new();
+        for new in fresh.into_iter().map(|index| &self.events[index]) {
+            if let Some(fingerprint) = new.event.fingerprint {
+                wanted.entry(fingerprint).or_insert(new.key);
+            }
         }
+        wanted
     }
 
     /// The event that brought these bytes before, if it was another one.
@@ -192,8 +209,9 @@ impl<'a> Batch<'a> {
                     continue;
                 }
                 Owner::Fresh => {
-                    let first = &self.events[first];
-                    (self.key_in_ledger(first), Some(first.event.body_sha256))
+                    // The first was settled before this one, perhaps as another name of an older event.
+                    let settled = self.outcomes[first].map_or(self.events[first].key, |outcome| outcome.key());
+                    (settled, Some(self.events[first].event.body_sha256))
                 }
                 Owner::Known { key, body_sha256 } => (key, body_sha256),
             };
@@ -217,7 +235,11 @@ impl<'a> Batch<'a> {
                 (Inserted::Repeated(new.key), Some((EventState::Accepted, Some(HeldReason::RepeatedBody))))
             }
             Fresh::Hold(reason) => (Inserted::Held(new.key), Some((EventState::Held, Some(reason)))),
-            Fresh::CountAsOriginal => (Inserted::Duplicate(repeated.unwrap_or(new.key)), None),
+            Fresh::CountAsOriginal => {
+                let original = repeated.unwrap_or(new.key);
+                self.aliases.push((new.event.identity, original));
+                (Inserted::Duplicate(original), None)
+            }
         };
         self.outcomes[index] = Some(outcome);
         if let Some((state, reason)) = row {

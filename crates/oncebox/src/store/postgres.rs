@@ -6,11 +6,11 @@
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Timeouts};
+use tokio_postgres::Config;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
-use tokio_postgres::{Config, NoTls};
 
-use super::{Commit, Durability, Row, StoreError, Value};
+use super::{Commit, Durability, Row, StoreError, Value, postgres_tls};
 use crate::event::EventKey;
 
 /// How long to wait for a connection; a sender's own deadline is a few seconds.
@@ -28,10 +28,11 @@ pub(super) struct Database {
 
 impl Database {
     pub(super) async fn connect(url: &str, connections: usize, durability: Durability) -> Result<Self, StoreError> {
+        let (url, proof) = postgres_tls::read_mode(url);
         let mut config: Config = url.parse().map_err(|error| StoreError::Refused(Box::new(BadUrl(error))))?;
         config.connect_timeout(CONNECT_WAIT).application_name("oncebox");
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, NoTls, recycling))
+        let pool = Pool::builder(Manager::from_config(config, postgres_tls::connector(proof)?, recycling))
             .max_size(connections)
             .timeouts(Timeouts { wait: Some(CONNECT_WAIT), create: Some(CONNECT_WAIT), recycle: Some(CONNECT_WAIT) })
             .runtime(deadpool_postgres::Runtime::Tokio1)

@@ -8,6 +8,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::StoreError;
+use super::arrivals::ArrivalCount;
 use super::events::{NewEvent, NewRow, Owner, delivery_state};
 use super::postgres::Tx;
 use super::sql::postgres as sql;
@@ -60,6 +61,18 @@ impl Tx {
             let statement = client.prepare_cached(find).await?;
             let rows = client.query(&statement, &[&ids]).await?;
             rows.iter().map(read_owner).collect()
+        })
+        .await
+    }
+
+    pub(super) async fn add_arrivals(&mut self, counts: &[ArrivalCount]) -> Result<(), StoreError> {
+        let keys: Vec<EventKey> = counts.iter().map(|one| one.key).collect();
+        let numbers: Vec<i64> = counts.iter().map(|one| one.count).collect();
+        let times: Vec<i64> = counts.iter().map(|one| one.last_at).collect();
+        let recent: Vec<String> = counts.iter().map(ArrivalCount::recent_lines).collect();
+        self.step(async |client| {
+            let statement = client.prepare_cached(sql::ADD_ARRIVALS).await?;
+            client.execute(&statement, &[&keys, &numbers, &times, &recent]).await.map(drop)
         })
         .await
     }
@@ -185,10 +198,10 @@ impl<'a> DeliveryColumns<'a> {
         for row in rows {
             let Some(state) = delivery_state(row.state) else { continue };
             let new = &events[row.index];
-            for duty in &new.deliveries {
-                columns.deliveries.push(duty.delivery);
+            for handler in &new.handlers {
+                columns.deliveries.push(new.key.of_delivery(handler));
                 columns.keys.push(new.key);
-                columns.handlers.push(&duty.handler);
+                columns.handlers.push(handler);
                 columns.states.push(state);
             }
         }

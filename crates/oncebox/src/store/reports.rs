@@ -199,7 +199,8 @@ impl Store {
         let recent = arrivals.first().map(|row| row.text(2)).transpose()?.unwrap_or_default();
         let recent_arrivals =
             parse_recent(&recent).into_iter().map(|(at, remote)| ArrivalRecord { at, remote }).collect();
-        let deliveries = self.query(&sql::DELIVERIES_OF, vec![key.into()]).await?;
+        let (first, last) = key.delivery_range();
+        let deliveries = self.query(&sql::DELIVERIES_OF, vec![key.into(), first.into(), last.into()]).await?;
         let deliveries = deliveries.iter().map(read_delivery).collect::<Result<_, _>>()?;
         let payload = self.payload(key).await?;
         Ok(Some(EventDetail { event, recent_arrivals, deliveries, payload }))

@@ -33,31 +33,32 @@ impl Statement {
 macro_rules! shared {
     ($($name:ident = $file:literal;)*) => {
         $(pub(super) static $name: LazyLock<Statement> =
-            LazyLock::new(|| Statement::new(include_str!(concat!("../../sql/shared/", $file))));)*
+            LazyLock::new(|| Statement::new(include_str!(concat!("../../sql/", $file))));)*
     };
 }
 
 shared! {
-    PING = "ping.sql";
-    ADD_ARRIVALS = "add_arrivals.sql";
-    ARRIVALS_OF = "arrivals_of.sql";
-    COUNT_DELIVERIES = "count_deliveries.sql";
-    COUNT_EVENTS = "count_events.sql";
-    COUNT_LEDGER = "count_ledger.sql";
-    COUNT_RECENT = "count_recent.sql";
-    COUNT_OUTBOX = "count_outbox.sql";
-    DELIVERIES_OF = "deliveries_of.sql";
-    EVENT_BY_KEY = "event_by_key.sql";
-    EVENT_BY_IDENTITY = "event_by_identity.sql";
-    EVENTS_BY_ID = "events_by_id.sql";
-    EVENTS_PAGE = "events_page.sql";
-    PAYLOAD_OF = "payload_of.sql";
+    PING = "shared/ping.sql";
+    ALIAS_IDENTITY = "shared/alias_identity.sql";
+    ARRIVALS_OF = "shared/arrivals_of.sql";
+    COUNT_DELIVERIES = "shared/count_deliveries.sql";
+    COUNT_EVENTS = "shared/count_events.sql";
+    COUNT_LEDGER = "shared/count_ledger.sql";
+    COUNT_RECENT = "shared/count_recent.sql";
+    COUNT_OUTBOX = "shared/count_outbox.sql";
+    DELIVERIES_OF = "shared/deliveries_of.sql";
+    EVENT_BY_KEY = "shared/event_by_key.sql";
+    EVENT_BY_IDENTITY = "shared/event_by_identity.sql";
+    EVENTS_BY_ID = "shared/events_by_id.sql";
+    EVENTS_PAGE = "shared/events_page.sql";
+    PAYLOAD_OF = "shared/payload_of.sql";
 }
 
 /// The batch statements of Postgres: one round trip for many rows.
 #[cfg(feature = "postgres")]
 pub(super) mod postgres {
     pub(in crate::store) const CREATE_MIGRATIONS: &str = include_str!("../../sql/postgres/create_migrations.sql");
+    pub(in crate::store) const HAS_MIGRATIONS: &str = include_str!("../../sql/postgres/has_migrations.sql");
     pub(in crate::store) const LOCK_MIGRATIONS: &str = include_str!("../../sql/postgres/lock_migrations.sql");
     pub(in crate::store) const APPLIED_MIGRATIONS: &str = include_str!("../../sql/postgres/applied_migrations.sql");
     pub(in crate::store) const RECORD_MIGRATION: &str = include_str!("../../sql/postgres/record_migration.sql");
@@ -68,6 +69,7 @@ pub(super) mod postgres {
     pub(in crate::store) const FIND_FINGERPRINTS: &str = include_str!("../../sql/postgres/find_fingerprints.sql");
     pub(in crate::store) const INSERT_EVENTS: &str = include_str!("../../sql/postgres/insert_events.sql");
     pub(in crate::store) const INSERT_PAYLOADS: &str = include_str!("../../sql/postgres/insert_payloads.sql");
+    pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");
     pub(in crate::store) const INSERT_DELIVERIES: &str = include_str!("../../sql/postgres/insert_deliveries.sql");
 }
 
@@ -83,5 +85,6 @@ pub(super) mod sqlite {
     pub(in crate::store) const FIND_FINGERPRINT: &str = include_str!("../../sql/sqlite/find_fingerprint.sql");
     pub(in crate::store) const INSERT_EVENT: &str = include_str!("../../sql/sqlite/insert_event.sql");
     pub(in crate::store) const INSERT_PAYLOAD: &str = include_str!("../../sql/sqlite/insert_payload.sql");
+    pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/sqlite/add_arrivals.sql");
     pub(in crate::store) const INSERT_DELIVERY: &str = include_str!("../../sql/sqlite/insert_delivery.sql");
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
 
 use super::StoreError;
+use super::arrivals::ArrivalCount;
 use super::events::{NewEvent, NewRow, Owner, delivery_state};
 use super::sql::sqlite as sql;
 use super::sqlite::{Tx, classify};
@@ -53,6 +54,17 @@ impl Tx {
         .await
     }
 
+    pub(super) async fn add_arrivals(&mut self, counts: Vec<ArrivalCount>) -> Result<(), StoreError> {
+        self.run(move |connection| {
+            let mut add = prepare(connection, sql::ADD_ARRIVALS)?;
+            for one in counts {
+                add.execute(params![one.key, one.count, one.last_at, one.recent_lines()]).map_err(classify)?;
+            }
+            Ok(())
+        })
+        .await
+    }
+
     pub(super) async fn write_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {
         self.run(move |connection| {
             let mut event = prepare(connection, sql::INSERT_EVENT)?;
@@ -88,8 +100,8 @@ fn write_row(
     ])?;
     payload.execute(params![new.key, new.remote, new.headers.as_ref(), new.event.body.as_ref()])?;
     if let Some(state) = delivery_state(row.state) {
-        for duty in &new.deliveries {
-            delivery.execute(params![duty.delivery, new.key, duty.handler, state, new.received_at])?;
+        for handler in &new.handlers {
+            delivery.execute(params![new.key.of_delivery(handler), new.key, handler, state, new.received_at])?;
         }
     }
     Ok(())

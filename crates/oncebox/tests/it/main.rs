@@ -1,3 +1,9 @@
 //! The only integration test binary of the library: one file per part, listed here.
 
+#![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
+
+mod crash_sweep;
+mod ingest;
+mod store_contract;
 mod tidy;
+mod world;

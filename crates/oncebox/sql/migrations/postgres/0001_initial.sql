@@ -47,6 +47,7 @@ CREATE TABLE oncebox.arrivals (
     recent     text NOT NULL
 );
 
+-- The delivery's key is made from the event's key and the handler's name: one index keeps it unique and finds it.
 CREATE TABLE oncebox.deliveries (
     delivery       uuid PRIMARY KEY,
     key            uuid NOT NULL,
@@ -58,8 +59,7 @@ CREATE TABLE oncebox.deliveries (
     token          uuid,
     lease_until_ms bigint,
     finished_at_ms bigint,
-    last_error     text,
-    UNIQUE (key, handler)
+    last_error     text
 );
 CREATE INDEX deliveries_ready ON oncebox.deliveries (handler, due_at_ms) WHERE state = 'ready';
 

@@ -46,6 +46,7 @@ CREATE TABLE oncebox_arrivals (
     recent     TEXT NOT NULL
 ) STRICT, WITHOUT ROWID;
 
+-- The delivery's key is made from the event's key and the handler's name: one index keeps it unique and finds it.
 CREATE TABLE oncebox_deliveries (
     delivery       BLOB NOT NULL PRIMARY KEY,
     key            BLOB NOT NULL,
@@ -57,8 +58,7 @@ CREATE TABLE oncebox_deliveries (
     token          BLOB,
     lease_until_ms INTEGER,
     finished_at_ms INTEGER,
-    last_error     TEXT,
-    UNIQUE (key, handler)
+    last_error     TEXT
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX oncebox_deliveries_ready ON oncebox_deliveries (handler, due_at_ms) WHERE state = 'ready';
 

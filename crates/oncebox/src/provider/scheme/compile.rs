@@ -1,4 +1,7 @@
 //! Compiles a description and an operator's secrets into a [`Scheme`], or says everything that is wrong with them.
+//!
+//! Whatever would weaken a source is refused here and not at the first request: a blank secret, a digest without the
+//! secret in it, a time that nothing signs, a URL that is signed but not known.
 
 use std::collections::BTreeMap;
 

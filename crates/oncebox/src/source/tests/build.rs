@@ -75,6 +75,17 @@ fn a_time_that_is_not_signed_is_refused() {
 }
 
 #[test]
+fn an_id_that_is_not_signed_cannot_be_called_so() {
+    let keys = |msg: &str| {
+        format!(
+            "mac = 'hmac-sha256'\nmsg = '{msg}'\nsig = {{ header = ['x-s'] }}\nid = 'header:x-id'\nid_signed = true"
+        )
+    };
+    assert!(custom(&keys("{header:x-id}.{body}"), &["s"]).is_ok());
+    assert_eq!(custom(&keys("{body}"), &["s"]).unwrap_err()[0].key, "id_signed");
+}
+
+#[test]
 fn wrong_keys_are_named_and_values_are_not_quoted() {
     let check = |toml: &str, key: &str| {
         let problem = custom(toml, &["s"]).unwrap_err().remove(0);
@@ -121,10 +132,16 @@ fn facts() {
     for provider in PROVIDERS {
         let description = Description::named(provider).unwrap();
         let facts = description.facts();
-        assert!(!facts.title.is_empty() && !facts.setup.is_empty() && !facts.secret.is_empty(), "{provider}");
+        assert!(!facts.title.is_empty() && !facts.setup.is_empty() && !facts.secret_hint.is_empty(), "{provider}");
         assert!(facts.docs.starts_with("https://") && facts.confidence.len() == 5, "{provider}");
         assert!(!facts.signature.is_empty() && !facts.identity.is_empty() && description.body_covered(), "{provider}");
     }
     let line = Description::named("stripe").unwrap().facts().signature;
     assert_eq!(line, "hmac-sha256 over {ts}.{body}, in stripe-signature, at most 300 s old");
+}
+
+#[test]
+fn a_source_can_be_shared_between_threads() {
+    fn check<T: Send + Sync + 'static>() {}
+    check::<Source>();
 }

@@ -1,5 +1,7 @@
 //! The description language, through descriptions of vendors that the catalogue does not hold yet.
 
+use data_encoding::{BASE64, HEXLOWER};
+
 use super::*;
 use crate::provider::likely_cause;
 
@@ -125,6 +127,62 @@ fn signatures_in_body_and_query() {
 }
 
 #[test]
+fn public_keys() {
+    use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, Ed25519KeyPair, KeyPair};
+    let random = ring::rand::SystemRandom::new();
+    let document = Ed25519KeyPair::generate_pkcs8(&random).unwrap();
+    let pair = Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap();
+    let message = [b"1731700000", BODY].concat();
+    let (public, signature) = (pair.public_key().as_ref(), pair.sign(&message));
+    check_public("mac = 'ed25519'\nkey = 'hex'", HEXLOWER.encode(public), HEXLOWER.encode(signature.as_ref()));
+
+    let document = EcdsaKeyPair::generate_pkcs8(&P256, &random).unwrap();
+    let pair = EcdsaKeyPair::from_pkcs8(&P256, document.as_ref(), &random).unwrap();
+    let (public, signature) = (pair.public_key().as_ref(), pair.sign(&random, &message).unwrap());
+    let keys = "mac = 'ecdsa-p256'\nenc = 'base64'\nkey = 'base64'";
+    check_public(keys, BASE64.encode(public), BASE64.encode(signature.as_ref()));
+}
+
+/// Verifies what the vendor's private key signed; the public key as an HMAC key must not do.
+fn check_public(keys: &str, public: String, signature: String) {
+    let keys = format!(
+        "{keys}\nmsg = '{{ts}}{{body}}'\nsig = {{ header = ['x-s'] }}\nts = {{ header = ['x-t'] }}\nid = 'json:/id'"
+    );
+    let source = custom(&keys, &[&public]).unwrap();
+    let mut signed = request(&[("x-s", &signature), ("x-t", "1731700000")], BODY);
+    assert_eq!(line(&source, &signed), "accept e1");
+    signed.body = Bytes::from_static(b"{}");
+    assert_eq!(line(&source, &signed), "signature mismatch");
+    let confused = keys.replace("ed25519", "hmac-sha256").replace("ecdsa-p256", "hmac-sha256");
+    let forged = sign(&custom(&confused, &[&public]).unwrap(), &[], BODY);
+    assert_eq!(line(&source, &forged), "signature mismatch");
+    let draft = Draft { target: String::new(), headers: HeaderMap::new(), body: Bytes::new() };
+    assert_eq!(source.sign(draft, NOW).unwrap_err(), SignError::PrivateKey);
+}
+
+#[test]
+fn credentials_are_known() {
+    let token = custom("mac = 'equal'\nid = 'json:/id'\nsig = { header = ['x-token'] }", &["s"]).unwrap();
+    let is_credential =
+        |source: &Source, name: &'static str| source.description().is_credential(&HeaderName::from_static(name));
+    assert!(is_credential(&token, "x-token") && is_credential(&token, "authorization"));
+    assert!(!is_credential(&token, "x-other") && !is_credential(&source("github"), "x-hub-signature-256"));
+    let query = custom("mac = 'equal'\nid = 'json:/id'\nsig = { query = 'code' }", &["s"]).unwrap();
+    assert_eq!(query.description().credential_query(), Some("code"));
+}
+
+#[test]
+fn handshakes_by_head() {
+    let keys = "mac = 'hmac-sha1'\nmsg = '{body}{url}'\nid = 'json:/id'\nsig = { header = ['x-s'] }
+        handshake = { method = 'HEAD', signed = false }";
+    let source = custom(keys, &["s"]).unwrap();
+    let head = Request { method: Method::HEAD, ..request(&[], b"") };
+    assert_eq!(line(&source, &head), "reply ");
+    assert_eq!(line(&source, &request(&[], b"")), "signature missing_signature");
+    assert_eq!(custom(&keys.replace("HEAD", "POST"), &["s"]).unwrap_err()[0].key, "handshake");
+}
+
+#[test]
 fn handshakes_by_get() {
     let keys = "mac = 'hmac-sha256'\nmsg = '{body}'\nid = 'json:/id'\nsig = { header = ['x-s'] }
         [handshake]\nmethod = 'GET'\nsigned = false\nwhen = 'query:hub.mode == subscribe'\nreply = 'query:hub.challenge'
@@ -178,5 +236,18 @@ fn likely_causes() {
     check(cause("github", &format!("{SECRET}\n"), |_| {}, NOW), "white space");
     check(cause("github", SECRET, |request| drop(request.headers.remove("x-hub-signature-256")), NOW), "is missing");
     check(cause("twilio", "other", |_| {}, NOW), "public_url");
+    let elsewhere = |public_url: &str| {
+        let mut spec = spec("twilio", &[SECRET]);
+        spec.settings.insert("public_url".to_owned(), Secret::new(public_url));
+        let request = signed(&source("twilio"), "id1");
+        let source = Source::build(spec).unwrap();
+        match source.judge(&request, None, NOW) {
+            Verdict::Reject(rejection) => likely_cause(&source, &request, &rejection, NOW).unwrap_or_default(),
+            other => panic!("{other:?}"),
+        }
+    };
+    check(elsewhere("http://hooks.example.com"), "http or https");
+    check(elsewhere("https://hooks.example.com/proxied"), "its path");
+    check(elsewhere("https://other.example.com"), "a wrong public_url");
     assert_eq!(cause("stripe", "another", |_| {}, NOW), "");
 }

@@ -1,6 +1,6 @@
--- $4 holds the newest arrivals first, a line each; the tail that no longer fits is cut, and its torn last line is
+-- ?4 holds the newest arrivals first, a line each; the tail that no longer fits is cut, and its torn last line is
 -- dropped when read.
-INSERT INTO oncebox.arrivals AS arrivals (key, count, last_at_ms, recent) VALUES ($1, $2, $3, $4)
+INSERT INTO oncebox_arrivals AS arrivals (key, count, last_at_ms, recent) VALUES (?1, ?2, ?3, ?4)
 ON CONFLICT (key) DO UPDATE SET
     count = arrivals.count + excluded.count,
     last_at_ms = CASE WHEN excluded.last_at_ms > arrivals.last_at_ms THEN excluded.last_at_ms

@@ -1,0 +1,202 @@
+//! The contract's answer table: each case with its status, its headers, and what it leaves in the database.
+
+use std::time::Duration;
+
+use serde_json::json;
+use testkit::http::{self, Connection};
+use testkit::sender::{self, Signed};
+use testkit::{TestDatabase, contract};
+
+use crate::world::{SLACK, STRIPE, TWILIO, TWILIO_URL, World, custom, now, stripe};
+
+contract! {
+    async fn every_unverified_request_gets_the_same_bytes(db: TestDatabase) {
+        let world = World::start(db);
+        let wrong = [
+            ("stripe", stripe("evt_1").without_header("stripe-signature")),
+            ("stripe", stripe("evt_1").tampered()),
+            ("stripe", sender::stripe("whsec_other", now(), "evt_1", "a", &json!({}))),
+            ("stripe", sender::stripe(STRIPE, now() - 3600, "evt_1", "a", &json!({}))),
+            ("github", custom("{}")),
+            ("token", custom("{}")),
+            ("none", custom("{}").tampered()),
+        ];
+        let answers = world.expect_nothing_stored(|| {
+            wrong.map(|(source, signed)| (source, world.post(source, &signed)))
+        });
+        for (source, answer) in &answers {
+            assert_eq!((answer.status, &answer.body), (401, &answers[0].1.body), "{source}");
+            assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+            assert!(answer.header("oncebox-key").is_none() && answer.header("www-authenticate").is_none());
+        }
+    }
+
+    async fn a_slack_handshake_is_answered_and_not_stored(db: TestDatabase) {
+        let world = World::start(db);
+        let body = json!({"type": "url_verification", "challenge": "<b>3eZbrw1a</b>"}).to_string().into_bytes();
+        let signed = sender::slack_bytes(SLACK, now(), body);
+        world.expect_nothing_stored(|| {
+            let answer = world.post("slack", &signed);
+            assert_eq!((answer.status, answer.text().as_str()), (200, "<b>3eZbrw1a</b>"));
+            assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
+            assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
+            world.expect_401("slack", &signed.clone().tampered());
+        });
+        let event = sender::slack(SLACK, now(), "Ev1", "app_mention", &json!({"channel": "C1"}));
+        let key = world.expect("slack", &event, "accepted");
+        assert_eq!(world.event(&key).kind, "app_mention");
+    }
+
+    async fn twilio_gets_the_body_it_wants_and_the_key(db: TestDatabase) {
+        let world = World::start(db);
+        let fields = [("MessageSid", "SM1"), ("MessageStatus", "delivered"), ("Body", "a b&c=ü")];
+        let signed = sender::twilio(TWILIO, TWILIO_URL, "tok-1", &fields);
+        let answer = world.expect_stored(1, 1, || world.post("twilio", &signed));
+        assert_eq!(answer.status, 200, "{}", answer.text());
+        assert_eq!(answer.text(), r#"<?xml version="1.0" encoding="UTF-8"?><Response/>"#);
+        assert_eq!(answer.header("content-type"), Some("text/xml; charset=utf-8"));
+        let key = answer.header("oncebox-key").expect("a key").to_owned();
+        assert_eq!((world.event(&key).id.as_str(), world.event(&key).kind.as_str()), ("tok-1", "delivered"));
+        let again = world.expect_nothing_stored(|| world.post("twilio", &signed));
+        assert_eq!((again.status, again.header("oncebox-key")), (200, Some(key.as_str())));
+        let elsewhere = sender::twilio(TWILIO, "https://evil.example/in/twilio", "tok-2", &fields);
+        world.expect_nothing_stored(|| world.expect_401("twilio", &elsewhere));
+    }
+
+    async fn an_insecure_source_takes_anything(db: TestDatabase) {
+        let world = World::start(db);
+        let plain = Signed { headers: Vec::new(), body: br#"{"id":"a"}"#.to_vec() };
+        let key = world.expect_stored(1, 1, || world.expect("open", &plain, "accepted"));
+        assert_eq!(world.expect("open", &plain, "duplicate"), key);
+        let stats = http::get(world.program.admin_addr(), "/api/v1/stats", &[]).json();
+        assert_eq!(stats["unverified_sources"], json!(["open"]));
+        assert!(world.program.log().contains("NOT VERIFIED"));
+    }
+
+    async fn other_paths_and_methods_are_refused(db: TestDatabase) {
+        let world = World::start(db);
+        let ask = |method: &str, path: &str| {
+            http::request(world.addr(), method, path, &[], b"").unwrap_or_else(|error| panic!("{method} {path}: {error}"))
+        };
+        world.expect_nothing_stored(|| {
+            for path in [
+                "/", "/in", "/in/", "/in/nobody", "/in/stripe/x/y", "/in/Stripe", "/IN/stripe", "/metrics", "/readyz",
+                "/api/v1/events", "/api/v1/stats", "/in/%73tripe", "/healthz/", "//in/stripe",
+            ] {
+                for method in ["GET", "POST"] {
+                    let answer = ask(method, path);
+                    assert_eq!(answer.status, 404, "{method} {path}");
+                    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+                }
+            }
+            for method in ["GET", "PUT", "DELETE", "OPTIONS", "TRACE", "HEAD", "PATCH", "post"] {
+                let answer = ask(method, "/in/stripe");
+                assert_eq!((answer.status, answer.header("allow")), (405, Some("POST")), "{method}");
+                let cors = |(name, _): &&(String, String)| name.starts_with("access-control-");
+                assert_eq!(answer.headers.iter().find(cors), None, "{method}");
+            }
+            // A token where none is configured proves nothing.
+            assert_eq!(ask("POST", "/in/stripe/token").status, 401);
+        });
+        assert_eq!((ask("GET", "/healthz").status, ask("HEAD", "/healthz").status), (200, 200));
+        assert_eq!((ask("POST", "/healthz").status, ask("POST", "/healthz").header("allow")), (405, Some("GET, HEAD")));
+    }
+
+    async fn a_body_over_the_limit_is_refused(db: TestDatabase) {
+        let world = World::start(db);
+        let limit = 64 * 1024;
+        let of_size = |size: usize| custom(format!(r#"{{"id":"big","pad":"{}"}}"#, "x".repeat(size - 21)));
+        assert_eq!(of_size(limit).body.len(), limit);
+        world.expect_nothing_stored(|| {
+            let answer = world.post("small", &of_size(limit + 1));
+            assert_eq!((answer.status, answer.header("connection")), (413, Some("close")));
+            // Refused by the declared length, before any of it is there.
+            let mut connection = Connection::open(world.addr()).expect("it listens");
+            connection.send(b"POST /in/small HTTP/1.1\r\nhost: a\r\ncontent-length: 99999999\r\n\r\n").expect("sent");
+            assert_eq!(connection.read_answer().expect("an answer").status, 413);
+            assert!(connection.is_closed_within(Duration::from_secs(5)));
+            let answer = post_chunked(&world, &of_size(limit + 1), 1000);
+            assert_eq!(answer.status, 413);
+        });
+        world.expect_stored(1, 1, || world.expect("small", &of_size(limit), "accepted"));
+        assert_eq!(post_chunked(&world, &of_size(limit), 1000).json()["status"], "duplicate");
+    }
+
+    async fn an_encoded_body_is_refused(db: TestDatabase) {
+        let world = World::start(db);
+        world.expect_nothing_stored(|| {
+            for coding in ["gzip", "br", "zstd", "deflate", "gzip, gzip", "x-unknown", ""] {
+                let answer = world.post("stripe", &stripe("evt_1").with_header("content-encoding", coding));
+                assert_eq!(answer.status, 415, "{coding}");
+            }
+        });
+        world.expect("stripe", &stripe("evt_1").with_header("content-encoding", "identity"), "accepted");
+    }
+
+    async fn a_full_house_is_answered_503_at_once(db: TestDatabase) {
+        let world = World::start_with(db, |setup| setup.server("in_flight = 1"));
+        let signed = stripe("evt_slow");
+        let raw = signed.raw("stripe", world.addr());
+        let (head, tail) = raw.split_at(raw.len() - 1);
+        let busy = |answer: &http::Answer| answer.status == 503 && answer.header("retry-after") == Some("1");
+        let mut slow = None;
+        // Whoever comes second is refused, and that may be the slow one.
+        crate::world::wait_until("the slot is taken", Duration::from_secs(10), || {
+            let mut connection = Connection::open(world.addr()).expect("it listens");
+            connection.send(head).expect("sent");
+            slow = Some(connection);
+            let answer = world.post("custom", &custom(r#"{"id":"probe"}"#));
+            assert!(answer.status == 200 || busy(&answer), "{}", answer.text());
+            busy(&answer)
+        });
+        let mut slow = slow.expect("it was opened");
+        world.expect_nothing_stored(|| assert!(busy(&world.post("stripe", &stripe("evt_shed")))));
+        assert_eq!(http::get(world.addr(), "/healthz", &[]).status, 200);
+        slow.send(tail).expect("sent");
+        assert_eq!(slow.read_answer().expect("an answer").json()["status"], "accepted");
+        world.expect("stripe", &stripe("evt_shed"), "accepted");
+    }
+
+    async fn a_spent_byte_budget_is_answered_503(db: TestDatabase) {
+        let world = World::start_with(db, |setup| setup.server("in_flight_bytes = \"64KiB\""));
+        let large = custom(format!(r#"{{"id":"large","pad":"{}"}}"#, "x".repeat(40_000)));
+        let raw = large.raw("custom", world.addr());
+        let (head, tail) = raw.split_at(raw.len() - 1);
+        let other = custom(format!(r#"{{"id":"other","pad":"{}"}}"#, "y".repeat(40_000)));
+        let mut slow = None;
+        // Whoever comes second is refused, and that may be the slow one.
+        crate::world::wait_until("the budget is spent", Duration::from_secs(10), || {
+            let mut connection = Connection::open(world.addr()).expect("it listens");
+            connection.send(head).expect("sent");
+            slow = Some(connection);
+            let answer = world.post("custom", &other);
+            answer.status == 503 && answer.header("retry-after").is_some()
+        });
+        let mut slow = slow.expect("it was opened");
+        // A small one still fits, and by chunks the budget counts too.
+        world.expect("custom", &custom(r#"{"id":"tiny"}"#), "accepted");
+        assert_eq!(post_chunked(&world, &custom(format!(r#"{{"pad":"{}"}}"#, "z".repeat(40_000))), 8000).status, 503);
+        slow.send(tail).expect("sent");
+        assert_eq!(slow.read_answer().expect("an answer").status, 200);
+        assert_eq!(world.post("custom", &other).status, 200);
+    }
+}
+
+/// Sends a body in chunks to a custom source of 64 KiB, or to the one without a limit of its own.
+fn post_chunked(world: &World, signed: &Signed, chunk: usize) -> http::Answer {
+    let source = if signed.body.len() > 50_000 { "small" } else { "custom" };
+    let headers: Vec<_> = signed.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    let mut headers = headers;
+    headers.push(("transfer-encoding", "chunked"));
+    let mut raw = http::encode(world.addr(), "POST", &format!("/in/{source}"), &headers, b"");
+    for piece in signed.body.chunks(chunk) {
+        raw.extend_from_slice(format!("{:x}\r\n", piece.len()).as_bytes());
+        raw.extend_from_slice(piece);
+        raw.extend_from_slice(b"\r\n");
+    }
+    raw.extend_from_slice(b"0\r\n\r\n");
+    let mut connection = Connection::open(world.addr()).expect("it listens");
+    // The server may refuse before it has read everything.
+    let _ = connection.send(&raw);
+    connection.read_answer().expect("an answer")
+}

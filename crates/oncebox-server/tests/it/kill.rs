@@ -1,0 +1,168 @@
+//! SIGKILL at random moments under load, again and again: whatever was answered 2xx is there, byte for byte.
+//!
+//! `ONCEBOX_TEST_KILLS` sets the number of cycles, `ONCEBOX_TEST_SEED` repeats a run.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+use testkit::http::Connection;
+use testkit::ledger::{Ledger, Outcome, Signature};
+use testkit::program::Program;
+use testkit::sender::Signed;
+use testkit::{TestDatabase, contract};
+
+use crate::world::{World, custom};
+
+const SENDERS: usize = 16;
+const CYCLES: usize = 25;
+
+contract! {
+    async fn nothing_acknowledged_is_lost(db: TestDatabase) {
+        let mut random = Random::seeded();
+        let cycles = number("ONCEBOX_TEST_KILLS").unwrap_or(CYCLES);
+        let world = World::start(db);
+        let load = Load::new(world.addr());
+        let World { mut program, db } = world;
+        let started = Instant::now();
+        for _ in 0..cycles {
+            cycle(&load, &mut program, &mut random);
+            program.restart();
+        }
+        let elapsed = started.elapsed();
+        // Everything that was left open is sent once more and must be answered now.
+        load.settle();
+        let report = load.ledger.check(&db);
+        let stored = db.count(&db.table("events"));
+        let (ok, info) = (load.ledger.count(Outcome::Ok), load.ledger.count(Outcome::Info));
+        println!(
+            "kill on {:?}: {cycles} cycles in {:.1} s, {} requests, {ok} answered 2xx, {info} left open, {stored} stored, \
+             lost {} phantom {}",
+            db.backend(), elapsed.as_secs_f64(), load.ledger.records().len(), report.lost.len(), report.phantom.len(),
+        );
+        report.assert_clean();
+        assert_eq!(load.ledger.count(Outcome::Fail), 0);
+        assert!(info >= cycles / 2, "the kills must hit requests under way, but only {info} were left open");
+        let whole = db.row_counts();
+        assert_eq!((whole["events"], whole["payloads"], whole["deliveries"]), (stored, stored, stored));
+        assert_eq!(whole["ledger"], stored);
+    }
+}
+
+/// Lets the senders run for a random moment, kills the program under them, and stops them.
+fn cycle(load: &Load, program: &mut Program, random: &mut Random) {
+    load.running.store(true, Ordering::Release);
+    let moment = Duration::from_micros(20_000 + random.below(250_000));
+    thread::scope(|scope| {
+        for number in 0..SENDERS {
+            let seed = random.next();
+            scope.spawn(move || load.send(number, Random(seed | 1)));
+        }
+        // The random moment itself is what is under test: there is nothing to wait for.
+        thread::sleep(moment);
+        program.kill9();
+        load.running.store(false, Ordering::Release);
+    });
+}
+
+/// Senders that post new events, copies of what was sent before, and again what was left open.
+struct Load {
+    addr: String,
+    ledger: Ledger,
+    next: AtomicUsize,
+    open: Mutex<Vec<usize>>,
+    running: AtomicBool,
+}
+
+impl Load {
+    fn new(addr: &str) -> Self {
+        Self {
+            addr: addr.to_owned(),
+            ledger: Ledger::new("kill"),
+            next: AtomicUsize::new(0),
+            open: Mutex::default(),
+            running: AtomicBool::new(false),
+        }
+    }
+
+    fn send(&self, sender: usize, mut random: Random) {
+        let mut connection = None;
+        while self.running.load(Ordering::Acquire) {
+            let left_open = self.open.lock().unwrap_or_else(PoisonError::into_inner).pop();
+            let fresh = || self.next.fetch_add(1, Ordering::Relaxed);
+            let copy = sender % 4 == 0 && self.next.load(Ordering::Relaxed) > 0;
+            let event = match left_open {
+                Some(event) => event,
+                None if copy => {
+                    self.next.load(Ordering::Relaxed) - 1 - random.index(self.next.load(Ordering::Relaxed).min(50))
+                }
+                None => fresh(),
+            };
+            self.exchange(&mut connection, event);
+        }
+    }
+
+    /// Sends until nothing is open any more.
+    fn settle(&self) {
+        let open = std::mem::take(&mut *self.open.lock().unwrap_or_else(PoisonError::into_inner));
+        for event in open {
+            self.exchange(&mut None, event);
+        }
+        let open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        assert!(open.is_empty(), "{} requests got no answer from a program that nobody killed", open.len());
+    }
+
+    fn exchange(&self, kept: &mut Option<Connection>, event: usize) {
+        let signed = body_of(event);
+        let Some(mut connection) = kept.take().or_else(|| Connection::open(&self.addr).ok()) else {
+            // Nothing was sent, so there is nothing to write down; the program is dead or not yet up.
+            self.open.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+            return;
+        };
+        let sent = connection.send(&signed.raw("custom", &self.addr));
+        let status = sent.and_then(|()| connection.read_answer()).map(|answer| answer.status).ok();
+        self.ledger.record("custom", &format!("evt_{event}"), &signed.body, Signature::Good, status);
+        match status {
+            Some(200) => *kept = Some(connection),
+            _ => self.open.lock().unwrap_or_else(PoisonError::into_inner).push(event),
+        }
+    }
+}
+
+/// Bodies differ in length, so that commits differ in size.
+fn body_of(event: usize) -> Signed {
+    custom(format!(r#"{{"id":"evt_{event}","type":"load","pad":"{}"}}"#, "x".repeat(event * 37 % 3000)))
+}
+
+/// xorshift64: small, seeded, and good enough to pick moments.
+struct Random(u64);
+
+impl Random {
+    fn seeded() -> Self {
+        let clock = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |time| time.subsec_nanos());
+        let seed = number("ONCEBOX_TEST_SEED").map_or_else(|| u64::from(clock), |seed| seed as u64) | 1;
+        println!("SEED={seed}");
+        Self(seed)
+    }
+
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    fn below(&mut self, limit: u64) -> u64 {
+        self.next() % limit
+    }
+
+    fn index(&mut self, length: usize) -> usize {
+        usize::try_from(self.below(length.max(1) as u64)).expect("an index fits")
+    }
+}
+
+fn number(variable: &str) -> Option<usize> {
+    let text = std::env::var(variable).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number")))
+}

@@ -1,0 +1,14 @@
+//! The program from the outside: the real binary on a real port, every test on both databases.
+
+mod answers;
+mod bad_http;
+mod bad_input;
+mod config;
+mod crash_points;
+mod disconnect;
+mod identity;
+mod kill;
+mod nodes;
+mod outage;
+mod stop;
+mod world;

@@ -1,0 +1,185 @@
+//! SIGTERM under load loses nothing and resets nobody; SIGHUP takes a new config whole or not at all.
+
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use testkit::http::{self, Connection};
+use testkit::ledger::{Ledger, Outcome, Signature};
+use testkit::sender::{self, Signed};
+use testkit::{TestDatabase, contract};
+
+use crate::world::{GITHUB, PATIENCE, Setup, World, custom, github, stripe, wait_until};
+
+const SENDERS: usize = 16;
+const UNDER_WAY: usize = 24;
+
+contract! {
+    async fn a_stop_under_load_answers_what_was_accepted(db: TestDatabase) {
+        let mut world = World::start(db);
+        let addr = world.addr().to_owned();
+        let load = Load {
+            addr: &addr,
+            ledger: Ledger::new("stop"),
+            answered: AtomicUsize::new(0),
+            cut: AtomicUsize::new(0),
+            stopped: AtomicBool::new(false),
+        };
+        let status = thread::scope(|scope| {
+            let load = &load;
+            for sender in 0..SENDERS {
+                scope.spawn(move || send_until_refused(load, sender));
+            }
+            wait_until("the load runs", PATIENCE, || load.answered.load(Ordering::Acquire) > 100);
+            let asked = Instant::now();
+            world.program.signal(libc::SIGTERM);
+            let status = world.program.wait_exit(Duration::from_secs(20));
+            println!("stop: exit after {:?}", asked.elapsed());
+            load.stopped.store(true, Ordering::Release);
+            status
+        });
+        assert_eq!(status.code(), Some(0));
+        assert_eq!(load.cut.load(Ordering::Acquire), 0, "a request that was taken got no answer");
+        load.ledger.check(&world.db).assert_clean();
+        assert_eq!(load.ledger.count(Outcome::Fail), 0);
+        assert!(world.program.log().contains("stopped"));
+    }
+
+    async fn requests_under_way_are_finished_before_the_end(db: TestDatabase) {
+        let mut world = World::start_with(db, |setup| setup.server(&format!("in_flight = {UNDER_WAY}")));
+        let wire = |number: usize| custom(format!(r#"{{"id":"under_way_{number}"}}"#)).raw("custom", world.addr());
+        let mut slow = Vec::new();
+        // A full house shows that so many are being read; whoever came when it was full has its answer already.
+        wait_until("all are under way", PATIENCE, || {
+            let wire = wire(slow.len());
+            slow.push((begin(&world, &wire[..wire.len() - 3]), wire));
+            slow.len() >= UNDER_WAY && world.post("stripe", &stripe("probe")).status == 503
+        });
+        let addr = world.addr().to_owned();
+        world.program.signal(libc::SIGTERM);
+        wait_until("it no longer listens", PATIENCE, || Connection::open(&addr).is_err());
+        assert!(world.program.exited().is_none(), "it waits for what is under way");
+        for (connection, wire) in &mut slow {
+            // Fails only where the answer was a refusal.
+            let _ = connection.send(&wire[wire.len() - 3..]);
+        }
+        let answers: Vec<u16> =
+            slow.iter_mut().map(|(connection, _)| connection.read_answer().expect("an answer").status).collect();
+        assert_eq!(answers.iter().filter(|status| **status == 200).count(), UNDER_WAY, "{answers:?}");
+        assert!(answers.iter().all(|status| matches!(status, 200 | 503)), "{answers:?}");
+        assert_eq!(world.program.wait_exit(PATIENCE).code(), Some(0));
+        let stored = format!("select count(*) from {} where event_id like 'under_way%'", world.db.table("events"));
+        assert_eq!(world.db.query(&stored)[0][0], UNDER_WAY.to_string());
+    }
+
+    async fn a_stop_does_not_wait_for_idle_connections(db: TestDatabase) {
+        let mut world = World::start_with(db, |setup| setup.server("grace = \"20s\""));
+        let mut idle = Connection::open(world.addr()).expect("it listens");
+        idle.send(&custom(r#"{"id":"a"}"#).raw("custom", world.addr())).expect("sent");
+        assert_eq!(idle.read_answer().expect("an answer").status, 200);
+        let asked = Instant::now();
+        world.program.signal(libc::SIGINT);
+        assert_eq!(world.program.wait_exit(PATIENCE).code(), Some(0));
+        assert!(asked.elapsed() < Duration::from_secs(8), "{:?}", asked.elapsed());
+    }
+
+    async fn a_reload_adds_and_removes_sources(db: TestDatabase) {
+        let setup = Setup::new(db.url());
+        let mut world = World { program: setup.serve(), db };
+        let fresh = custom(r#"{"id":"a"}"#);
+        world.expect_nothing_stored(|| assert_eq!(world.post("added", &fresh).status, 404));
+        let mut changed = setup.clone();
+        changed.rest = setup.rest.replace("name = \"custom\"", "name = \"added\"");
+        reload(&mut world, &changed, "reloaded");
+        world.expect("added", &fresh, "accepted");
+        world.expect_nothing_stored(|| assert_eq!(world.post("custom", &fresh).status, 404));
+        world.expect("github", &github("d-1", &serde_json::json!({})), "accepted");
+        reload(&mut world, &setup, "reloaded");
+        assert_eq!(world.post("added", &fresh).status, 404);
+    }
+
+    async fn a_bad_config_is_refused_as_a_whole(db: TestDatabase) {
+        let setup = Setup::new(db.url());
+        let mut world = World { program: setup.serve(), db };
+        let mut bad = setup.clone();
+        // One good new source and one bad one: neither counts.
+        bad.rest = setup.rest.replace("name = \"custom\"", "name = \"added\"");
+        bad.rest.push_str("[[source]]\nname = \"broken\"\nprovider = \"stripe\"\nsecrets = [{ env = \"ONCEBOX_NOT_SET\" }]\n");
+        reload(&mut world, &bad, "reload refused");
+        assert_eq!(world.post("added", &custom(r#"{"id":"a"}"#)).status, 404);
+        assert_eq!(world.post("broken", &custom(r#"{"id":"a"}"#)).status, 404);
+        world.expect("custom", &custom(r#"{"id":"a"}"#), "accepted");
+        world.program.write_config("this is [ not toml");
+        world.program.signal(libc::SIGHUP);
+        wait_until("it is refused", PATIENCE, || world.program.log().matches("reload refused").count() == 2);
+        world.expect("custom", &custom(r#"{"id":"b"}"#), "accepted");
+    }
+
+    async fn a_secret_is_rotated_without_a_gap(db: TestDatabase) {
+        let setup = Setup::new(db.url());
+        let mut world = World { program: setup.serve(), db };
+        let with = |secrets: &str| {
+            let mut changed = setup.clone();
+            changed.rest = setup.rest.replace(&format!("[{{ value = \"{GITHUB}\" }}]"), secrets);
+            changed
+        };
+        let by = |secret: &str, id: &str| -> Signed { sender::github(secret, id, "push", &serde_json::json!({ "n": id })) };
+        world.expect("github", &by(GITHUB, "1"), "accepted");
+        world.expect_401("github", &by("fresh-secret", "2"));
+        reload(&mut world, &with(&format!("[{{ value = \"{GITHUB}\" }}, {{ value = \"fresh-secret\" }}]")), "reloaded");
+        world.expect("github", &by(GITHUB, "3"), "accepted");
+        world.expect("github", &by("fresh-secret", "2"), "accepted");
+        let second = r#"oncebox_secret_matches_total{source="github",secret="2"} 1"#;
+        assert!(world.metrics().contains(second), "{}", world.metrics());
+        reload(&mut world, &with("[{ value = \"fresh-secret\" }]"), "reloaded");
+        world.expect_nothing_stored(|| world.expect_401("github", &by(GITHUB, "4")));
+        world.expect("github", &by("fresh-secret", "4"), "accepted");
+        let sources = http::get(world.program.admin_addr(), "/api/v1/sources", &[]).text();
+        assert!(!sources.contains("fresh-secret"), "{sources}");
+    }
+}
+
+/// Opens a connection and sends the beginning of a request.
+fn begin(world: &World, bytes: &[u8]) -> Connection {
+    let mut connection = Connection::open(world.addr()).expect("it listens");
+    connection.send(bytes).expect("sent");
+    connection
+}
+
+/// Writes a config, asks for a reload and waits until the log tells how it went.
+fn reload(world: &mut World, setup: &Setup, outcome: &str) {
+    let before = world.program.log().matches(outcome).count();
+    world.program.write_config(&setup.text());
+    world.program.signal(libc::SIGHUP);
+    wait_until(outcome, PATIENCE, || world.program.log().matches(outcome).count() > before);
+}
+
+/// Sends one request per connection until the server is gone, and counts those that it had taken and left unanswered.
+fn send_until_refused(load: &Load<'_>, sender: usize) {
+    for number in 0.. {
+        if load.stopped.load(Ordering::Acquire) {
+            return;
+        }
+        let Ok(mut connection) = Connection::open(load.addr) else { return };
+        let id = format!("evt_{sender}_{number}");
+        let signed = custom(format!(r#"{{"id":"{id}"}}"#));
+        let sent = connection.send(&signed.raw("custom", load.addr));
+        let status = sent.and_then(|()| connection.read_answer()).map(|answer| answer.status).ok();
+        load.ledger.record("custom", &id, &signed.body, Signature::Good, status);
+        match status {
+            Some(200) => drop(load.answered.fetch_add(1, Ordering::AcqRel)),
+            Some(_) => {}
+            // The kernel takes connections before the program does; those end when the listener goes.
+            None if Connection::open(load.addr).is_err() => return,
+            None => drop(load.cut.fetch_add(1, Ordering::AcqRel)),
+        }
+    }
+}
+
+struct Load<'a> {
+    addr: &'a str,
+    ledger: Ledger,
+    answered: AtomicUsize,
+    cut: AtomicUsize,
+    stopped: AtomicBool,
+}

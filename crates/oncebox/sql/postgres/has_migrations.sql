@@ -1,0 +1,1 @@
+SELECT to_regclass('oncebox.migrations') IS NOT NULL

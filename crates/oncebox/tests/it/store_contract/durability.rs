@@ -1,0 +1,82 @@
+//! A database that may forget what it acknowledged is refused, and an SQLite file has one server.
+
+use oncebox::store::{Access, Durability, Store, StoreError};
+use testkit::postgres::{Cluster, Options};
+use testkit::{Backend, TestDatabase};
+
+use crate::world::{World, open, open_with};
+
+testkit::contract! {
+    async fn a_usual_database_is_safe(db: TestDatabase) {
+        let store = open(&db).await.unwrap();
+        assert_eq!(store.unsafe_because(), None);
+        store.ping().await.unwrap();
+        let kind = if db.backend() == Backend::Sqlite { "sqlite" } else { "postgres" };
+        assert_eq!(store.kind(), kind);
+    }
+}
+
+#[test]
+fn a_file_has_one_server_and_any_number_of_visitors() {
+    testkit::database::run(Backend::Sqlite, async |db: TestDatabase| {
+        let file = db.file().unwrap().to_owned();
+        let serve = || Store::open_sqlite(&file, Access::Server, Durability::Required);
+        let server = serve().await.unwrap();
+        server.migrate().await.unwrap();
+        let second = serve().await;
+        assert!(
+            matches!(&second, Err(StoreError::InUse(text)) if text.contains("another oncebox server")),
+            "{second:?}"
+        );
+        let visitors = [open(&db).await.unwrap(), open(&db).await.unwrap()];
+        for visitor in &visitors {
+            visitor.stats(0).await.unwrap();
+            drop(visitor.begin().await.unwrap());
+        }
+        // A clone is the same server; the place is free when the last one is gone.
+        let clone = server.clone();
+        drop(server);
+        assert!(serve().await.is_err());
+        drop(clone);
+        serve().await.unwrap().ping().await.unwrap();
+    });
+}
+
+#[test]
+fn an_sqlite_file_flushes_each_commit() {
+    testkit::database::run(Backend::Sqlite, async |db: TestDatabase| {
+        let world = World::new(db).await;
+        assert_eq!(world.db.query("pragma journal_mode"), [["wal"]]);
+    });
+}
+
+#[test]
+fn commits_that_do_not_wait_for_the_disk_are_refused() {
+    testkit::database::run(Backend::Postgres, async |db: TestDatabase| {
+        let early = open(&db).await.unwrap();
+        early.migrate().await.unwrap();
+        let name = &db.query("select current_database()")[0][0];
+        db.execute(&format!("alter database {name} set synchronous_commit = off"));
+        check_refused(&db, "synchronous_commit = off").await;
+        // Connections made before keep their setting; a new one is asked again.
+        let (first, second) = (early.begin().await, early.begin().await);
+        assert!(first.is_ok());
+        assert!(matches!(second, Err(StoreError::Unsafe(_))), "{second:?}");
+    });
+}
+
+#[test]
+fn a_server_without_fsync_is_refused() {
+    let cluster = Cluster::start(Options::default().setting("fsync=off"));
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(check_refused(&TestDatabase::fresh_on(&cluster), "fsync = off"));
+}
+
+/// Refused with the reason, unless the operator insists; the reason is then shown.
+async fn check_refused(db: &TestDatabase, reason: &str) {
+    let refused = open_with(db, Durability::Required).await;
+    assert!(matches!(&refused, Err(StoreError::Unsafe(text)) if text.contains(reason)), "{refused:?}");
+    let store = open_with(db, Durability::Unsafe).await.unwrap();
+    assert!(store.unsafe_because().unwrap().contains(reason));
+    store.migrate().await.unwrap();
+}

@@ -1,0 +1,69 @@
+//! Bringing the schema up to date.
+
+use oncebox::store::{Inserted, StoreError};
+use testkit::{Backend, TestDatabase};
+use tokio::task::JoinSet;
+
+use crate::world::{World, open};
+
+testkit::contract! {
+    async fn a_second_time_there_is_nothing_to_do(db: TestDatabase) {
+        let world = World::new(db).await;
+        world.insert_one(world.event("evt_1", "a")).await;
+        assert_eq!(world.store.migrate().await.unwrap(), 0);
+        assert_eq!(open(&world.db).await.unwrap().migrate().await.unwrap(), 0);
+        assert_eq!(world.count("events"), 1);
+    }
+
+    async fn eight_at_once_all_succeed_and_one_does_the_work(db: TestDatabase) {
+        let mut nodes = JoinSet::new();
+        for _ in 0..8 {
+            let store = open(&db).await.unwrap();
+            nodes.spawn(async move { store.migrate().await });
+        }
+        let mut steps = 0;
+        while let Some(node) = nodes.join_next().await {
+            steps += node.unwrap().unwrap();
+        }
+        assert_eq!(steps, 1);
+        assert_eq!(db.count(&db.table("migrations")), 1);
+    }
+
+    async fn a_step_applied_from_another_text_is_refused(db: TestDatabase) {
+        let world = World::new(db).await;
+        world.db.execute(&format!("update {} set checksum = 'other'", world.db.table("migrations")));
+        let refused = world.store.migrate().await;
+        assert!(matches!(&refused, Err(StoreError::Schema(text)) if text.contains("migration 1 (initial)")), "{refused:?}");
+        // Refusing leaves the database as it was, and usable.
+        assert!(matches!(world.insert_one(world.event("evt_1", "a")).await, Inserted::Accepted(_)));
+    }
+
+    async fn a_step_of_a_newer_version_is_left_alone(db: TestDatabase) {
+        let world = World::new(db).await;
+        let migrations = world.db.table("migrations");
+        world.db.execute(&format!("insert into {migrations} (version, name, checksum) values (9999, 'later', 'x')"));
+        assert_eq!(world.store.migrate().await.unwrap(), 0);
+        assert_eq!(world.db.count(&migrations), 2);
+    }
+
+    async fn an_application_keeps_its_tables(db: TestDatabase) {
+        db.execute("create table events (id text primary key); insert into events values ('mine')");
+        db.execute("create table migrations (version integer); insert into migrations values (41)");
+        let world = World::new(db).await;
+        world.insert_one(world.event("evt_1", "a")).await;
+        assert_eq!(world.db.query("select id from events"), [["mine"]]);
+        assert_eq!(world.db.query("select version from migrations"), [["41"]]);
+        assert_eq!(world.store.migrate().await.unwrap(), 0);
+        world.check();
+    }
+
+    async fn everything_of_ours_is_apart(db: TestDatabase) {
+        let world = World::new(db).await;
+        let foreign = match world.db.backend() {
+            Backend::Sqlite => "select name from sqlite_master where name not like 'oncebox\\_%' escape '\\' \
+                                and name not like 'sqlite\\_%' escape '\\'",
+            Backend::Postgres => "select relname from pg_class where relnamespace = to_regnamespace('public')",
+        };
+        assert_eq!(world.db.query(foreign), Vec::<Vec<String>>::new());
+    }
+}
