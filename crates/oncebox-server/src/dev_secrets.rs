@@ -98,7 +98,8 @@ fn make(slug: &str) -> io::Result<String> {
     })
 }
 
-fn random<const N: usize>() -> io::Result<[u8; N]> {
+/// Bytes that nobody can guess.
+pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     match SystemRandom::new().fill(&mut bytes) {
         Ok(()) => Ok(bytes),

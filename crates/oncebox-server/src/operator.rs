@@ -42,15 +42,12 @@ impl Operator {
         }
         let place = Place::find(args)?;
         let client = Client::new(&place.admin_url, place.token.as_ref())?;
-        match client.probe().await {
-            Probe::Answers => Ok(Self::Server(client)),
-            Probe::Silent if place.database.is_none() => {
+        match (client.probe().await, &place.database) {
+            (Probe::Answers, _) => Ok(Self::Server(client)),
+            (Probe::Silent, Some(store)) => Ok(Self::Database(look(store).await?)),
+            (Probe::Silent, None) => {
                 bail!("nothing listens at {}; start the server, or name its database with --database", place.admin_url)
             }
-            Probe::Silent => match &place.database {
-                Some(store) => Ok(Self::Database(look(store).await?)),
-                None => bail!("nothing listens at {}", place.admin_url),
-            },
         }
     }
 

@@ -99,3 +99,27 @@ fn unknown_events_and_bad_questions() {
     refused(&["event", "neither"], 2, "neither a key nor source/event_id");
     refused(&["events", "--cursor", "forged"], 2, "the cursor is not one of ours");
 }
+
+#[test]
+fn postgres_is_looked_at_too() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let database = testkit::TestDatabase::fresh(testkit::Backend::Postgres);
+    let url = database.url();
+    let stderr = oncebox(folder.path(), &["events", "--database", url], 1).stderr;
+    assert!(stderr.contains("holds no inbox yet"), "{stderr}");
+    oncebox(folder.path(), &["migrate", "--database", url], 0);
+    assert_eq!(oncebox(folder.path(), &["events", "--database", url], 0).stdout, "no events\n");
+    let args = ["bench", "--database", url, "--seconds", "1", "--connections", "4", "--duplicates", "0.5", "--json"];
+    let median = &oncebox_json(folder.path(), &args, 0)["median"];
+    assert!(median["duplicate"].as_u64() > Some(0) && median["failed"] == 0, "{median}");
+    assert_eq!(oncebox_json(folder.path(), &["status", "--database", url, "--json"], 0)["store"], "postgres");
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_failure() {
+    let inbox = Inbox::dev();
+    let script =
+        format!("{} events --admin-url {} --json | true; exit ${{PIPESTATUS[0]}}", crate::BIN, inbox.admin_url());
+    let output = testkit::program::run("/bin/bash", &["-c", &script], &[], inbox.folder());
+    assert_eq!((output.status, output.stderr.as_str()), (Some(0), ""));
+}

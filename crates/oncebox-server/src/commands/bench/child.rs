@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use data_encoding::HEXLOWER;
 use oncebox::secret::Secret;
-use ring::rand::{SecureRandom as _, SystemRandom};
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
 use super::load::Process;
 use super::{LOG_LEVEL, kind};
 use crate::config::store::StoreUrl;
+use crate::dev_secrets::random;
 
 const START_WAIT: Duration = Duration::from_secs(30);
 const SECRET_VARIABLE: &str = "BENCH_SECRET";
@@ -168,12 +168,6 @@ fn free_address() -> anyhow::Result<SocketAddr> {
 
 fn is_ours(name: &OsStr) -> bool {
     name.to_string_lossy().starts_with("ONCEBOX_")
-}
-
-fn random<const N: usize>() -> anyhow::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    SystemRandom::new().fill(&mut bytes).ok().context("the system has no randomness")?;
-    Ok(bytes)
 }
 
 #[cfg(test)]

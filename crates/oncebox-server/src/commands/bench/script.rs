@@ -12,6 +12,8 @@ use oncebox::provider::{self, Draft, Sample};
 use oncebox::secret::Secret;
 use oncebox::source::{Source, SourceSpec};
 
+use crate::dev_secrets::random;
+
 /// Stands in the template where the id goes; as long as an id.
 const PLACEHOLDER: &str = "00000000000000000000000000000000";
 /// How many earlier requests of a connection may be repeated.
@@ -75,8 +77,7 @@ impl Script {
     /// The requests of a connection; `number` keeps the ids of connections apart.
     pub(super) fn lines(&self, number: u64) -> anyhow::Result<Lines<'_>> {
         let mut prefix = [0; 8];
-        let random = ring::rand::SecureRandom::fill(&ring::rand::SystemRandom::new(), &mut prefix[..6]);
-        random.ok().context("the system has no randomness")?;
+        prefix[..6].copy_from_slice(&random::<6>()?);
         prefix[6..].copy_from_slice(&number.to_be_bytes()[6..]);
         Ok(Lines { script: self, remembered: Vec::new(), next_repeat: 0, owed: 0.0, prefix, count: 0 })
     }

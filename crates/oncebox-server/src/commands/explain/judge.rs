@@ -16,7 +16,7 @@ use crate::provider_args;
 #[derive(Debug)]
 pub(super) enum Judge {
     /// One source for all.
-    Fixed(Source),
+    Fixed(Box<Source>),
     /// The vendor signs the URL: name and public URL come from the captured one.
     ByUrl(Box<ByUrl>),
 }
@@ -63,7 +63,7 @@ impl Judge {
             build(tried)?;
             return Ok(Self::ByUrl(Box::new(ByUrl { spec, current: None })));
         }
-        Ok(Self::Fixed(build(spec)?))
+        Ok(Self::Fixed(Box::new(build(spec)?)))
     }
 
     /// The source for a captured URL, and the token that stands behind its name.
@@ -122,7 +122,7 @@ fn configured(args: &ExplainArgs, name: &str) -> anyhow::Result<Judge> {
         wrong_usage(format!("{file} has no source {name:?}; its sources are: {}", names.join(", ")))
     };
     let source = config.sources.iter().find(|source| source.spec.name == name).ok_or_else(refuse)?;
-    Ok(Judge::Fixed(build(source.spec.clone())?))
+    Ok(Judge::Fixed(Box::new(build(source.spec.clone())?)))
 }
 
 fn build(spec: SourceSpec) -> anyhow::Result<Source> {
