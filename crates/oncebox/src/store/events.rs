@@ -88,7 +88,8 @@ pub(super) struct NewRow {
 
 /// Inserts a batch. Outcomes come in the order of the events; nothing counts before the transaction commits.
 ///
-/// After a failure, or when this future is dropped, the transaction can only roll back.
+/// After a failure, or when this future is dropped, the transaction can only roll back. The rows may travel with the
+/// commit, so a row that the database refuses shows there.
 pub async fn insert_events(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, StoreError> {
     let before = std::mem::replace(&mut tx.half_done, true);
     let outcomes = insert(tx, events).await?;
@@ -330,7 +331,7 @@ impl Tx {
             #[cfg(feature = "sqlite")]
             TxInner::Sqlite(tx) => tx.write_rows(events, rows).await,
             #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.write_rows(&events, &rows).await,
+            TxInner::Postgres(tx) => tx.write_rows(events, rows).await,
         }
     }
 }

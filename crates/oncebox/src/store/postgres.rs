@@ -6,10 +6,12 @@
 use std::time::Duration;
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Timeouts};
+use futures_util::future::join;
 use tokio_postgres::Config;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
+use super::postgres_batch::Staged;
 use super::{Commit, Durability, Row, StoreError, Value, postgres_tls};
 use crate::event::EventKey;
 
@@ -56,22 +58,10 @@ impl Database {
         self.unsafe_because.as_deref()
     }
 
+    /// Takes a connection; BEGIN travels with the first step.
     pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
-        // A pooled connection may have died unnoticed; nothing was sent yet, so the next one may be tried.
-        for _ in 0..self.pool.status().size {
-            match self.try_begin().await {
-                Err(StoreError::Disconnected(_)) => {}
-                outcome => return outcome,
-            }
-        }
-        self.try_begin().await
-    }
-
-    async fn try_begin(&self) -> Result<Tx, StoreError> {
         let client = self.pool.get().await.map_err(no_connection)?;
-        let tx = Tx { client: Some(client), failed: false };
-        in_time(async { tx.client()?.batch_execute("BEGIN").await.map_err(classify) }).await?;
-        Ok(tx)
+        Ok(Tx { client: Some(client), begun: false, failed: false, staged: None })
     }
 
     pub(super) async fn query(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
@@ -85,11 +75,16 @@ impl Database {
     }
 }
 
-/// An open transaction on a connection of its own.
+/// A transaction on a connection of its own.
+///
+/// Every round trip costs two wake-ups on a busy machine, so what needs no answer travels with what does: BEGIN with
+/// the first step, the rows of a batch with COMMIT. The driver sends in the order in which futures are first polled.
 #[derive(Debug)]
 pub(super) struct Tx {
     client: Option<Object>,
+    begun: bool,
     failed: bool,
+    staged: Option<Staged>,
 }
 
 impl Tx {
@@ -102,10 +97,39 @@ impl Tx {
         &mut self,
         work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, StoreError> {
+        self.send_staged().await?;
+        self.ask(work).await
+    }
+
+    async fn ask<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
         let client = self.client()?;
-        let outcome = in_time(async { work(client).await.map_err(classify) }).await;
+        let begin = async { if self.begun { Ok(()) } else { client.batch_execute("BEGIN").await } };
+        let outcome = in_time(async {
+            let (begun, outcome) = join(begin, work(client)).await;
+            begun.and(outcome).map_err(classify)
+        })
+        .await;
+        self.begun = true;
         self.failed |= outcome.is_err();
         outcome
+    }
+
+    /// Keeps rows for the commit.
+    pub(super) async fn stage(&mut self, staged: Staged) -> Result<(), StoreError> {
+        self.send_staged().await?;
+        self.staged = Some(staged);
+        Ok(())
+    }
+
+    /// Rows that cannot wait for the commit, because something comes after them.
+    async fn send_staged(&mut self) -> Result<(), StoreError> {
+        match self.staged.take() {
+            Some(staged) => self.ask(async |client| staged.insert(client).await).await,
+            None => Ok(()),
+        }
     }
 
     pub(super) async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
@@ -121,11 +145,18 @@ impl Tx {
             // COMMIT would be answered by a quiet ROLLBACK.
             return Commit::Failed(StoreError::Refused("a statement of the transaction failed".into()));
         }
+        let staged = self.staged.take();
         let client = match self.client() {
             Ok(client) => client,
             Err(error) => return Commit::Failed(error),
         };
-        match tokio::time::timeout(STEP_WAIT, client.batch_execute("COMMIT")).await {
+        let committed = tokio::time::timeout(STEP_WAIT, async {
+            match staged {
+                Some(staged) => staged.insert_and_commit(client).await,
+                None => client.batch_execute("COMMIT").await,
+            }
+        });
+        match committed.await {
             Ok(Ok(())) => {
                 // Back to the pool: the only clean end.
                 drop(self.client.take());
@@ -147,7 +178,7 @@ impl Drop for Tx {
     }
 }
 
-/// A server that answers COMMIT with an error did not commit, unless it was being shut down at that moment.
+/// A server that answers a row or COMMIT with an error did not commit, unless it was being shut down at that moment.
 fn refused_commit(error: &tokio_postgres::Error) -> bool {
     error.code().is_some_and(|code| !code.code().starts_with("57P"))
 }

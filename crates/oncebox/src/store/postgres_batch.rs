@@ -1,8 +1,14 @@
-//! The batch insert on Postgres: arrays through `unnest`, one statement for many rows, the last three in one round trip.
+//! The batch insert on Postgres: arrays through `unnest`, one statement for many rows. The referee's answer is waited
+//! for; the rows then travel with COMMIT, in one round trip.
 
 use std::collections::{HashMap, HashSet};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::sync::Arc;
+use std::task::Poll;
 
-use futures_util::future::try_join3;
+use deadpool_postgres::Object;
+use futures_util::future::{join, try_join3};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -77,27 +83,52 @@ impl Tx {
         .await
     }
 
-    pub(super) async fn write_rows(&mut self, events: &[NewEvent], rows: &[NewRow]) -> Result<(), StoreError> {
-        let (event, payload, delivery) =
-            (EventColumns::of(events, rows), PayloadColumns::of(events, rows), DeliveryColumns::of(events, rows));
-        self.step(async |client| {
-            let (insert_events, insert_payloads, insert_deliveries) = try_join3(
-                client.prepare_cached(sql::INSERT_EVENTS),
-                client.prepare_cached(sql::INSERT_PAYLOADS),
-                client.prepare_cached(sql::INSERT_DELIVERIES),
-            )
-            .await?;
-            let (event, payload, delivery) = (event.params(), payload.params(), delivery.params());
-            // Sent together: the driver pipelines what is polled together.
-            try_join3(
-                client.execute(&insert_events, &event),
-                client.execute(&insert_payloads, &payload),
-                client.execute(&insert_deliveries, &delivery),
-            )
-            .await
-            .map(drop)
-        })
-        .await
+    pub(super) async fn write_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {
+        self.stage(Staged { events, rows }).await
+    }
+}
+
+/// The rows of a batch, decided but not yet sent.
+#[derive(Debug)]
+pub(super) struct Staged {
+    events: Arc<[NewEvent]>,
+    rows: Vec<NewRow>,
+}
+
+impl Staged {
+    /// Sends the rows.
+    pub(super) async fn insert(&self, client: &Object) -> Result<(), Error> {
+        self.insert_with(client, async || Ok(())).await
+    }
+
+    /// Sends the rows and COMMIT together. Where a row is refused, the server answers COMMIT by rolling back, and the
+    /// row's error is ours.
+    pub(super) async fn insert_and_commit(&self, client: &Object) -> Result<(), Error> {
+        self.insert_with(client, async || client.batch_execute("COMMIT").await).await
+    }
+
+    async fn insert_with(&self, client: &Object, last: impl AsyncFnOnce() -> Result<(), Error>) -> Result<(), Error> {
+        let (events, rows) = (&self.events[..], &self.rows[..]);
+        let event = EventColumns::of(events, rows);
+        let payload = PayloadColumns::of(events, rows);
+        let delivery = DeliveryColumns::of(events, rows);
+        // Prepared before anything is sent: a statement that had to be prepared first would come after COMMIT.
+        let insert_events = client.prepare_cached(sql::INSERT_EVENTS).await?;
+        let insert_payloads = client.prepare_cached(sql::INSERT_PAYLOADS).await?;
+        let insert_deliveries = client.prepare_cached(sql::INSERT_DELIVERIES).await?;
+        let (event, payload, delivery) = (event.params(), payload.params(), delivery.params());
+        let mut inserts = pin!(try_join3(
+            client.execute(&insert_events, &event),
+            client.execute(&insert_payloads, &payload),
+            client.execute(&insert_deliveries, &delivery),
+        ));
+        // The first poll sends all three; one that could not even be sent must not be followed by COMMIT.
+        if let Poll::Ready(outcome) = poll_fn(|cx| Poll::Ready(inserts.as_mut().poll(cx))).await {
+            outcome?;
+            return last().await;
+        }
+        let (inserted, ended) = join(inserts, last()).await;
+        inserted.map(drop).and(ended)
     }
 }
 

@@ -76,12 +76,12 @@ impl Database {
         self.unsafe_because.as_deref()
     }
 
+    /// Takes a place in the line; BEGIN happens before the first step.
     pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
         let (steps, receiver) = mpsc::channel(1);
-        let (started, wait) = oneshot::channel();
-        self.writer.send(Begin { steps: receiver, started }).await.map_err(gone)?;
-        wait.await.map_err(gone)??;
-        Ok(Tx { steps })
+        let (refusal, refused) = oneshot::channel();
+        self.writer.send(Begin { steps: receiver, refusal }).await.map_err(gone)?;
+        Ok(Tx { steps, refused, last: None })
     }
 
     pub(super) async fn query(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
@@ -99,10 +99,20 @@ impl Database {
     }
 }
 
-/// An open transaction on the writer thread. Dropping it hangs up, and the thread rolls back.
-#[derive(Debug)]
+/// A transaction on the writer thread. Dropping it hangs up, and the thread rolls back.
+///
+/// Every question to the thread costs two wake-ups on a busy machine, so nobody waits for BEGIN, and the last job goes
+/// with the commit.
 pub(super) struct Tx {
     steps: mpsc::Sender<Step>,
+    refused: oneshot::Receiver<StoreError>,
+    last: Option<LastJob>,
+}
+
+impl std::fmt::Debug for Tx {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Tx")
+    }
 }
 
 impl Tx {
@@ -111,13 +121,46 @@ impl Tx {
         &mut self,
         job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
     ) -> Result<T, StoreError> {
+        self.run_kept().await?;
+        self.ask(job).await
+    }
+
+    async fn ask<T: Send + 'static>(
+        &mut self,
+        job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
         let (answer, wait) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
             // Nobody waits only when the caller was dropped, and then the transaction rolls back.
             let _ = answer.send(job(connection));
         });
-        self.steps.send(Step::Run(job)).await.map_err(gone)?;
-        wait.await.map_err(gone)?
+        if self.steps.send(Step::Run(job)).await.is_err() {
+            return Err(self.why_gone());
+        }
+        wait.await.unwrap_or_else(|_| Err(self.why_gone()))
+    }
+
+    /// Keeps a job for the commit.
+    pub(super) async fn run_last(
+        &mut self,
+        job: impl FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static,
+    ) -> Result<(), StoreError> {
+        self.run_kept().await?;
+        self.last = Some(Box::new(job));
+        Ok(())
+    }
+
+    /// A job that cannot wait for the commit, because something comes after it.
+    async fn run_kept(&mut self) -> Result<(), StoreError> {
+        match self.last.take() {
+            Some(job) => self.ask(job).await,
+            None => Ok(()),
+        }
+    }
+
+    /// The conversation ended before it was asked to: BEGIN was refused, or the thread is gone.
+    fn why_gone(&mut self) -> StoreError {
+        self.refused.try_recv().unwrap_or_else(gone)
     }
 
     pub(super) async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
@@ -129,56 +172,62 @@ impl Tx {
         .await
     }
 
-    pub(super) async fn commit(self) -> Commit {
+    pub(super) async fn commit(mut self) -> Commit {
         let (answer, wait) = oneshot::channel();
-        if let Err(error) = self.steps.send(Step::Commit(answer)).await {
-            return Commit::Failed(gone(error));
+        if self.steps.send(Step::Commit(self.last.take(), answer)).await.is_err() {
+            return Commit::Failed(self.why_gone());
         }
-        wait.await.unwrap_or_else(|error| Commit::Unknown(gone(error)))
+        match (wait.await, self.refused.try_recv()) {
+            (Ok(outcome), _) => outcome,
+            (Err(_), Ok(refusal)) => Commit::Failed(refusal),
+            (Err(error), Err(_)) => Commit::Unknown(gone(error)),
+        }
     }
 }
 
 type Job = Box<dyn FnOnce(&Connection) + Send>;
+type LastJob = Box<dyn FnOnce(&Connection) -> Result<(), StoreError> + Send>;
 
 enum Step {
     Run(Job),
-    Commit(oneshot::Sender<Commit>),
+    Commit(Option<LastJob>, oneshot::Sender<Commit>),
 }
 
-impl std::fmt::Debug for Step {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(if matches!(self, Self::Run(_)) { "Run" } else { "Commit" })
-    }
-}
-
-#[derive(Debug)]
 struct Begin {
     steps: mpsc::Receiver<Step>,
-    started: oneshot::Sender<Result<(), StoreError>>,
+    refusal: oneshot::Sender<StoreError>,
 }
 
 /// The writer thread: one transaction after the other until every handle is gone.
 fn write(connection: &Connection, mut begins: mpsc::Receiver<Begin>) {
-    while let Some(begin) = begins.blocking_recv() {
+    while let Some(Begin { mut steps, refusal }) = begins.blocking_recv() {
+        // Nothing is locked before there is something to do.
+        let Some(first) = steps.blocking_recv() else { continue };
         match connection.execute_batch("BEGIN IMMEDIATE") {
-            Ok(()) => converse(connection, begin),
-            // Nobody waits only when the caller was dropped.
-            Err(error) => drop(begin.started.send(Err(classify(error)))),
+            Ok(()) => converse(connection, first, steps),
+            // The answer's channel closes after this, so whoever waits finds the refusal. The order matters.
+            Err(error) => drop((refusal.send(classify(error)), first)),
         }
     }
 }
 
-fn converse(connection: &Connection, Begin { mut steps, started }: Begin) {
-    let mut waiting = started.send(Ok(())).is_ok();
-    while waiting {
-        match steps.blocking_recv() {
+fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step>) {
+    let mut step = Some(first);
+    loop {
+        match step {
             Some(Step::Run(job)) => job(connection),
-            Some(Step::Commit(answer)) => {
-                drop(answer.send(commit(connection)));
-                return;
+            Some(Step::Commit(last, answer)) => {
+                let outcome = last.map_or(Ok(()), |last| last(connection));
+                // Nobody waits only when the caller was dropped.
+                drop(answer.send(match outcome {
+                    Ok(()) => commit(connection),
+                    Err(error) => Commit::Failed(error),
+                }));
+                break;
             }
-            None => waiting = false,
+            None => break,
         }
+        step = steps.blocking_recv();
     }
     roll_back(connection);
 }

@@ -66,7 +66,7 @@ impl Tx {
     }
 
     pub(super) async fn write_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {
-        self.run(move |connection| {
+        self.run_last(move |connection| {
             let mut event = prepare(connection, sql::INSERT_EVENT)?;
             let mut payload = prepare(connection, sql::INSERT_PAYLOAD)?;
             let mut delivery = prepare(connection, sql::INSERT_DELIVERY)?;
