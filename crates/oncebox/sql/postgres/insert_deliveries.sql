@@ -1,4 +1,5 @@
--- Due by the database's clock: the nodes' clocks may differ by hours.
+-- Due by the database's clock: the nodes' clocks may differ by hours. Read once, not for every row.
 INSERT INTO oncebox.deliveries (delivery, key, handler, state, due_at_ms)
-SELECT d.delivery, d.key, d.handler, d.state, floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint
+SELECT d.delivery, d.key, d.handler, d.state,
+       (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000)::bigint)
 FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[]) AS d (delivery, key, handler, state)
