@@ -29,7 +29,7 @@ async fn main() -> ExitCode {
     // Fails only when a provider is installed already, and then there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match cli.command {
-        Command::Check(args) => Ok(commands::check::run(&args)),
+        Command::Check(args) => commands::check::run(&args),
         Command::Dev(args) => commands::dev::run(&args, &cli.log).await,
         Command::Migrate(args) => commands::migrate::run(&args).await,
         Command::Serve(args) => commands::serve::run(&args, &cli.log).await,

@@ -6,20 +6,13 @@ use crate::cli::ConfigArgs;
 use crate::config::Config;
 
 /// Runs the command.
-pub(crate) fn run(args: &ConfigArgs) -> ExitCode {
-    match Config::load(&args.config, &args.overrides()) {
-        Ok(config) => {
-            for warning in &config.warnings {
-                eprintln!("warning: {warning}");
-            }
-            println!("{}", summary(&config));
-            ExitCode::SUCCESS
-        }
-        Err(problems) => {
-            eprintln!("{problems}");
-            ExitCode::from(2)
-        }
+pub(crate) fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
+    let config = Config::load(&args.config, &args.overrides())?;
+    for warning in &config.warnings {
+        eprintln!("warning: {warning}");
     }
+    println!("{}", summary(&config));
+    Ok(ExitCode::SUCCESS)
 }
 
 fn summary(config: &Config) -> String {

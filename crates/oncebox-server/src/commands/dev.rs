@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use oncebox::fault::Faults;
 
+use super::wrong_usage;
 use crate::cli::DevArgs;
 use crate::config::Config;
 use crate::dev::{dev_config, dev_slugs};
@@ -16,14 +17,8 @@ use crate::telemetry;
 pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
     let secrets =
         DevSecrets::load_or_create(&args.database, &dev_slugs()).context("cannot keep development secrets")?;
-    let config = || dev_config(args.listen, args.admin_listen, &args.database, &secrets).map_err(anyhow::Error::msg);
-    let first = match config() {
-        Ok(config) => config,
-        Err(refusal) => {
-            eprintln!("error: {refusal}");
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let config = || dev_config(args.listen, args.admin_listen, &args.database, &secrets).map_err(wrong_usage);
+    let first = config()?;
     telemetry::init_logs(first.log, log);
     let metrics = telemetry::init_metrics()?;
     let server = Server::open(&first, Faults::none()).await?;

@@ -11,13 +11,7 @@ use crate::telemetry;
 
 /// Runs the command.
 pub(crate) async fn run(args: &ServeArgs, log: &str) -> anyhow::Result<ExitCode> {
-    let config = match Config::load(&args.config.config, &args.config.overrides()) {
-        Ok(config) => config,
-        Err(problems) => {
-            eprintln!("{problems}");
-            return Ok(ExitCode::from(2));
-        }
-    };
+    let config = Config::load(&args.config.config, &args.config.overrides())?;
     telemetry::init_logs(config.log, log);
     for warning in &config.warnings {
         tracing::warn!("{warning}");

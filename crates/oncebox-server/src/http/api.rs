@@ -1,5 +1,7 @@
 //! The JSON API under `/api/v1`: reading. Lists are cursor pages with the views' column names.
 
+use std::time::Duration;
+
 use axum::Json;
 use axum::extract::{Path, Query, State, rejection::QueryRejection};
 use axum::response::{IntoResponse, Response};
@@ -14,6 +16,9 @@ use super::admin::Admin;
 use super::problem::Problem;
 use crate::query::{self, EventsQuery, QueryError};
 use crate::view::{Items, RejectionView};
+
+/// A database that does not answer within this is not ready, whatever its own deadline.
+const READY_WAIT: Duration = Duration::from_secs(2);
 
 /// A source as the API shows it.
 #[derive(Debug, Serialize)]
@@ -85,7 +90,10 @@ pub(super) async fn ready(State(admin): State<Admin>) -> Result<Response, ApiErr
     if admin.is_draining() {
         return Err(Problem::unavailable("the server is stopping").into());
     }
-    admin.store().ping().await.map_err(QueryError::from)?;
+    match tokio::time::timeout(READY_WAIT, admin.store().ping()).await {
+        Ok(answered) => answered.map_err(QueryError::from)?,
+        Err(_) => return Err(Problem::unavailable("the database does not answer").into()),
+    }
     Ok(Json(json!({"status": "ready", "store": admin.store().kind()})).into_response())
 }
 

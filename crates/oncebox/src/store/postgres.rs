@@ -145,6 +145,12 @@ impl Tx {
             // COMMIT would be answered by a quiet ROLLBACK.
             return Commit::Failed(StoreError::Refused("a statement of the transaction failed".into()));
         }
+        if !self.begun
+            && let Err(error) = self.send_staged().await
+        {
+            // Without BEGIN before them the rows would commit one by one.
+            return Commit::Failed(error);
+        }
         let staged = self.staged.take();
         let client = match self.client() {
             Ok(client) => client,
