@@ -123,9 +123,9 @@ fn three_kinds(world: &World, round: usize) -> Vec<NewEvent> {
     ]
 }
 
-/// Until no transaction of ours is open: on SQLite the next one must simply begin.
+/// Until no transaction of ours is open: on SQLite the next one must simply come through.
 async fn wait_until_quiet(world: &World) {
-    drop(world.store.begin().await.unwrap());
+    assert!(matches!(world.store.begin().await.unwrap().commit().await, Commit::Committed));
     if world.db.backend() == Backend::Postgres {
         let open = "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() \
                     and application_name = 'oncebox' and state <> 'idle'";
