@@ -5,6 +5,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
@@ -27,6 +28,9 @@ use crate::http::admin::{Admin, AdminParts};
 use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::rejections::Rejections;
+
+/// How long the last commit may take once every connection is closed: longer than the store's own deadline.
+const LAST_COMMIT: Duration = Duration::from_secs(12);
 
 /// A server with its sockets bound and its schema up to date.
 #[derive(Debug)]
@@ -100,11 +104,13 @@ impl Server {
         tracing::info!("stopping: no new connections, running requests finish");
         draining.request();
         public.await.context("the public listener failed")?;
-        if tokio::time::timeout(self.config.grace, batcher.finish()).await.is_err() {
-            tracing::warn!("stopping before every commit was answered; the senders will retry");
+        // No request holds an ingest any more, so this ends with the commit that is under way.
+        if tokio::time::timeout(LAST_COMMIT, batcher.finish()).await.is_err() {
+            tracing::warn!("stopping before the last commit was answered; the senders will retry");
         }
         stopped.request();
         admin.await.context("the admin listener failed")?;
+        self.store.close().await;
         tracing::info!("stopped");
         Ok(())
     }
@@ -118,7 +124,7 @@ fn serve_admin(
 ) -> impl Future<Output = ()> + use<> {
     let router = admin.router();
     let service = move |peer| admin.for_peer(&router, &peer);
-    listener::serve(listener, config.connections, service, stopped, std::time::Duration::from_secs(1))
+    listener::serve(listener, config.connections, service, stopped, Duration::from_secs(1))
 }
 
 /// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.

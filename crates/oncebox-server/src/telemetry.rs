@@ -13,7 +13,9 @@ const ACK_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0
 
 /// Starts logging. A filter that cannot be read falls back to `info`.
 pub(crate) fn init_logs(format: LogFormat, filter: &str) {
-    let filter = EnvFilter::try_new(filter).unwrap_or_else(|_| EnvFilter::new("info"));
+    // The driver logs whole payloads with its statements: never below info, whatever the filter says.
+    let guarded = |filter: &str| format!("{filter},tokio_postgres=info");
+    let filter = EnvFilter::try_new(guarded(filter)).unwrap_or_else(|_| EnvFilter::new(guarded("info")));
     let terminal = std::io::stderr().is_terminal();
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     let json = format == LogFormat::Json || (format == LogFormat::Auto && !terminal);

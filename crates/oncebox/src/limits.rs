@@ -8,7 +8,7 @@ pub const BATCH_EVENTS_MAX: usize = 512;
 pub const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Requests waiting for the next commit; beyond it the answer is 503.
 pub const WAITING_MAX: usize = 8192;
-/// Settled batches that wait for the bookkeeper; beyond it the writers wait, so that the books stay whole.
+/// Settled batches that wait for the bookkeeper; beyond it log lines and arrival counts are lost, with a warning.
 pub const SETTLED_MAX: usize = 256;
 /// How often counted arrivals are written: the contract lets them lag by two seconds.
 pub const ARRIVALS_EVERY: Duration = Duration::from_millis(500);

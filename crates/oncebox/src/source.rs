@@ -126,6 +126,11 @@ impl Source {
         self.scheme.is_none() && self.spec.path_token.is_none()
     }
 
+    /// True when its URL ends with a token.
+    pub fn has_path_token(&self) -> bool {
+        self.spec.path_token.is_some()
+    }
+
     /// How many secrets are live.
     pub fn secrets_count(&self) -> usize {
         self.spec.secrets.len()

@@ -127,6 +127,16 @@ impl Store {
         Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
     }
 
+    /// Ends the work of this process with the database; every later call fails.
+    pub async fn close(&self) {
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => database.close().await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => database.close(),
+        }
+    }
+
     /// Asks the database whether it answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
         self.query(&sql::PING, Vec::new()).await.map(drop)

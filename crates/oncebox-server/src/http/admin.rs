@@ -11,7 +11,7 @@ use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use http::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, X_CONTENT_TYPE_OPTIONS};
+use http::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue};
 use hyper::body::Incoming;
 use hyper_util::service::TowerToHyperService;
@@ -157,6 +157,9 @@ async fn need_host(State(admin): State<Admin>, request: Request, next: Next) -> 
     if !admin.opens(request.headers()) && !is_house_name(request.headers()) {
         return refuse(Problem::forbidden("this Host is not one of ours"));
     }
+    if !is_own_origin(request.headers()) {
+        return refuse(Problem::forbidden("this Origin is not ours"));
+    }
     let mut response = next.run(request).await;
     let headers = response.headers_mut();
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
@@ -170,6 +173,14 @@ fn is_house_name(headers: &HeaderMap) -> bool {
     let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|c| c.is_ascii_digit())).map_or(host, |x| x.0);
     let address = name.trim_start_matches('[').trim_end_matches(']');
     name == "localhost" || address.parse::<IpAddr>().is_ok()
+}
+
+/// A page that calls us must be our own.
+fn is_own_origin(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(ORIGIN) else { return true };
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let host = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
+    host.is_some() && host == text(HOST)
 }
 
 fn refuse(problem: Problem) -> Response {

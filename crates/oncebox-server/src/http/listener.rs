@@ -69,6 +69,7 @@ pub(crate) async fn serve<S, B>(
     let slots = Arc::new(Semaphore::new(connections));
     let tasks = TaskTracker::new();
     let refusals = Refusals::new();
+    let over = Shutdown::new();
     loop {
         let accepted = tokio::select! {
             biased;
@@ -88,8 +89,12 @@ pub(crate) async fn serve<S, B>(
             continue;
         };
         let connection = converse(stream, service(Peer { address }), shutdown.clone());
+        let over = over.clone();
         tasks.spawn(async move {
-            connection.await;
+            tokio::select! {
+                () = connection => {}
+                () = over.wait() => {}
+            }
             drop(slot);
         });
     }
@@ -101,7 +106,9 @@ pub(crate) async fn serve<S, B>(
     drop(listener);
     tasks.close();
     if tokio::time::timeout(grace, tasks.wait()).await.is_err() {
-        tracing::warn!("{} connections did not finish in time", tasks.len());
+        tracing::warn!("{} connections did not finish in time and are closed", tasks.len());
+        over.request();
+        tasks.wait().await;
     }
 }
 

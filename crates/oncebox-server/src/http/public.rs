@@ -14,7 +14,7 @@ use http::header::{CONNECTION, CONTENT_ENCODING, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::Incoming;
-use metrics::histogram;
+use metrics::{counter, histogram};
 use oncebox::ingest::{Answer, Context, Ingest};
 use oncebox::routing::Routes;
 use oncebox::shutdown::Shutdown;
@@ -133,10 +133,13 @@ impl Inner {
         let (name, token) = route(path).ok_or_else(Problem::not_found)?;
         let setup = self.setup.load_full();
         let source = setup.sources.get(name).ok_or_else(Problem::not_found)?;
+        if token.is_some_and(|token| token.is_empty() || !source.has_path_token()) {
+            return Err(Problem::not_found());
+        }
         if !source.methods().contains(request.method()) {
             return Err(Problem::method(allow(source)));
         }
-        if request.headers().get(CONTENT_ENCODING).is_some_and(|coding| coding != "identity") {
+        if is_encoded(request.headers()) {
             return Err(Problem::content_encoding());
         }
         let limit = source.body_bytes_max().unwrap_or(setup.body_bytes_max);
@@ -144,14 +147,15 @@ impl Inner {
             return Err(Problem::too_large());
         }
         if self.draining.requested() {
-            return Err(Problem::unavailable("the server is stopping").closing());
+            return Err(turned_away(name, Problem::unavailable("the server is stopping").closing()));
         }
         let Ok(_slot) = self.in_flight.try_acquire() else {
-            return Err(Problem::unavailable("too many requests are in flight"));
+            return Err(turned_away(name, Problem::unavailable("too many requests are in flight")));
         };
         let token = token.map(str::to_owned);
         let (head, incoming) = request.into_parts();
-        let (bytes, _share) = body::read(incoming, limit, &self.budget).await.map_err(refuse_body)?;
+        let (bytes, _share) =
+            body::read(incoming, limit, &self.budget).await.map_err(|error| refuse_body(error, source.name()))?;
         let remote = remote(peer.address.ip(), &head.headers, self.trusted_proxies);
         let context =
             Context { source, path_token: token.as_deref(), remote: remote.as_str().into(), routes: &setup.routes };
@@ -191,10 +195,21 @@ fn allow(source: &Source) -> String {
     source.methods().iter().map(Method::as_str).collect::<Vec<_>>().join(", ")
 }
 
-fn refuse_body(error: BodyError) -> Problem {
+/// Counts a request that was refused before it was looked at, so that overload shows.
+fn turned_away(source: &str, problem: Problem) -> Problem {
+    counter!("oncebox_arrivals_total", "source" => source.to_owned(), "result" => "unavailable").increment(1);
+    problem
+}
+
+/// We verify the bytes as sent, so any coding but the plain one is refused, on whichever line it stands.
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers.get_all(CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
+}
+
+fn refuse_body(error: BodyError, source: &str) -> Problem {
     match error {
         BodyError::TooLarge => Problem::too_large(),
-        BodyError::NoBudget => Problem::unavailable("too many body bytes are in flight").closing(),
+        BodyError::NoBudget => turned_away(source, Problem::unavailable("too many body bytes are in flight").closing()),
         BodyError::TooSlow => Problem::too_slow(),
         BodyError::Broken => Problem::bad_request("the body broke off or is malformed").closing(),
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::limits::{ARRIVALS_KEYS_MAX, ARRIVALS_RECENT_MAX};
-use crate::store::{ArrivalCount, Store};
+use crate::store::ArrivalCount;
 
 /// Counts that wait to be written.
 #[derive(Debug, Default)]
@@ -25,16 +25,25 @@ impl Arrivals {
         one.recent.truncate(ARRIVALS_RECENT_MAX);
     }
 
-    /// Writes what waits. What cannot be written waits on.
-    pub(super) async fn flush(&mut self, store: &Store) {
-        if self.0.is_empty() {
-            return;
-        }
-        let counts: Vec<ArrivalCount> = self.0.values().cloned().collect();
-        match store.add_arrivals(&counts).await {
-            Ok(()) => self.0.clear(),
-            Err(error) => {
-                tracing::warn!("{} arrival counts wait for the database: {}", counts.len(), error.chain());
+    /// True when nothing waits.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Hands out what waits.
+    pub(super) fn take(&mut self) -> Vec<ArrivalCount> {
+        std::mem::take(&mut self.0).into_values().collect()
+    }
+
+    /// Takes back what could not be written.
+    pub(super) fn put_back(&mut self, counts: Vec<ArrivalCount>) {
+        for mut old in counts {
+            if let Some(new) = self.0.get_mut(&old.key) {
+                new.count += old.count;
+                new.recent.append(&mut old.recent);
+                new.recent.truncate(ARRIVALS_RECENT_MAX);
+            } else if self.0.len() < ARRIVALS_KEYS_MAX {
+                self.0.insert(old.key, old);
             }
         }
     }

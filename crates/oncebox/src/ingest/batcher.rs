@@ -138,10 +138,10 @@ impl Writer {
                 tracing::warn!("a batch of {} was refused, trying one by one: {}", batch.len(), error.chain());
                 for submission in batch {
                     let outcome = self.commit(std::slice::from_ref(&submission)).await;
-                    self.answer(vec![submission], outcome).await;
+                    self.answer(vec![submission], outcome);
                 }
             }
-            outcome => self.answer(batch, outcome).await,
+            outcome => self.answer(batch, outcome),
         }
     }
 
@@ -164,9 +164,9 @@ impl Writer {
         }
     }
 
-    async fn answer(&self, batch: Vec<Submission>, outcome: Result<Settled, StoreError>) {
+    fn answer(&self, batch: Vec<Submission>, outcome: Result<Settled, StoreError>) {
         match outcome {
-            Ok(Settled::Committed(outcomes)) => self.answer_committed(batch, outcomes).await,
+            Ok(Settled::Committed(outcomes)) => self.answer_committed(batch, outcomes),
             Ok(Settled::Unknown(error)) => {
                 tracing::error!("the result of a commit of {} requests is unknown: {}", batch.len(), error.chain());
                 send(batch, || Stored::Unknown);
@@ -179,17 +179,20 @@ impl Writer {
     }
 
     /// Answers first; the books are kept by somebody else, meanwhile the next commit begins.
-    async fn answer_committed(&self, batch: Vec<Submission>, outcomes: Vec<Inserted>) {
+    fn answer_committed(&self, batch: Vec<Submission>, outcomes: Vec<Inserted>) {
         let mut entries = Vec::with_capacity(outcomes.len());
         let mut outcomes = outcomes.into_iter();
         for Submission { events, answer } in batch {
             let own: Vec<Inserted> = outcomes.by_ref().take(events.len()).collect();
+            events.iter().zip(&own).for_each(|(new, inserted)| metric::stored(&new.source, *inserted));
             entries.extend(events.into_iter().zip(&own).map(|(new, inserted)| Entry::new(new, *inserted)));
             // Nobody waits only when the client hung up; the event is stored all the same.
             let _ = answer.send(Stored::Committed(own));
         }
-        // The bookkeeper outlives the writers, unless everything is being torn down.
-        let _ = self.books.send(entries).await;
+        // Never waited for: a line in the log and an arrival count may be lost, an acknowledgement may not be late.
+        if let Err(error) = self.books.try_send(entries) {
+            tracing::warn!("a batch goes without log lines and arrival counts: {error}");
+        }
     }
 }
 

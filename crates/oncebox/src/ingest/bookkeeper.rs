@@ -1,17 +1,19 @@
-//! Writes down what became of each event: metrics, a log line, and arrivals after the first.
+//! Writes down what became of each event: a log line, and arrivals after the first.
 //!
-//! Beside the path of the acknowledgement: the writers hand over what was settled and go on with the next commit. One
-//! task owns the counts, so a storm of duplicates costs the database one small write twice a second.
+//! Beside the path of the acknowledgement: the writers hand over what was settled and go on with the next commit, and
+//! counts are written by a task of their own, so that a slow database delays nobody. A storm of duplicates costs one
+//! small write twice a second.
 
 use std::sync::Arc;
 
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::arrivals::Arrivals;
 use super::metric;
 use crate::clock::UnixMillis;
 use crate::limits::ARRIVALS_EVERY;
-use crate::store::{Inserted, NewEvent, Store};
+use crate::store::{ArrivalCount, Inserted, NewEvent, Store};
 
 /// An event that was committed, without its bytes.
 #[derive(Debug)]
@@ -40,6 +42,7 @@ impl Entry {
 /// Keeps the books until the last writer is gone.
 pub(super) async fn run(store: Store, mut settled: mpsc::Receiver<Vec<Entry>>) {
     let mut arrivals = Arrivals::default();
+    let mut writing = JoinSet::new();
     let mut ticks = tokio::time::interval(ARRIVALS_EVERY);
     ticks.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -48,14 +51,33 @@ pub(super) async fn run(store: Store, mut settled: mpsc::Receiver<Vec<Entry>>) {
                 Some(entries) => entries.iter().for_each(|entry| keep(entry, &mut arrivals)),
                 None => break,
             },
-            _ = ticks.tick() => arrivals.flush(&store).await,
+            _ = ticks.tick(), if writing.is_empty() && !arrivals.is_empty() => {
+                writing.spawn(write(store.clone(), arrivals.take()));
+            }
+            Some(unwritten) = writing.join_next() => arrivals.put_back(unwritten.unwrap_or_default()),
         }
     }
-    arrivals.flush(&store).await;
+    while let Some(unwritten) = writing.join_next().await {
+        arrivals.put_back(unwritten.unwrap_or_default());
+    }
+    if !arrivals.is_empty() {
+        write(store, arrivals.take()).await;
+    }
+}
+
+/// Writes counts; what could not be written comes back.
+async fn write(store: Store, counts: Vec<ArrivalCount>) -> Vec<ArrivalCount> {
+    match store.add_arrivals(&counts).await {
+        Ok(()) => Vec::new(),
+        Err(error) => {
+            tracing::warn!("{} arrival counts wait for the database: {}", counts.len(), error.chain());
+            counts
+        }
+    }
 }
 
 fn keep(entry: &Entry, arrivals: &mut Arrivals) {
-    metric::stored(entry);
+    metric::log(entry);
     if entry.inserted.is_arrival_only() {
         arrivals.count(entry.inserted.key(), entry.received_at, &entry.remote);
     }

@@ -25,10 +25,14 @@ pub(super) fn unavailable(events: &[NewEvent]) {
     }
 }
 
-/// Counts an event and leaves its line; a duplicate has a line of its own kind, so that "did we see it" is one search.
-pub(super) fn stored(entry: &Entry) {
+/// Counts an event that was committed.
+pub(super) fn stored(source: &str, inserted: Inserted) {
+    arrivals(source, result(inserted));
+}
+
+/// Leaves an event's line; a duplicate has a line of its own kind, so that "did we see it" is one search.
+pub(super) fn log(entry: &Entry) {
     let (source, event_id, key) = (&*entry.source, &*entry.event_id, entry.inserted.key());
-    arrivals(source, result(entry.inserted));
     match entry.inserted {
         Inserted::Accepted(_) => tracing::info!(source, event_id, %key, r#type = entry.event_type, "accepted"),
         Inserted::Duplicate(_) => tracing::info!(source, event_id, %key, "duplicate"),

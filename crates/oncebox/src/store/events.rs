@@ -297,8 +297,10 @@ fn fresh(event: &Identified, repeated: bool) -> Fresh {
 /// What an event with a known identity is, given the bytes that came first.
 fn known(event: &Identified, original: Option<&Digest>) -> OnOtherBody {
     match original {
-        Some(bytes) if *bytes != event.body_sha256 => event.on_other_body,
-        _ => OnOtherBody::Duplicate,
+        Some(bytes) if *bytes == event.body_sha256 => OnOtherBody::Duplicate,
+        Some(_) => event.on_other_body,
+        // The ledger knows an event whose record is gone, which must not be. Keep this one for a person to look at.
+        None => OnOtherBody::Conflict,
     }
 }
 

@@ -12,6 +12,7 @@ use tokio_postgres::error::SqlState;
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::postgres_batch::Staged;
+use super::sql::postgres as sql;
 use super::{Commit, Durability, Row, StoreError, Value, postgres_tls};
 use crate::event::EventKey;
 
@@ -19,12 +20,15 @@ use crate::event::EventKey;
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 /// How long one step of a transaction may take before the connection counts as lost.
 const STEP_WAIT: Duration = Duration::from_secs(10);
+/// Reading connections: the admin API and the commands share them.
+const READERS_MAX: usize = 4;
 /// The oldest server whose behaviour the tests cover.
 const VERSION_MIN: i32 = 140_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct Database {
     pool: Pool,
+    readers: Pool,
     unsafe_because: Option<String>,
 }
 
@@ -34,24 +38,38 @@ impl Database {
         let mut config: Config = url.parse().map_err(|error| StoreError::Refused(Box::new(BadUrl(error))))?;
         config.connect_timeout(CONNECT_WAIT).application_name("oncebox");
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = Pool::builder(Manager::from_config(config, postgres_tls::connector(proof)?, recycling))
-            .max_size(connections)
-            .timeouts(Timeouts { wait: Some(CONNECT_WAIT), create: Some(CONNECT_WAIT), recycle: Some(CONNECT_WAIT) })
-            .runtime(deadpool_postgres::Runtime::Tokio1)
-            // On every connection, not only at start: a role's or database's settings can change under us.
-            .post_create(Hook::async_fn(move |client, _| {
-                Box::pin(async move {
-                    match danger(client).await.map_err(HookError::Backend)? {
-                        Some(danger) if durability == Durability::Required => Err(HookError::message(danger)),
-                        _ => Ok(()),
-                    }
+        let pool = |connections| {
+            let manager = Manager::from_config(config.clone(), postgres_tls::connector(proof)?, recycling.clone());
+            Pool::builder(manager)
+                .max_size(connections)
+                .timeouts(Timeouts {
+                    wait: Some(CONNECT_WAIT),
+                    create: Some(CONNECT_WAIT),
+                    recycle: Some(CONNECT_WAIT),
                 })
-            }))
-            .build()
-            .map_err(|error| StoreError::Refused(error.into()))?;
+                .runtime(deadpool_postgres::Runtime::Tokio1)
+                // On every connection, not only at start: a role's or database's settings can change under us.
+                .post_create(Hook::async_fn(move |client, _| {
+                    Box::pin(async move {
+                        client.batch_execute(sql::DEADLINE).await.map_err(HookError::Backend)?;
+                        match danger(client).await.map_err(HookError::Backend)? {
+                            Some(danger) if durability == Durability::Required => Err(HookError::message(danger)),
+                            _ => Ok(()),
+                        }
+                    })
+                }))
+                .build()
+                .map_err(|error| StoreError::Refused(error.into()))
+        };
+        let (pool, readers) = (pool(connections)?, pool(READERS_MAX)?);
         let client = pool.get().await.map_err(no_connection)?;
         let unsafe_because = danger(&client).await.map_err(classify)?;
-        Ok(Self { pool, unsafe_because })
+        Ok(Self { pool, readers, unsafe_because })
+    }
+
+    pub(super) fn close(&self) {
+        self.pool.close();
+        self.readers.close();
     }
 
     pub(super) fn unsafe_because(&self) -> Option<&str> {
@@ -64,21 +82,42 @@ impl Database {
         Ok(Tx { client: Some(client), begun: false, failed: false, staged: None })
     }
 
+    /// Reads on the readers' own connections, so that a slow report never stands before a commit.
     pub(super) async fn query(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        let client = self.pool.get().await.map_err(no_connection)?;
-        in_time(async {
+        let reader = Reader(Some(self.readers.get().await.map_err(no_connection)?));
+        let rows = in_time(async {
+            let client = reader.0.as_ref().ok_or_else(|| StoreError::Disconnected("no connection".into()))?;
             let statement = client.prepare_cached(sql).await.map_err(classify)?;
-            let rows = client.query(&statement, &as_params(&values)).await.map_err(classify)?;
-            rows.iter().map(read_row).collect()
+            client.query(&statement, &as_params(&values)).await.map_err(classify)
         })
-        .await
+        .await?;
+        reader.give_back();
+        rows.iter().map(read_row).collect()
+    }
+}
+
+/// A reading connection. One whose question was not answered to the end is closed, never pooled: the question may
+/// still be running on it.
+struct Reader(Option<Object>);
+
+impl Reader {
+    fn give_back(mut self) {
+        drop(self.0.take());
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        if let Some(client) = self.0.take() {
+            drop(Object::take(client));
+        }
     }
 }
 
 /// A transaction on a connection of its own.
 ///
 /// Every round trip costs two wake-ups on a busy machine, so what needs no answer travels with what does: BEGIN with
-/// the first step, the rows of a batch with COMMIT. The driver sends in the order in which futures are first polled.
+/// the referee's question, the rows of a batch with COMMIT. The driver sends in the order of the first polls.
 #[derive(Debug)]
 pub(super) struct Tx {
     client: Option<Object>,
@@ -90,6 +129,27 @@ pub(super) struct Tx {
 impl Tx {
     pub(super) fn client(&self) -> Result<&Object, StoreError> {
         self.client.as_ref().ok_or_else(|| StoreError::Disconnected("the transaction is over".into()))
+    }
+
+    /// Runs the referee's question, which BEGIN may travel with: the statement itself looks whether BEGIN came through,
+    /// because without it (cancelled, timed out) the statement would commit by itself.
+    pub(super) async fn guarded_step<T>(
+        &mut self,
+        work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
+        self.send_staged().await?;
+        if self.begun {
+            return self.ask(work).await;
+        }
+        let client = self.client()?;
+        let outcome = in_time(async {
+            let (begun, outcome) = join(client.batch_execute(sql::BEGIN), work(client)).await;
+            begun.and(outcome).map_err(classify)
+        })
+        .await;
+        self.begun = outcome.is_ok();
+        self.failed |= outcome.is_err();
+        outcome
     }
 
     /// Runs a step within the deadline; after a failure the transaction can only roll back.
@@ -106,10 +166,12 @@ impl Tx {
         work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, StoreError> {
         let client = self.client()?;
-        let begin = async { if self.begun { Ok(()) } else { client.batch_execute("BEGIN").await } };
+        let begun = self.begun;
         let outcome = in_time(async {
-            let (begun, outcome) = join(begin, work(client)).await;
-            begun.and(outcome).map_err(classify)
+            if !begun {
+                client.batch_execute(sql::BEGIN).await.map_err(classify)?;
+            }
+            work(client).await.map_err(classify)
         })
         .await;
         self.begun = true;
@@ -198,7 +260,7 @@ async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result
 
 /// What makes this server unsafe to acknowledge from.
 async fn danger(client: &tokio_postgres::Client) -> Result<Option<String>, tokio_postgres::Error> {
-    let row = client.query_one(super::sql::postgres::SETTINGS, &[]).await?;
+    let row = client.query_one(sql::SETTINGS, &[]).await?;
     let (version, name): (i32, String) = (row.get(0), row.get(1));
     let (fsync, synchronous_commit): (String, String) = (row.get(2), row.get(3));
     Ok(if version < VERSION_MIN {

@@ -45,7 +45,7 @@ impl Tx {
         keys: &[EventKey],
     ) -> Result<Vec<Owner>, StoreError> {
         let fresh: HashSet<Uuid> = self
-            .step(async |client| {
+            .guarded_step(async |client| {
                 let statement = client.prepare_cached(insert).await?;
                 let rows = client.query(&statement, &[&ids, &keys]).await?;
                 rows.iter().map(|row| row.try_get(0)).collect()

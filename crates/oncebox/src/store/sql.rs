@@ -62,6 +62,9 @@ pub(super) mod postgres {
     pub(in crate::store) const LOCK_MIGRATIONS: &str = include_str!("../../sql/postgres/lock_migrations.sql");
     pub(in crate::store) const APPLIED_MIGRATIONS: &str = include_str!("../../sql/postgres/applied_migrations.sql");
     pub(in crate::store) const RECORD_MIGRATION: &str = include_str!("../../sql/postgres/record_migration.sql");
+    /// BEGIN with a mark that ends with the transaction: `claim_identities.sql` looks for it.
+    pub(in crate::store) const BEGIN: &str = include_str!("../../sql/postgres/begin.sql");
+    pub(in crate::store) const DEADLINE: &str = include_str!("../../sql/postgres/deadline.sql");
     pub(in crate::store) const SETTINGS: &str = include_str!("../../sql/postgres/settings.sql");
     pub(in crate::store) const CLAIM_IDENTITIES: &str = include_str!("../../sql/postgres/claim_identities.sql");
     pub(in crate::store) const CLAIM_FINGERPRINTS: &str = include_str!("../../sql/postgres/claim_fingerprints.sql");

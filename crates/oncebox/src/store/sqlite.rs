@@ -58,15 +58,18 @@ impl Database {
             Access::Server => Some(Arc::new(lock_beside(path)?)),
             Access::Visitor => None,
         };
-        let connection = open_writer(path)?;
-        let unsafe_because = danger(&connection)?;
+        let connection = open_writer(path, access)?;
+        let unsafe_because = match access {
+            Access::Server => danger(&connection)?,
+            Access::Visitor => None,
+        };
         if let (Some(danger), Durability::Required) = (&unsafe_because, durability) {
             return Err(StoreError::Unsafe(danger.clone()));
         }
         let (writer, begins) = mpsc::channel(WAITING_MAX);
         std::thread::Builder::new()
             .name("oncebox-writer".into())
-            .spawn(move || write(&connection, begins))
+            .spawn(move || write(connection, begins))
             .map_err(|error| StoreError::Disconnected(error.into()))?;
         let readers = Readers { path: path.to_owned(), free: Mutex::default(), slots: Semaphore::new(READERS_MAX) };
         Ok(Self { writer, readers: Arc::new(readers), unsafe_because, _lock: lock })
@@ -82,6 +85,18 @@ impl Database {
         let (refusal, refused) = oneshot::channel();
         self.writer.send(Begin { steps: receiver, refusal }).await.map_err(gone)?;
         Ok(Tx { steps, refused, last: None })
+    }
+
+    /// Moves the log into the file and ends the writer thread, so that the file alone is the database.
+    pub(super) async fn close(&self) {
+        self.readers.slots.close();
+        self.readers.free.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        let Ok(tx) = self.begin().await else { return };
+        let (closed, wait) = oneshot::channel();
+        if tx.steps.send(Step::Close(closed)).await.is_ok() {
+            // The thread answers, or it is gone, and then there is nothing to wait for.
+            let _ = wait.await;
+        }
     }
 
     pub(super) async fn query(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
@@ -191,6 +206,7 @@ type LastJob = Box<dyn FnOnce(&Connection) -> Result<(), StoreError> + Send>;
 enum Step {
     Run(Job),
     Commit(Option<LastJob>, oneshot::Sender<Commit>),
+    Close(oneshot::Sender<()>),
 }
 
 struct Begin {
@@ -199,12 +215,20 @@ struct Begin {
 }
 
 /// The writer thread: one transaction after the other until every handle is gone.
-fn write(connection: &Connection, mut begins: mpsc::Receiver<Begin>) {
+fn write(connection: Connection, mut begins: mpsc::Receiver<Begin>) {
     while let Some(Begin { mut steps, refusal }) = begins.blocking_recv() {
         // Nothing is locked before there is something to do.
-        let Some(first) = steps.blocking_recv() else { continue };
+        let first = match steps.blocking_recv() {
+            Some(Step::Close(closed)) => {
+                close(connection);
+                let _ = closed.send(());
+                return;
+            }
+            Some(first) => first,
+            None => continue,
+        };
         match connection.execute_batch("BEGIN IMMEDIATE") {
-            Ok(()) => converse(connection, first, steps),
+            Ok(()) => converse(&connection, first, steps),
             // The answer's channel closes after this, so whoever waits finds the refusal. The order matters.
             Err(error) => drop((refusal.send(classify(error)), first)),
         }
@@ -225,11 +249,21 @@ fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step
                 }));
                 break;
             }
-            None => break,
+            Some(Step::Close(_)) | None => break,
         }
         step = steps.blocking_recv();
     }
     roll_back(connection);
+}
+
+/// A full checkpoint fails only while somebody else reads the file, and then the log stays beside it as ever.
+fn close(connection: Connection) {
+    if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+        tracing::warn!("the log could not be moved into the database file: {error}");
+    }
+    if let Err((_, error)) = connection.close() {
+        tracing::warn!("the database did not close well: {error}");
+    }
 }
 
 fn commit(connection: &Connection) -> Commit {
@@ -286,11 +320,15 @@ fn lock_beside(path: &Path) -> Result<File, StoreError> {
     }
 }
 
-fn open_writer(path: &Path) -> Result<Connection, StoreError> {
+/// A visitor takes the file as it is: its journal mode is not his to change.
+fn open_writer(path: &Path, access: Access) -> Result<Connection, StoreError> {
     let connection = Connection::open(path).map_err(classify)?;
     connection.busy_timeout(BUSY_WAIT).map_err(classify)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    for (pragma, value) in [("journal_mode", "WAL"), ("synchronous", "FULL"), ("temp_store", "MEMORY")] {
+    if access == Access::Server {
+        connection.pragma_update(None, "journal_mode", "WAL").map_err(classify)?;
+    }
+    for (pragma, value) in [("synchronous", "FULL"), ("temp_store", "MEMORY")] {
         connection.pragma_update(None, pragma, value).map_err(classify)?;
     }
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(classify)?;

@@ -144,15 +144,15 @@ testkit::contract! {
         outcome(inbox.send(&stripe("evt_0")).await);
         let mut sent = 1;
         // Until the counts wait behind us: they may have been written just before we took the place.
-        let held = loop {
+        let (held, begun) = loop {
             outcome(inbox.send(&stripe("evt_0")).await);
             sent += 1;
+            let begun = faults.passed().len();
             let held = inbox.hold_counts().await;
             if arrivals(&inbox) != [[sent.to_string()]] {
-                break held;
+                break (held, begun);
             }
         };
-        let begun = faults.passed().len();
         wait_until("the counts are being written", || faults.passed().len() > begun).await;
         let mut end = Box::pin(inbox.finish());
         let early = tokio::time::timeout(Duration::from_millis(200), &mut end).await;

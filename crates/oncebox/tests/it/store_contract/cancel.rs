@@ -1,6 +1,7 @@
 //! Transactions that end early: dropped, failed, or cancelled at any point where they wait.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use oncebox::fault::Faults;
 use oncebox::store::{Commit, Inserted, NewEvent, Store, StoreError, insert_events};
@@ -131,4 +132,60 @@ async fn wait_until_quiet(world: &World) {
                     and application_name = 'oncebox' and state <> 'idle'";
         wait_until("no transaction is open", || world.db.query(open).is_empty()).await;
     }
+}
+
+/// The referee's statement travels with BEGIN. Had BEGIN failed alone, the statement would commit by itself, and the
+/// ledger would know an event that was never stored.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_referee_inserts_nothing_outside_a_transaction() {
+    let world = World::new(TestDatabase::fresh(Backend::Postgres)).await;
+    let array = "array['01a1e148-c9c7-76c7-94f7-d4794eebf00b']";
+    for (statement, table) in [
+        (include_str!("../../../sql/postgres/claim_identities.sql"), "ledger"),
+        (include_str!("../../../sql/postgres/claim_fingerprints.sql"), "repeats"),
+    ] {
+        let statement = statement.replace("$1", array).replace("$2", array);
+        assert!(world.db.query(&statement).is_empty());
+        assert_eq!(world.db.count(&world.db.table(table)), 0);
+        world.db.execute(&format!("begin; set local oncebox.begun = 'yes'; {statement}; commit"));
+        assert_eq!(world.db.count(&world.db.table(table)), 1);
+        world.db.execute(&format!("delete from {}", world.db.table(table)));
+    }
+}
+
+/// BEGIN and the rows travel with other statements; whichever of them an operator cancels, no half of an event stays.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn statements_cancelled_by_an_operator_leave_all_or_nothing() {
+    let world = World::new(TestDatabase::fresh(Backend::Postgres)).await;
+    let (stop, store) = (Arc::new(AtomicBool::new(false)), world.store.clone());
+    let senders: Vec<_> = (0..4)
+        .map(|sender| {
+            let (stop, store) = (stop.clone(), store.clone());
+            let rounds: Vec<Arc<[NewEvent]>> =
+                (0..2_000).map(|round| three_kinds(&world, sender * 10_000 + round).into()).collect();
+            tokio::spawn(async move {
+                let mut failed = 0;
+                for events in rounds.iter().take_while(|_| !stop.load(Ordering::Relaxed)) {
+                    let Ok(mut tx) = store.begin().await else { continue };
+                    let inserted = insert_events(&mut tx, events).await;
+                    failed += usize::from(!(inserted.is_ok() && matches!(tx.commit().await, Commit::Committed)));
+                }
+                failed
+            })
+        })
+        .collect();
+    let started = std::time::Instant::now();
+    while started.elapsed() < std::time::Duration::from_secs(2) {
+        let cancel = "select pg_cancel_backend(pid)::text from pg_stat_activity \
+                      where datname = current_database() and application_name = 'oncebox'";
+        world.db.query(cancel);
+    }
+    stop.store(true, Ordering::Relaxed);
+    let mut failed = 0;
+    for sender in senders {
+        failed += sender.await.unwrap();
+    }
+    assert!(failed > 0, "no statement was cancelled");
+    wait_until_quiet(&world).await;
+    world.check();
 }

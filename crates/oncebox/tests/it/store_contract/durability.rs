@@ -45,8 +45,32 @@ fn a_file_has_one_server_and_any_number_of_visitors() {
 #[test]
 fn an_sqlite_file_flushes_each_commit() {
     testkit::database::run(Backend::Sqlite, async |db: TestDatabase| {
-        let world = World::new(db).await;
-        assert_eq!(world.db.query("pragma journal_mode"), [["wal"]]);
+        let server = Store::open_sqlite(db.file().unwrap(), Access::Server, Durability::Required).await.unwrap();
+        assert_eq!((db.query("pragma journal_mode"), server.unsafe_because()), (vec![vec!["wal".to_owned()]], None));
+    });
+}
+
+#[test]
+fn a_visitor_leaves_the_journal_mode_of_an_sqlite_file_alone() {
+    testkit::database::run(Backend::Sqlite, async |db: TestDatabase| {
+        db.execute("create table application (n)");
+        let mode = db.query("pragma journal_mode");
+        let visitor = Store::open_sqlite(db.file().unwrap(), Access::Visitor, Durability::Required).await.unwrap();
+        visitor.ping().await.unwrap();
+        assert_eq!(db.query("pragma journal_mode"), mode);
+    });
+}
+
+#[test]
+fn a_closed_sqlite_file_is_the_whole_database() {
+    testkit::database::run(Backend::Sqlite, async |db: TestDatabase| {
+        let server = Store::open_sqlite(db.file().unwrap(), Access::Server, Durability::Required).await.unwrap();
+        server.migrate().await.unwrap();
+        server.ping().await.unwrap();
+        server.close().await;
+        let log = db.file().unwrap().with_extension("db-wal");
+        assert!(std::fs::metadata(log).map_or(0, |log| log.len()) == 0);
+        assert!(server.begin().await.is_err() && server.ping().await.is_err());
     });
 }
 

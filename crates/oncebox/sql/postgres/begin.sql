@@ -1,0 +1,1 @@
+BEGIN; SET LOCAL oncebox.begun = 'yes'
