@@ -126,6 +126,11 @@ impl Source {
         self.scheme.is_none() && self.spec.path_token.is_none()
     }
 
+    /// True when the signature covers a time, so that an old request is refused.
+    pub fn signs_time(&self) -> bool {
+        self.scheme.as_ref().is_some_and(Scheme::has_signed_time)
+    }
+
     /// How many secrets are live.
     pub fn secrets_count(&self) -> usize {
         self.spec.secrets.len()
