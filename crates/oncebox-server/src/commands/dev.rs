@@ -44,8 +44,8 @@ oncebox dev: an inbox on this machine, ready for webhooks
 
 Now, in a second terminal:
 
-  {send:width$}    one event, sent fifty times, stored once
-  {events:width$}    what is in the inbox
+  {send:width$}    # one event, sent fifty times, stored once
+  {events:width$}    # what is in the inbox
 
 Ctrl-C stops.",
         sources = names.join(", "),
