@@ -45,7 +45,7 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Run an inbox on this machine without any set-up
     Dev(DevArgs),
-    /// Run the gateway: ingest, workers, relay, retention, admin API, dashboard
+    /// Run the gateway: ingest, admin API, metrics
     Serve(ServeArgs),
     /// Read the config and print every problem at once; changes nothing
     Check(ConfigArgs),
@@ -55,11 +55,11 @@ pub(crate) enum Command {
     Send(SendArgs),
     /// List stored events
     Events(EventsArgs),
-    /// Show one event with its arrivals, deliveries and attempts
+    /// Show one event with its arrivals and deliveries
     Event(EventArgs),
     /// Judge captured requests offline and say why one was refused
     Explain(ExplainArgs),
-    /// Show rates, queues, held and dead events
+    /// Show rates, deliveries, held and conflicting events
     Status(StatusArgs),
     /// Measure how fast events are accepted
     Bench(BenchArgs),
@@ -78,7 +78,7 @@ pub(crate) struct DevArgs {
     /// Where webhooks come in
     #[arg(long, value_name = "ADDRESS", env = "ONCEBOX_LISTEN", default_value = "127.0.0.1:8080", value_parser = listen)]
     pub(crate) listen: SocketAddr,
-    /// Where dashboard, API and metrics are
+    /// Where the admin API and metrics are
     #[arg(long, value_name = "ADDRESS", env = "ONCEBOX_ADMIN_LISTEN", default_value = "127.0.0.1:8081", value_parser = listen)]
     pub(crate) admin_listen: SocketAddr,
     /// Where events are kept
@@ -88,7 +88,7 @@ pub(crate) struct DevArgs {
 
 /// Arguments of `serve`.
 #[derive(Args, Debug)]
-#[command(after_help = "SIGTERM stops accepting, finishes what runs, gives back leases and exits with 0.
+#[command(after_help = "SIGTERM stops accepting, finishes what is under way and exits with 0.
 SIGHUP reads sources and handlers again, all or nothing.
 
 Examples:

@@ -37,6 +37,9 @@ pub(crate) fn dev_config(
             ));
         }
     }
+    if listen == admin_listen && listen.port() != 0 {
+        return Err(format!("--listen and --admin-listen are both {listen}; give one of them another port"));
+    }
     let mut config = defaults(listen, admin_listen, store)?;
     let public_url = format!("http://{listen}");
     for slug in dev_slugs() {
@@ -126,5 +129,7 @@ mod tests {
         check("127.0.0.1:8080", "[::1]:8081", Ok(()));
         check("0.0.0.0:8080", "127.0.0.1:8081", Err("--listen 0.0.0.0:8080 is reachable"));
         check("127.0.0.1:8080", "192.168.1.5:8081", Err("--admin-listen 192.168.1.5:8081 is reachable"));
+        check("127.0.0.1:8080", "127.0.0.1:8080", Err("--listen and --admin-listen are both"));
+        check("127.0.0.1:0", "127.0.0.1:0", Ok(()));
     }
 }

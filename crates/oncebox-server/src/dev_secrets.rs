@@ -37,7 +37,7 @@ impl DevSecrets {
         for slug in missing {
             found.secrets.insert(slug.to_owned(), Secret::new(make(slug)?));
         }
-        found.save()?;
+        found.save().map_err(|error| found.cannot_write(&error))?;
         Ok(found)
     }
 
@@ -47,7 +47,10 @@ impl DevSecrets {
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
+            Err(error) => {
+                let sentence = format!("{} cannot be read: {error}; let this user read it", path.display());
+                return Err(io::Error::new(error.kind(), sentence));
+            }
         };
         match parse(&text) {
             Some(secrets) => Ok(Some(Self { path, secrets })),
@@ -66,6 +69,14 @@ impl DevSecrets {
     /// The file they are kept in.
     pub(crate) fn path(&self) -> &Path {
         &self.path
+    }
+
+    fn cannot_write(&self, error: &io::Error) -> io::Error {
+        let sentence = format!(
+            "{} cannot be written: {error}; run it in a folder you can write to, or give --database sqlite:PATH in one",
+            self.path.display()
+        );
+        io::Error::new(error.kind(), sentence)
     }
 
     fn save(&self) -> io::Result<()> {
@@ -176,6 +187,15 @@ mod tests {
         let mode = fs::metadata(first.path()).expect("the file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1, "no temporary file stays");
+    }
+
+    #[test]
+    fn a_folder_that_cannot_be_written_to_is_named() {
+        let (folder, _) = fresh();
+        let store = StoreUrl::Sqlite(folder.path().join("missing").join("oncebox.db"));
+        let error = DevSecrets::load_or_create(&store, &["stripe"]).expect_err("no such folder").to_string();
+        assert!(error.contains("missing/oncebox.db.dev-secrets.toml cannot be written"), "{error}");
+        assert!(error.contains("or give --database"), "{error}");
     }
 
     #[test]

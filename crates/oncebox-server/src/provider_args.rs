@@ -34,9 +34,22 @@ pub(crate) fn spec(
 
 /// Every problem of a source that could not be built, as one refusal.
 pub(crate) fn refuse(provider: &str, problems: &[Problem]) -> anyhow::Error {
-    let one = |problem: &Problem| format!("{}: {}; {}", problem.key, problem.message, problem.cure);
-    let lines: Vec<String> = problems.iter().map(one).collect();
+    let lines: Vec<String> = problems.iter().map(on_the_command_line).collect();
     wrong_usage(format!("{provider}: {}", lines.join("\n")))
+}
+
+/// The library speaks of the config's keys; here the same things are options.
+fn on_the_command_line(problem: &Problem) -> String {
+    let Problem { key, message, cure } = problem;
+    match key.as_str() {
+        "secrets" => format!("{message}; give it with --secret"),
+        key if key.starts_with("secrets[") => format!("--secret: {message}; {cure}"),
+        "public_url" => {
+            format!("--set {key}: {message}; give it with --set {key}=https://hooks.example.com, as the vendor sees it")
+        }
+        key if SETTINGS.contains(&key) => format!("--set {key}: {message}; give it with --set {key}=VALUE"),
+        key => format!("--set {key}: {message}; {cure}"),
+    }
 }
 
 fn apply(spec: &mut SourceSpec, setting: &Setting) -> anyhow::Result<()> {

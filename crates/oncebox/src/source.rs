@@ -131,6 +131,11 @@ impl Source {
         self.spec.path_token.is_some()
     }
 
+    /// True when the signature covers a time, so that an old request is refused.
+    pub fn signs_time(&self) -> bool {
+        self.scheme.as_ref().is_some_and(Scheme::has_signed_time)
+    }
+
     /// How many secrets are live.
     pub fn secrets_count(&self) -> usize {
         self.spec.secrets.len()

@@ -110,13 +110,13 @@ pub(crate) struct StatusArgs {
 Examples:
   oncebox explain --source stripe captured.jsonl
   oncebox explain --provider github --secret \"$SECRET\" captured.jsonl
-  oncebox explain --provider square --secret \"$SECRET\" --set public_url=https://hooks.example.com - < captured.jsonl")]
+  oncebox explain --provider twilio --secret \"$SECRET\" --set public_url=https://hooks.example.com - < captured.jsonl")]
 pub(crate) struct ExplainArgs {
     /// The config file that describes the source
     #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = "oncebox.toml")]
     pub(crate) config: PathBuf,
     /// The configured source to judge by
-    #[arg(long, value_name = "NAME", required_unless_present = "provider", conflicts_with = "provider")]
+    #[arg(long, value_name = "NAME", conflicts_with = "provider")]
     pub(crate) source: Option<String>,
     /// The provider to judge by, without a config
     #[arg(long, value_name = "NAME")]

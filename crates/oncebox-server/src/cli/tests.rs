@@ -41,7 +41,6 @@ fn lines() {
         ("oncebox dev --listen nowhere", ErrorKind::ValueValidation),
         ("oncebox send", ErrorKind::MissingRequiredArgument),
         ("oncebox send stripe --copies 0", ErrorKind::ValueValidation),
-        ("oncebox explain f.jsonl", ErrorKind::MissingRequiredArgument),
         ("oncebox explain --source s --provider p f", ErrorKind::ArgumentConflict),
         ("oncebox events --state odd", ErrorKind::InvalidValue),
         ("oncebox events --limit 1001", ErrorKind::ValueValidation),

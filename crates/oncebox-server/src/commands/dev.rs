@@ -1,5 +1,6 @@
 //! `oncebox dev`: an inbox on this machine without any set-up.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
@@ -8,6 +9,7 @@ use oncebox::fault::Faults;
 use super::wrong_usage;
 use crate::cli::DevArgs;
 use crate::config::Config;
+use crate::config::store::StoreUrl;
 use crate::dev::{dev_config, dev_slugs};
 use crate::dev_secrets::DevSecrets;
 use crate::server::Server;
@@ -22,16 +24,16 @@ pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
     telemetry::init_logs(first.log, log);
     let metrics = telemetry::init_metrics()?;
     let server = Server::open(&first, Faults::none()).await?;
-    println!("{}", banner(&first, &server, &secrets)?);
+    println!("{}", banner(&first, (server.public_address()?, server.admin_address()?), &secrets));
     server.run(metrics, config).await?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn banner(config: &Config, server: &Server, secrets: &DevSecrets) -> anyhow::Result<String> {
-    let (public, admin) = (server.public_address()?, server.admin_address()?);
+fn banner(config: &Config, (public, admin): (SocketAddr, SocketAddr), secrets: &DevSecrets) -> String {
     let names: Vec<&str> = config.sources.iter().map(|source| source.spec.name.as_str()).collect();
-    let to = if public.port() == 8080 { String::new() } else { format!(" --to http://{public}") };
-    Ok(format!(
+    let (send, events) = next_commands(public, admin, &config.store.url);
+    let width = send.len().max(events.len());
+    format!(
         "\
 oncebox dev: an inbox on this machine, ready for webhooks
 
@@ -42,12 +44,63 @@ oncebox dev: an inbox on this machine, ready for webhooks
 
 Now, in a second terminal:
 
-  oncebox send stripe --copies 50 --concurrency 50{to}    one event, sent fifty times, stored once
-  oncebox events                                          what is in the inbox
+  {send:width$}    # one event, sent fifty times, stored once
+  {events:width$}    # what is in the inbox
 
 Ctrl-C stops.",
         sources = names.join(", "),
         database = config.store.url,
         secrets = secrets.path().display(),
-    ))
+    )
+}
+
+/// What to type next, with the options that these addresses and this database need and no others.
+fn next_commands(public: SocketAddr, admin: SocketAddr, database: &StoreUrl) -> (String, String) {
+    let mut send = "oncebox send stripe --copies 50 --concurrency 50".to_owned();
+    if public != SocketAddr::from(([127, 0, 0, 1], 8080)) {
+        send.push_str(&format!(" --to http://{public}"));
+    }
+    if *database != StoreUrl::Sqlite("oncebox.db".into()) {
+        // `send` only looks for the secrets beside the database, so a URL without its password does.
+        let word = database.without_secrets().map(|url| shell_word(&url));
+        send.push_str(&format!(" --database {}", word.as_deref().unwrap_or("\"$ONCEBOX_DATABASE\"")));
+    }
+    let mut events = "oncebox events".to_owned();
+    if admin != SocketAddr::from(([127, 0, 0, 1], 8081)) {
+        events.push_str(&format!(" --admin-url http://{admin}"));
+    }
+    (send, events)
+}
+
+/// A word that a shell takes as it is.
+fn shell_word(text: &str) -> String {
+    let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./:@%+,=".contains(&b));
+    if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check(listen: &str, admin: &str, database: &str, expected: (&str, &str)) {
+        let database = StoreUrl::parse(database).expect("a database");
+        let (listen, admin) = (listen.parse().expect("an address"), admin.parse().expect("an address"));
+        let (send, events) = next_commands(listen, admin, &database);
+        let send = send.strip_prefix("oncebox send stripe --copies 50 --concurrency 50").expect("send");
+        let events = events.strip_prefix("oncebox events").expect("events");
+        assert_eq!((send, events), expected);
+    }
+
+    #[test]
+    fn the_next_commands_work_as_typed() {
+        let (listen, admin, file) = ("127.0.0.1:8080", "127.0.0.1:8081", "sqlite:oncebox.db");
+        check(listen, admin, file, ("", ""));
+        check("[::1]:8080", admin, file, (" --to http://[::1]:8080", ""));
+        check(listen, "127.0.0.1:9001", file, ("", " --admin-url http://127.0.0.1:9001"));
+        check(listen, admin, "sqlite:/tmp/try.db", (" --database sqlite:/tmp/try.db", ""));
+        check(listen, admin, "sqlite:it's a try.db", (" --database 'sqlite:it'\\''s a try.db'", ""));
+        check(listen, admin, "postgres://u@h/d", (" --database postgres://u@h/d", ""));
+        check(listen, admin, "postgres://u:hunter2@h:5/d?x=1", (" --database postgres://u@h:5/d", ""));
+        check(listen, admin, "postgres://h/d?password=hunter2@2", (" --database \"$ONCEBOX_DATABASE\"", ""));
+    }
 }

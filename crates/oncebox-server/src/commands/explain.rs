@@ -13,10 +13,10 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use oncebox::provider;
+use oncebox::verdict::Verdict;
 
 use super::wrong_usage;
 use crate::cli::operator::ExplainArgs;
-use crate::terminal;
 use capture::Capture;
 use judge::Judge;
 use ruling::{Ruling, Summary};
@@ -63,9 +63,9 @@ fn explain(input: &mut impl BufRead, out: &mut impl Write, judge: &mut Judge, st
             continue;
         }
         let capture = Capture::read(&line);
-        let (ruling, cause) = match &capture {
-            Err(what) => (Ruling::unreadable(number, what), None),
-            Ok(capture) => rule(judge, capture, style)?,
+        let ruling = match &capture {
+            Err(what) => Ruling::unreadable(number, what),
+            Ok(capture) => rule(judge, capture)?,
         };
         summary.add(&ruling);
         match style {
@@ -75,7 +75,7 @@ fn explain(input: &mut impl BufRead, out: &mut impl Write, judge: &mut Judge, st
             }
             Style::People => {
                 let request = capture.as_ref().ok().map(|capture| &capture.request);
-                ruling.write_for_people(out, number, request, cause.as_deref())?;
+                ruling.write_for_people(out, number, request)?;
             }
         }
         if watched {
@@ -84,17 +84,15 @@ fn explain(input: &mut impl BufRead, out: &mut impl Write, judge: &mut Judge, st
     }
 }
 
-/// Judges one request; only people are told the likely cause, because looking for it is slow.
-fn rule(judge: &mut Judge, capture: &Capture, style: Style) -> anyhow::Result<(Ruling, Option<String>)> {
+/// Judges one request; a refused one gets its likely cause, which is looked for only then because that is slow.
+fn rule(judge: &mut Judge, capture: &Capture) -> anyhow::Result<Ruling> {
     let (source, token) = judge.source_for(&capture.request.target)?;
     let verdict = source.judge(&capture.request, token, capture.at);
     let cause = match &verdict {
-        oncebox::verdict::Verdict::Reject(rejection) if style == Style::People => {
-            provider::likely_cause(source, &capture.request, rejection, capture.at)
-        }
+        Verdict::Reject(rejection) => provider::likely_cause(source, &capture.request, rejection, capture.at),
         _ => None,
     };
-    Ok((Ruling::new(verdict), cause.map(|cause| terminal::plain(&cause))))
+    Ok(Ruling::new(verdict, cause))
 }
 
 #[cfg(test)]

@@ -28,6 +28,10 @@ use letters::{Letters, Plan};
 use tally::Tally;
 pub(crate) use target::Target;
 
+/// `dev` has no source and no secret for a sender that it knows nothing about.
+const UNDESCRIBED: &str = "custom is nobody's events by itself: describe it with --set and give --secret, such as \
+     --set mac=hmac-sha256 --set 'msg={body}' --set 'sig={ header = [\"x-signature\"] }' --set id=json:/id --secret SECRET";
+
 /// Runs the command.
 pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     if args.id.is_some() && args.count > 1 {
@@ -35,6 +39,9 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     }
     let target = Target::parse(args.to.as_deref(), &args.provider)?;
     let source = source(args, &target)?;
+    if args.age.is_some() && !source.signs_time() {
+        eprintln!("note: {} signs no time, so --age changes nothing", args.provider);
+    }
     let letters = Letters::new(source, target.path_and_query(), plan(args));
     let started = Instant::now();
     let tally = deliver(letters, &target, args).await?;
@@ -70,6 +77,7 @@ fn source(args: &SendArgs, target: &Target) -> anyhow::Result<Source> {
     let mut spec = provider_args::spec(target.source(), &args.provider, Vec::new(), &settings)?;
     spec.secrets = match &args.secret {
         Some(secret) => vec![secret.clone()],
+        None if args.provider == "custom" => return Err(wrong_usage(UNDESCRIBED)),
         None => vec![development_secret(args.database.as_ref(), &args.provider)?],
     };
     Source::build(spec).map_err(|problems| provider_args::refuse(&args.provider, &problems))

@@ -59,7 +59,7 @@ fn dangers(stats: &StatsView) -> Vec<String> {
         lines.push(terminal::paint(&line, Tone::Bad));
     }
     for (state, sentence) in [
-        ("held", "held: verified but unusable, waiting for a person; see `oncebox events --state held`"),
+        ("held", "held: waiting for a person; see `oncebox events --state held`"),
         ("conflict", "in conflict: a known id came with another body; see `oncebox events --state conflict`"),
     ] {
         let count: i64 = stats.sources.iter().filter(|one| one.state == state).map(|one| one.events).sum();

@@ -167,7 +167,11 @@ impl<'a> Table<'a> {
 
     /// Names keys that may stand here though nobody asked for them yet, for "did you mean".
     pub(crate) fn know(&mut self, keys: &[&'a str]) {
-        self.asked.extend(keys);
+        for key in keys {
+            if !self.asked.contains(key) {
+                self.asked.push(key);
+            }
+        }
     }
 
     /// The keys that nobody has taken yet.

@@ -23,7 +23,7 @@ const HOUR: Duration = Duration::from_secs(3600);
 pub(crate) struct ServerConfig {
     /// The public listener.
     pub(crate) listen: SocketAddr,
-    /// The listener of dashboard, API and metrics.
+    /// The listener of the admin API and metrics.
     pub(crate) admin_listen: SocketAddr,
     /// The operator's token.
     pub(crate) admin_token: Option<Secret>,
@@ -62,7 +62,8 @@ impl ServerConfig {
     /// Reads the section.
     pub(crate) fn read(mut table: Table<'_>) -> Self {
         let overrides = table.scope().outside.overrides;
-        let listen = address(table.take("listen"), overrides.listen, 8080);
+        let listen_item = table.take("listen");
+        let listen = address(listen_item.clone(), overrides.listen, 8080);
         let admin_item = table.take("admin_listen");
         let admin_listen = address(admin_item.clone(), overrides.admin_listen, 8081);
         let admin_token = match overrides.admin_token.clone().filter(|token| !token.is_blank()) {
@@ -79,6 +80,12 @@ impl ServerConfig {
             let scope = admin_item.as_ref().map_or(table.scope(), Item::scope);
             let cure = "set admin_token = { env = \"ONCEBOX_ADMIN_TOKEN\" }, or listen on 127.0.0.1";
             scope.problem(format!("{admin_listen} is reachable from other machines and needs a token"), cure);
+        }
+        // Port 0 asks the system for a free one, so two of them never meet.
+        if listen == admin_listen && listen.port() != 0 {
+            let scope = admin_item.as_ref().or(listen_item.as_ref()).map_or(table.scope(), Item::scope);
+            let cure = "give listen and admin_listen different ports, such as 8080 and 8081";
+            scope.problem(format!("{listen} is the address of both listeners"), cure);
         }
         let server = Self {
             listen,

@@ -86,14 +86,15 @@ const REPEATED_BODY: [(&str, OnRepeat); 3] =
     [("run", OnRepeat::Run), ("hold", OnRepeat::Hold), ("duplicate", OnRepeat::Duplicate)];
 
 fn read_provider<'a>(table: &mut Table<'a>) -> Option<(&'a str, Description)> {
-    let item = table.required("provider", "write a name from `oncebox providers`, or \"custom\"")?;
-    let slug = item.text()?;
     let known = provider::names();
+    let all = known.join(", ");
+    let item = table.required("provider", &format!("write one of {all}"))?;
+    let slug = item.text()?;
     let found = Description::named(slug);
     if found.is_none() {
         let cure = match suggest::nearest(slug, known) {
             Some(near) => format!("did you mean {near:?}?"),
-            None => "choose one of `oncebox providers`, or describe it with \"custom\"".to_owned(),
+            None => format!("choose one of {all}; \"custom\" takes a description of your own"),
         };
         item.problem(format!("{slug:?} is not in the catalogue"), cure);
     }

@@ -81,6 +81,26 @@ impl StoreUrl {
     }
 }
 
+impl StoreUrl {
+    /// The URL with neither password nor parameters; none where it is not sure which part is which.
+    pub(crate) fn without_secrets(&self) -> Option<String> {
+        let url = match self {
+            Self::Sqlite(_) => return Some(self.to_string()),
+            Self::Postgres(url) => url,
+        };
+        let (scheme, rest) = url.split_once("://")?;
+        let (credentials, place) = rest.rsplit_once('@').map_or((None, rest), |(before, after)| (Some(before), after));
+        let place = place.split('?').next().unwrap_or_default();
+        let port = place.split('/').next().and_then(|host| host.rsplit_once(':')).map_or("", |(_, port)| port);
+        let is_clear = credentials.is_none_or(|text| !text.contains(['/', '?', '@']));
+        if !is_clear || !port.bytes().all(|b| b.is_ascii_digit()) {
+            return None;
+        }
+        let user = credentials.and_then(|text| text.split(':').next()).map(|user| format!("{user}@"));
+        Some(format!("{scheme}://{}{place}", user.unwrap_or_default()))
+    }
+}
+
 impl fmt::Display for StoreUrl {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -162,6 +182,20 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(StoreUrl::parse(text).ok(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_url_to_type_has_no_secrets() {
+        for (url, expected) in [
+            ("postgres://u:hunter2@h:5432/d", Some("postgres://u@h:5432/d")),
+            ("postgres://u@h/d?password=hunter2", Some("postgres://u@h/d")),
+            ("postgres://[::1]:5432/d", Some("postgres://[::1]:5432/d")),
+            ("postgres://u:hunter2@x@h/d", None),
+            ("postgres://h/d?password=hunter2@x", None),
+            ("postgres://u:hunter2", None),
+        ] {
+            assert_eq!(StoreUrl::Postgres(url.into()).without_secrets().as_deref(), expected, "{url}");
         }
     }
 

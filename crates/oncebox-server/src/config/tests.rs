@@ -179,6 +179,10 @@ pull = true
 #[test]
 fn sections_and_types() {
     check("[server", "1:8: unclosed table, expected `]`; correct the TOML");
+    check(
+        "[server]\nlisten = '127.0.0.1:9000'\nadmin_listen = '127.0.0.1:9000'",
+        "3:1: server.admin_listen: 127.0.0.1:9000 is the address of both listeners; give listen and admin_listen different ports, such as 8080 and 8081",
+    );
     check("odd = 1", "1:1: odd: unknown key; use one of server, log, store, retention, source, handler, destination");
     check("server = 1", "1:1: server: is a whole number; write a table");
     check("[source]\nname = 'a'", "1:2: source: is a table, not a list of tables; write [[source]]");
@@ -236,6 +240,12 @@ fn secrets() {
     let config = good("[server]\nadmin_token = { file = 'good' }\nviewer_token = { env = 'A' }");
     assert_eq!(config.server.admin_token.map(|token| token.expose().to_vec()), Some(b"from a file".to_vec()));
     assert_eq!(config.server.viewer_token.map(|token| token.expose().to_vec()), Some(b"value-of-A".to_vec()));
+}
+
+#[test]
+fn a_list_of_keys_names_each_once() {
+    let found = lines(&format!("{SOURCE}mac = 'hmac-sha256'\nzzzzzzzzzz = 1"));
+    assert_eq!((found.len(), found[0].matches(" body_limit").count(), found[0].matches(" mac").count()), (1, 1, 1));
 }
 
 #[test]

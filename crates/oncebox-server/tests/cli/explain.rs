@@ -42,6 +42,7 @@ fn each_provider_good_and_bad() {
         let words: Vec<&Value> = found.iter().map(|one| &one["verdict"]).collect();
         assert_eq!(words, ["accept", "error", "reject"], "{provider}: {}", output.stdout);
         assert_eq!((&found[2]["step"], &found[2]["reason"]), (&json!("signature"), &json!("mismatch")));
+        assert!(found[2]["cause"].as_str().is_some_and(|cause| cause.contains("wrong secret")), "{}", found[2]);
         let text = oncebox(folder.path(), &[&args[..], &[path]].concat(), 1).stdout;
         assert!(text.contains("✓ line 1") && text.contains("✗ line 3"), "{text}");
     }
@@ -62,6 +63,8 @@ fn a_configured_source_and_wrong_usage() {
     };
     refused(&["--source", "nobody", "c.jsonl"], "its sources are: pay");
     refused(&["--provider", "nobody", "c.jsonl"], "the providers are:");
-    refused(&["--provider", "stripe", "c.jsonl"], "there is no secret");
+    refused(&["--provider", "stripe", "c.jsonl"], "there is no secret; give it with --secret");
+    refused(&["--provider", "stripe", "--secret", "", "c.jsonl"], "--secret");
+    refused(&["c.jsonl"], "--source NAME for a source of the config, or --provider NAME and --secret SECRET");
     refused(&["--provider", "stripe", "--secret", "s", "none.jsonl"], "cannot read none.jsonl");
 }

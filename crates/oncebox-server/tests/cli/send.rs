@@ -71,6 +71,16 @@ fn ids_and_types_are_as_told() {
 }
 
 #[test]
+fn an_age_that_nobody_signs_is_pointed_out() {
+    let inbox = Inbox::dev();
+    let url = inbox.url();
+    for (provider, expected) in [("github", true), ("shopify", true), ("twilio", true), ("slack", false)] {
+        let stderr = oncebox(inbox.folder(), &["send", provider, "--age", "10m", "--to", &url], 0).stderr;
+        assert_eq!(stderr.contains("signs no time, so --age changes nothing"), expected, "{provider}: {stderr}");
+    }
+}
+
+#[test]
 fn refusals() {
     let folder = tempfile::tempdir().expect("a folder");
     let refused = |args: &[&str], status: i32, part: &str| {
@@ -79,6 +89,7 @@ fn refusals() {
     };
     refused(&["stripes"], 2, "the providers are: custom, github");
     refused(&["stripe"], 2, "run `oncebox dev` first");
+    refused(&["custom"], 2, "describe it with --set and give --secret");
     refused(&["stripe", "--secret", "s", "--id", "a", "--count", "2"], 2, "--id names one event");
     refused(&["stripe", "--secret", "s", "--to", "nowhere"], 2, "write a URL");
     let port = testkit::free_port();

@@ -3,6 +3,7 @@
 //! Slow on purpose and never part of judging: it runs when a person asks.
 
 use bytes::Bytes;
+use http::Method;
 
 use super::describe::{CarriedAt, TimeAt};
 use super::mac::KeyForm;
@@ -16,16 +17,20 @@ use crate::verdict::{Reason, Rejection, Step};
 
 /// Largest body that is tried in other spellings.
 const BODY_BYTES_MAX: usize = 1 << 20;
+const ADDRESS_CURE: &str = "set public_url to the address exactly as it stands at the vendor";
 
 /// The likely cause of a rejection, if one can be told.
 pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, now: UnixMillis) -> Option<String> {
     let Some(scheme) = source.scheme() else {
-        return (rejection.step == Step::Signature)
-            .then(|| "the token in the URL is missing or another one".to_owned());
+        return match rejection.step {
+            Step::Method => Some(other_method(request)),
+            Step::Signature => Some("the token in the URL is missing or another one".to_owned()),
+            _ => None,
+        };
     };
     let off = rejection.off_by_seconds.unwrap_or_default();
     match rejection.reason {
-        Reason::Method => Some(format!("this source does not answer {}", request.method)),
+        Reason::Method => Some(other_method(request)),
         Reason::MissingSignature => Some(missing(scheme, request)),
         Reason::MalformedSignature => {
             Some("the signature is there, but not in the form this provider writes".to_owned())
@@ -42,8 +47,12 @@ pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, n
             Some(format!("the signature is right, but its time is {off} s in the future: one of the clocks is off"))
         }
         Reason::RequiredHeader => Some("a header that names the key or its version has another value".to_owned()),
-        Reason::Mismatch => mismatch(source, scheme, request, now),
+        Reason::Mismatch => Some(mismatch(source, scheme, request, now)),
     }
+}
+
+fn other_method(request: &Request) -> String {
+    format!("this source does not answer {}", request.method)
 }
 
 fn missing(scheme: &Scheme, request: &Request) -> String {
@@ -66,10 +75,27 @@ fn bad_timestamp(scheme: &Scheme) -> String {
     format!("the time in {place} is missing, stands twice or is not written the way this provider writes it")
 }
 
-fn mismatch(source: &Source, scheme: &Scheme, request: &Request, now: UnixMillis) -> Option<String> {
+fn mismatch(source: &Source, scheme: &Scheme, request: &Request, now: UnixMillis) -> String {
+    if request.method != Method::POST {
+        return "the token of the handshake is not the one in the settings".to_owned();
+    }
     other_body(scheme, request, now)
         .or_else(|| other_secret(source.spec(), request, now))
         .or_else(|| other_address(scheme, request, now))
+        .unwrap_or_else(|| unexplained(source, scheme))
+}
+
+/// Nothing that was tried fits: what is left, the most frequent first.
+fn unexplained(source: &Source, scheme: &Scheme) -> String {
+    let mut sentence = "no secret matches: a wrong secret, or a body that was changed on its way".to_owned();
+    if source.spec().path_token.is_some() {
+        sentence.push_str(", or another token in the URL");
+    }
+    if scheme.address.is_some() {
+        sentence.push_str(", or a wrong public_url, since this provider signs the URL; ");
+        sentence.push_str(ADDRESS_CURE);
+    }
+    sentence
 }
 
 fn other_body(scheme: &Scheme, request: &Request, now: UnixMillis) -> Option<String> {
@@ -79,8 +105,8 @@ fn other_body(scheme: &Scheme, request: &Request, now: UnixMillis) -> Option<Str
     let changed =
         |what: &str| format!("the body was changed on the way: the signature fits {what}. Pass on the raw bytes");
     let mut spellings: Vec<(&str, Vec<u8>)> = vec![
-        ("the body without the line break at its end", request.body.trim_ascii_end().to_vec()),
-        ("the body with a line break at its end", [&request.body[..], b"\n"].concat()),
+        ("the body without the white space at its end", request.body.trim_ascii_end().to_vec()),
+        ("the body with white space at its end (a line feed)", [&request.body[..], b"\n"].concat()),
         ("the body with bare line feeds", request.body.iter().copied().filter(|byte| *byte != b'\r').collect()),
         (
             "the body without its byte order mark",
@@ -137,15 +163,11 @@ fn other_secret(spec: &SourceSpec, request: &Request, now: UnixMillis) -> Option
 
 fn other_address(scheme: &Scheme, request: &Request, now: UnixMillis) -> Option<String> {
     let address = scheme.address.as_ref()?;
-    let found = address.variants(&request.target).into_iter().find(|(_, variant)| {
+    let (what, _) = address.variants(&request.target).into_iter().find(|(_, variant)| {
         let other = Scheme { address: Some(variant.clone()), ..scheme.clone() };
         fits(&other, request, now)
-    });
-    let cure = "set public_url to the address exactly as it stands at the vendor";
-    Some(match found {
-        Some((what, _)) => format!("the URL differs from the one the vendor calls in {what}; {cure}"),
-        None => format!("this provider signs the URL, so a wrong public_url gives this too; {cure}"),
-    })
+    })?;
+    Some(format!("the URL differs from the one the vendor calls in {what}; {ADDRESS_CURE}"))
 }
 
 /// True when the signature is right, whatever the time.

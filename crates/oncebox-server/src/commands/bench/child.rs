@@ -178,8 +178,8 @@ mod tests {
 
     fn check(url: &str, commits: Commits, expected: (usize, usize)) {
         let database = StoreUrl::parse(url).expect("a URL");
-        let address = "127.0.0.1:1".parse().expect("an address");
-        let text = config_text(address, address, &database, commits);
+        let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
+        let text = config_text(address(1), address(2), &database, commits);
         let env = |name: &str| Some(if name == DATABASE_VARIABLE { url.to_owned() } else { "whsec_x".to_owned() });
         let nothing = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
         let outside = Outside { env: &env, file: &nothing, overrides: &Overrides::default() };

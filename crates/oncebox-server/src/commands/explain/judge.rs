@@ -44,7 +44,10 @@ impl Judge {
                 let spec = provider_args::spec(provider, provider, args.secrets.clone(), &args.settings)?;
                 Self::from_spec(spec)
             }
-            (None, None) => Err(wrong_usage("say --source NAME of a config, or --provider NAME")),
+            (None, None) => Err(wrong_usage(
+                "say what to judge by: --source NAME for a source of the config, or --provider NAME and --secret SECRET \
+                 without one",
+            )),
         }
     }
 

@@ -21,8 +21,24 @@ pub(super) struct Ruling {
     reason: Option<Cow<'static, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     off_by_seconds: Option<i64>,
+    #[serde(skip_serializing_if = "Cause::is_beside_the_point")]
+    cause: Cause,
     events: Vec<Named>,
     reply: Option<Answer>,
+}
+
+/// Why a request was probably refused; only a refused one has this key.
+#[derive(Debug, Serialize)]
+#[serde(untagged)]
+enum Cause {
+    NotRefused,
+    Refused(Option<String>),
+}
+
+impl Cause {
+    fn is_beside_the_point(&self) -> bool {
+        matches!(self, Self::NotRefused)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -63,14 +79,15 @@ impl Serialize for AnswerHeaders {
 }
 
 impl Ruling {
-    /// What a source said.
-    pub(super) fn new(verdict: Verdict) -> Self {
+    /// What a source said, and the likely cause where it refused.
+    pub(super) fn new(verdict: Verdict, cause: Option<String>) -> Self {
         let empty = Self {
             verdict: Word::Accept,
             line: None,
             step: None,
             reason: None,
             off_by_seconds: None,
+            cause: Cause::NotRefused,
             events: Vec::new(),
             reply: None,
         };
@@ -85,6 +102,7 @@ impl Ruling {
                 step: Some(step.as_str()),
                 reason: Some(Cow::Borrowed(reason.as_str())),
                 off_by_seconds,
+                cause: Cause::Refused(cause),
                 ..empty
             },
         }
@@ -98,6 +116,7 @@ impl Ruling {
             step: Some("read"),
             reason: Some(Cow::Owned(what.to_owned())),
             off_by_seconds: None,
+            cause: Cause::NotRefused,
             events: Vec::new(),
             reply: None,
         }
@@ -109,7 +128,6 @@ impl Ruling {
         out: &mut impl Write,
         line: u64,
         request: Option<&Request>,
-        cause: Option<&str>,
     ) -> io::Result<()> {
         let (mark, tone, word) = match self.verdict {
             Word::Accept => ("✓", Tone::Good, "accepted"),
@@ -129,8 +147,8 @@ impl Ruling {
         if let (Some(step), Some(reason)) = (self.step, &self.reason) {
             writeln!(out, "    failed at {step}: {}", terminal::plain(reason).replace('_', " "))?;
         }
-        if let Some(cause) = cause {
-            writeln!(out, "    likely {cause}")?;
+        if let Cause::Refused(Some(cause)) = &self.cause {
+            writeln!(out, "    likely {}", terminal::plain(cause))?;
         }
         Ok(())
     }

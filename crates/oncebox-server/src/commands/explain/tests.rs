@@ -62,6 +62,7 @@ fn every_provider_accepts_its_own_and_rejects_a_changed_body() {
         assert!(found[0]["events"][0]["id"].as_str().is_some_and(|id| id.contains("sample_1")), "{provider}");
         assert_eq!((&found[1]["line"], &found[1]["step"]), (&json!(2), &json!("read")));
         assert_eq!((&found[2]["step"], &found[2]["events"]), (&json!("signature"), &json!([])), "{provider}");
+        assert!(found[2]["cause"].is_string() && found[0].get("cause").is_none(), "{provider}");
     }
 }
 
@@ -69,10 +70,11 @@ fn every_provider_accepts_its_own_and_rejects_a_changed_body() {
 fn old_requests_and_handshakes() {
     let request = signed("stripe", "stripe");
     let old = verdicts("stripe", &line(&request, &request.body, AT + 600));
+    let cause = "the signature is right, but it was made 600 s ago: the request was held up or is a replay, or this clock is ahead";
     assert_eq!(
         old,
         [
-            json!({ "verdict": "reject", "step": "window", "reason": "too_old", "off_by_seconds": 600, "events": [], "reply": null })
+            json!({ "verdict": "reject", "step": "window", "reason": "too_old", "off_by_seconds": 600, "cause": cause, "events": [], "reply": null })
         ]
     );
 
