@@ -145,16 +145,17 @@ fn sqlite_path(rest: &str) -> Result<&str, (&'static str, &'static str)> {
 /// Whatever stands before the last `@` may be a password, and so may a parameter.
 fn without_password(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", ""));
+    // Parameters first: one of them may be a password, with an @ in it.
+    let rest = rest.split('?').next().unwrap_or_default();
     let Some((credentials, place)) = rest.rsplit_once('@') else {
-        let place = rest.split('?').next().unwrap_or_default();
+        let place = rest;
         let port = place.split('/').next().and_then(|host| host.rsplit_once(':')).map_or("", |(_, port)| port);
         let safe = port.bytes().all(|b| b.is_ascii_digit());
         return format!("{scheme}://{}", if safe { place } else { "***" });
     };
-    let place = place.split('?').next().unwrap_or_default();
-    let user = credentials.split_once(':').map_or("***", |(user, _)| user);
-    let user = if user.contains(['/', '?', '@']) { "***" } else { user };
-    format!("{scheme}://{user}:***@{place}")
+    let (user, password) = credentials.split_once(':').map_or((credentials, ""), |(user, _)| (user, ":***"));
+    let user = if user.contains(['/', '@']) { "***" } else { user };
+    format!("{scheme}://{user}{password}@{place}")
 }
 
 #[cfg(test)]
@@ -204,8 +205,9 @@ mod tests {
         for (url, shown) in [
             ("postgres://u:hunter2@h:5432/d", "postgres://u:***@h:5432/d"),
             ("postgres://u:hunter2@x@h/d", "postgres://u:***@h/d"),
-            ("postgres://u:hunter2?@h/d", "postgres://u:***@h/d"),
-            ("postgres://u@h/d?password=hunter2", "postgres://***:***@h/d"),
+            ("postgres://u:hunter2?@h/d", "postgres://***"),
+            ("postgres://u@h/d?password=hunter2", "postgres://u@h/d"),
+            ("postgres://h/d?password=hunter2@x", "postgres://h/d"),
             ("postgres://h/d?password=hunter2", "postgres://h/d"),
             ("postgres://u:hunter2", "postgres://***"),
             ("postgres://h:5432/d", "postgres://h:5432/d"),

@@ -4,7 +4,7 @@ use oncebox::store::{Access, Durability, Store, StoreError};
 use testkit::postgres::{Cluster, Options};
 use testkit::{Backend, TestDatabase};
 
-use crate::world::{World, open, open_with};
+use crate::world::{open, open_with};
 
 testkit::contract! {
     async fn a_usual_database_is_safe(db: TestDatabase) {
