@@ -4,7 +4,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 work=$(mktemp -d)
-port=$((20000 + RANDOM % 20000))
+port=$((20000 + RANDOM % 12000)) # below the range that the system hands out
 export ONCEBOX_LISTEN="127.0.0.1:$port" ONCEBOX_ADMIN_LISTEN="127.0.0.1:$((port + 1))"
 export ONCEBOX_DATABASE="sqlite:$work/oncebox.db"
 server=""
