@@ -2,12 +2,13 @@
 //!
 //! The caller hands in the path (`env!("CARGO_BIN_EXE_oncebox")`), because only the crate of the binary knows it.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Read};
 use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
@@ -19,13 +20,19 @@ use crate::{http, process};
 const LOG_LINES_MAX: usize = 2_000;
 const READY_DEADLINE: Duration = Duration::from_secs(30);
 
+// Below the range from which the system takes the ports of outgoing connections: one of those would be in the way
+// between our look and the server's own bind.
+const PORT_FIRST: u16 = 20_000;
+const PORTS: u32 = 12_000;
+
 /// A port on 127.0.0.1 that was free a moment ago; no two calls in a process get the same one.
 pub fn free_port() -> u16 {
-    static GIVEN: Mutex<BTreeSet<u16>> = Mutex::new(BTreeSet::new());
+    static GIVEN: AtomicU32 = AtomicU32::new(0);
     loop {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port can be found");
-        let port = listener.local_addr().expect("a bound socket has an address").port();
-        if GIVEN.lock().unwrap_or_else(PoisonError::into_inner).insert(port) {
+        // Test processes begin at different places.
+        let nth = std::process::id().wrapping_mul(37).wrapping_add(GIVEN.fetch_add(1, Ordering::Relaxed));
+        let port = PORT_FIRST + u16::try_from(nth % PORTS).expect("a number below PORTS is small");
+        if TcpListener::bind(("127.0.0.1", port)).is_ok() {
             return port;
         }
     }
