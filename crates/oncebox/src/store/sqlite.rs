@@ -220,6 +220,7 @@ fn write(connection: Connection, mut begins: mpsc::Receiver<Begin>) {
         // Nothing is locked before there is something to do.
         let first = match steps.blocking_recv() {
             Some(Step::Close(closed)) => {
+                begins.close();
                 close(connection);
                 let _ = closed.send(());
                 return;
