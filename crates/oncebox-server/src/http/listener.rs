@@ -33,11 +33,8 @@ const LINGER_WAIT: Duration = Duration::from_secs(1);
 /// After a failed accept (out of file descriptors): long enough for others to close.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
-/// Refused connections that are closed with patience; beyond it they are reset.
+/// Refused connections that get an answer at once; beyond it they are closed without one.
 const REFUSALS_MAX: usize = 256;
-/// How long, and for how many, a stopping server looks for connections that wait to be accepted.
-const LAST_CALL: Duration = Duration::from_millis(20);
-const LAST_CALLS_MAX: usize = 1024;
 
 const BUSY: &[u8] =
     b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
@@ -98,11 +95,6 @@ pub(crate) async fn serve<S, B>(
             drop(slot);
         });
     }
-    // Who connected before we stopped and was not accepted yet would be reset; a 503 sends him elsewhere.
-    for _ in 0..LAST_CALLS_MAX {
-        let Ok(Ok((stream, _))) = tokio::time::timeout(LAST_CALL, listener.accept()).await else { break };
-        refusals.refuse(stream, &tasks);
-    }
     drop(listener);
     tasks.close();
     if tokio::time::timeout(grace, tasks.wait()).await.is_err() {
@@ -120,15 +112,14 @@ impl Refusals {
         Self(Arc::new(Semaphore::new(REFUSALS_MAX)))
     }
 
-    fn refuse(&self, stream: TcpStream, tasks: &TaskTracker) {
-        // The socket's buffer takes this short answer; a client that reads none of it loses nothing.
-        let _ = stream.try_write(BUSY);
-        if let Ok(slot) = self.0.clone().try_acquire_owned() {
-            tasks.spawn(async move {
+    fn refuse(&self, mut stream: TcpStream, tasks: &TaskTracker) {
+        let Ok(slot) = self.0.clone().try_acquire_owned() else { return };
+        tasks.spawn(async move {
+            if let Ok(Ok(())) = tokio::time::timeout(LINGER_WAIT, stream.write_all(BUSY)).await {
                 linger(stream).await;
-                drop(slot);
-            });
-        }
+            }
+            drop(slot);
+        });
     }
 }
 
