@@ -29,7 +29,7 @@ cargo build --release --quiet
 target/release/oncebox dev >"$work/dev.log" 2>&1 &
 server=$!
 for _ in $(seq 100); do
-    curl -fs "http://127.0.0.1:$((port + 1))/readyz" >/dev/null 2>&1 && break
+    env -u ONCEBOX_DATABASE target/release/oncebox status --admin-url "http://127.0.0.1:$((port + 1))" >/dev/null 2>&1 && break
     sleep 0.1
 done
 
