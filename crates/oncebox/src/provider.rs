@@ -13,7 +13,7 @@ mod field;
 mod form;
 mod handshake;
 mod identity;
-mod json;
+pub(crate) mod json;
 mod mac;
 mod place;
 mod sample;
