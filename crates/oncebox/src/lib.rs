@@ -4,13 +4,16 @@
 //! [`provider`]; the [`verdict`] carries events with an identity; [`ingest`] joins them to a commit of the [`store`].
 //! The library reads no environment and no clock of its own: both are handed in.
 
+pub mod circuit;
 pub mod clock;
 pub mod delivery;
 pub mod event;
 pub mod fault;
+pub mod forward;
 pub mod limits;
 pub mod order;
 pub mod provider;
+pub mod rate;
 pub mod request;
 pub mod retry;
 pub mod routing;

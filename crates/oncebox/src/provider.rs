@@ -14,7 +14,7 @@ mod form;
 mod handshake;
 mod identity;
 pub(crate) mod json;
-mod mac;
+pub(crate) mod mac;
 mod place;
 mod sample;
 mod scheme;
