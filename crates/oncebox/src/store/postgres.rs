@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Timeouts};
+use deadpool_postgres::{
+    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Timeouts,
+};
 use futures_util::future::join;
 use tokio_postgres::Config;
 use tokio_postgres::error::SqlState;
@@ -74,6 +76,13 @@ impl Database {
 
     pub(super) fn unsafe_because(&self) -> Option<&str> {
         self.unsafe_because.as_deref()
+    }
+
+    /// Takes the lock of a node's name on a session of its own; none when another session has it.
+    pub(super) async fn lock_node(&self, name: &str) -> Result<Option<ClientWrapper>, StoreError> {
+        let client = Object::take(self.pool.get().await.map_err(no_connection)?);
+        let row = in_time(async { client.query_one(sql::LOCK_NODE, &[&name]).await.map_err(classify) }).await?;
+        Ok(row.try_get::<_, bool>(0).map_err(classify)?.then_some(client))
     }
 
     /// Takes a connection; BEGIN travels with the first step.
@@ -202,6 +211,16 @@ impl Tx {
         .await
     }
 
+    pub(super) async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        let rows = self
+            .step(async |client| {
+                let statement = client.prepare_cached(sql).await?;
+                client.query(&statement, &as_params(&values)).await
+            })
+            .await?;
+        rows.iter().map(read_row).collect()
+    }
+
     pub(super) async fn commit(mut self) -> Commit {
         if self.failed {
             // COMMIT would be answered by a quiet ROLLBACK.
@@ -278,7 +297,7 @@ pub(super) fn as_params(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
     values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
 }
 
-fn read_row(row: &tokio_postgres::Row) -> Result<Row, StoreError> {
+pub(super) fn read_row(row: &tokio_postgres::Row) -> Result<Row, StoreError> {
     (0..row.len()).map(|column| read_value(row, column)).collect::<Result<_, _>>().map(Row).map_err(classify)
 }
 

@@ -44,7 +44,7 @@ pub(super) struct Database {
     writer: mpsc::Sender<Begin>,
     readers: Arc<Readers>,
     unsafe_because: Option<String>,
-    _lock: Option<Arc<File>>,
+    lock: Option<Arc<File>>,
 }
 
 impl Database {
@@ -72,7 +72,12 @@ impl Database {
             .spawn(move || write(connection, begins))
             .map_err(|error| StoreError::Disconnected(error.into()))?;
         let readers = Readers { path: path.to_owned(), free: Mutex::default(), slots: Semaphore::new(READERS_MAX) };
-        Ok(Self { writer, readers: Arc::new(readers), unsafe_because, _lock: lock })
+        Ok(Self { writer, readers: Arc::new(readers), unsafe_because, lock })
+    }
+
+    /// True when this process is the file's one server, so that every other one is dead.
+    pub(super) fn is_server(&self) -> bool {
+        self.lock.is_some()
     }
 
     pub(super) fn unsafe_because(&self) -> Option<&str> {
@@ -185,6 +190,11 @@ impl Tx {
             statement.execute(params_from_iter(values)).map(|rows| rows as u64).map_err(classify)
         })
         .await
+    }
+
+    pub(super) async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        let sql = sql.to_owned();
+        self.run(move |connection| read_rows(connection, &sql, values)).await
     }
 
     pub(super) async fn commit(mut self) -> Commit {
@@ -365,7 +375,7 @@ fn danger(connection: &Connection) -> Result<Option<String>, StoreError> {
     Ok(None)
 }
 
-fn read_rows(connection: &Connection, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+pub(super) fn read_rows(connection: &Connection, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
     let mut statement = connection.prepare_cached(sql).map_err(classify)?;
     let columns = statement.column_count();
     let rows = statement

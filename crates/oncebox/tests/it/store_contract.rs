@@ -3,6 +3,7 @@
 mod arrivals;
 mod cancel;
 mod concurrent;
+mod deliveries;
 mod durability;
 mod insert;
 mod migrate;
