@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use crate::circuit::Reached;
 use crate::delivery::Failed;
-use crate::handler_sql::HandlerSql;
 use crate::order::BodyPointer;
 use crate::rate::Rate;
 use crate::retry::RetryPolicy;
@@ -43,8 +42,6 @@ pub struct HandlerSpec {
 /// What a handler does.
 #[derive(Clone)]
 pub enum Work {
-    /// Statements, in the transaction that marks the delivery done.
-    Sql(Arc<HandlerSql>),
     /// Code, in the transaction that marks the delivery done.
     Inside(Arc<dyn Handler>),
     /// A call to somewhere else, with no transaction open.
@@ -68,18 +65,16 @@ pub trait Target: Send + Sync + 'static {
     fn deadline(&self) -> Duration;
 }
 
-/// Why code could not handle an event.
-#[derive(Debug, thiserror::Error)]
+/// Why code could not handle an event. Any error becomes [`HandlerError::Retry`]; rejecting is always explicit.
+#[derive(Debug)]
 pub enum HandlerError {
     /// Another try may succeed.
-    #[error("{0}")]
-    Retry(#[source] BoxError),
+    Retry(BoxError),
     /// No try will succeed.
-    #[error("{0}")]
-    Reject(#[source] BoxError),
+    Reject(BoxError),
 }
 
-impl<E: Into<BoxError>> From<E> for HandlerError {
+impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {
     fn from(error: E) -> Self {
         Self::Retry(error.into())
     }
@@ -175,7 +170,6 @@ impl OrderRules {
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Sql(_) => "Sql",
             Self::Inside(_) => "Inside",
             Self::Outside(_) => "Outside",
             Self::Pull => "Pull",

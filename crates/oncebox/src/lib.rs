@@ -21,8 +21,13 @@ pub mod secret;
 pub mod shutdown;
 pub mod source;
 pub mod verdict;
+pub mod wake;
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod handler;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod ingest;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod worker;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metrics::{counter, histogram};
 
-use crate::store::Claimed;
+use crate::store::{Buried, Claimed, Expired};
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,9 +28,7 @@ impl Outcome {
 
 /// Counts an attempt and leaves its line.
 pub(super) fn ended(claim: &Claimed, outcome: Outcome, error: &str) {
-    let nth = if claim.attempt.saturating_sub(claim.attempts_before) <= 1 { "first" } else { "retry" };
-    counter!("oncebox_attempts_total", "handler" => claim.handler.clone(), "try" => nth, "outcome" => outcome.as_str())
-        .increment(1);
+    counted(&claim.handler, claim.attempt.saturating_sub(claim.attempts_before) <= 1, outcome);
     let Claimed { handler, source, event_id, key, attempt, .. } = claim;
     match outcome {
         Outcome::Done => tracing::info!(handler, source, event_id, %key, attempt, "done"),
@@ -50,4 +48,28 @@ pub(super) fn took(handler: &str, time: Duration, deliveries: usize) {
 pub(super) fn lost(claim: &Claimed) {
     let Claimed { handler, source, event_id, key, attempt, .. } = claim;
     tracing::warn!(handler, source, event_id, %key, attempt, "the lease was lost, so this attempt changed nothing");
+}
+
+/// An attempt whose worker went silent. It counts, and it may have been the last one.
+pub(super) fn expired(expired: &Expired) {
+    let Expired { handler, key, attempt, dead, .. } = expired;
+    if *dead {
+        counted(handler, *attempt <= 1, Outcome::Dead);
+        tracing::error!(handler, %key, attempt, "dead: the last attempt ended without an answer");
+    } else {
+        counted(handler, *attempt <= 1, Outcome::Failed);
+        tracing::warn!(handler, %key, attempt, "an attempt ended without an answer; it will be tried again");
+    }
+}
+
+/// A delivery that was due and had no attempt left.
+pub(super) fn buried(buried: &Buried) {
+    let Buried { handler, key, attempt, .. } = buried;
+    tracing::error!(handler, %key, attempt, "dead: no attempt is left");
+}
+
+fn counted(handler: &str, first: bool, outcome: Outcome) {
+    let nth = if first { "first" } else { "retry" };
+    counter!("oncebox_attempts_total", "handler" => handler.to_owned(), "try" => nth, "outcome" => outcome.as_str())
+        .increment(1);
 }
