@@ -203,40 +203,7 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
     Ok(())
 }
 
-/// How a request is authenticated, in a line.
-pub(crate) fn signature_line(description: &Description) -> String {
-    if let Some(scheme) = description.scheme {
-        return scheme.signature_line().to_owned();
-    }
-    let Some(mac) = description.mac else { return "nothing is signed".to_owned() };
-    let mut line = word_of(MACS, mac).to_owned();
-    if let Some(msg) = description.msg.as_ref().filter(|_| !mac.is_token()) {
-        line.push_str(&format!(" over {}", msg.as_str()));
-    }
-    match description.sig.as_ref().map(|sig| &sig.at) {
-        Some(CarriedAt::Headers(names)) => line.push_str(&format!(", in {}", names.join(" or "))),
-        Some(CarriedAt::Place(_)) => line.push_str(", in the request"),
-        None => {}
-    }
-    if let Some(ts) = &description.ts {
-        line.push_str(&format!(", at most {} s old", ts.past));
-    }
-    line
-}
-
-/// What identifies an event, in a line.
-pub(crate) fn identity_line(description: &Description) -> String {
-    match description.identity {
-        IdentityRule::Digest => "the exact bytes of the body".to_owned(),
-        IdentityRule::None => "nothing: every arrival is an event".to_owned(),
-        IdentityRule::Id => {
-            let describe = |id: &Composite| id.parts().iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
-            description.id.iter().map(describe).collect::<Vec<_>>().join(", else ")
-        }
-    }
-}
-
-const MACS: &[(&str, Mac)] = &[
+pub(super) const MACS: &[(&str, Mac)] = &[
     ("hmac-sha256", Mac::HmacSha256),
     ("hmac-sha1", Mac::HmacSha1),
     ("hmac-sha512", Mac::HmacSha512),
@@ -258,7 +225,7 @@ const CONTENT_TYPES: &[(&str, &str)] =
     &[("text", "text/plain; charset=utf-8"), ("json", "application/json"), ("xml", "text/xml; charset=utf-8")];
 const PLACES: &str = "write header:name, json:/pointer, form:name, form:name#/pointer or query:name";
 
-fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
 }
 
