@@ -15,14 +15,21 @@ mod form;
 mod handshake;
 mod identity;
 mod json;
+mod jwt;
+mod keyring;
 mod mac;
+mod paypal;
+mod pin;
 mod place;
+mod public_key;
 mod sample;
 mod scheme;
 mod sign;
+mod sns;
 mod template;
 mod timestamp;
 mod twilio;
+mod vendor_keys;
 mod verifier;
 
 use crate::verdict::OnRepeat;
@@ -32,6 +39,7 @@ pub use diagnose::likely_cause;
 pub use facts::Facts;
 pub(crate) use handshake::Greeting;
 pub(crate) use identity::Naming;
+pub(crate) use keyring::Keyring;
 pub use sample::{Sample, id_for, sample};
 pub(crate) use scheme::Verified;
 pub use sign::{Draft, SignError};
@@ -41,6 +49,7 @@ pub(crate) use verifier::Verifier;
 #[derive(Clone, Debug, Default)]
 pub struct Description {
     pub(crate) scheme: Option<builtin::Kind>,
+    pub(crate) jwt: Option<jwt::Rule>,
     pub(crate) mac: Option<mac::Mac>,
     pub(crate) enc: mac::Encoding,
     pub(crate) key: mac::KeyForm,
@@ -126,6 +135,7 @@ impl Description {
     /// True when the signature covers the whole body.
     pub fn body_covered(&self) -> bool {
         let covered = || match self.scheme {
+            Some(builtin::Kind::Jwt) => self.jwt.as_ref().is_some_and(|rule| rule.body.is_some()),
             Some(scheme) => scheme.covers_body(),
             None => self.msg.as_ref().is_some_and(template::Template::covers_body),
         };

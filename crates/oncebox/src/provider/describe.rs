@@ -20,6 +20,7 @@ pub(crate) const WINDOW_SECONDS: u32 = 300;
 /// The keys a description may have.
 pub(crate) const KEYS: &[&str] = &[
     "scheme",
+    "jwt",
     "mac",
     "enc",
     "key",
@@ -162,6 +163,7 @@ pub(crate) struct Success {
 /// Sets one key.
 pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -> Result<(), Problem> {
     match key {
+        "jwt" => description.jwt = Some(super::jwt::Rule::read(field, setting)?),
         "scheme" => description.scheme = Some(field.word(KINDS)?),
         "mac" => description.mac = Some(field.word(MACS)?),
         "enc" => description.enc = field.word(ENCODINGS)?,
