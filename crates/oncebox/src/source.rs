@@ -10,7 +10,9 @@ use http::{Method, StatusCode};
 use subtle::ConstantTimeEq;
 
 use crate::clock::UnixMillis;
-use crate::provider::{Description, Draft, Greeting, IdentityRule, Keyring, Naming, Problem, SignError, Verified, Verifier};
+use crate::provider::{
+    Description, Draft, Greeting, IdentityRule, Keyring, Naming, Problem, SignError, Verified, Verifier,
+};
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{Accepted, KeyWanted, OnRepeat, Reason, Rejection, Reply, Step, Verdict, Visit};
@@ -161,12 +163,17 @@ impl Source {
         self.keyring().is_some_and(|ring| ring.put(wanted, text, max_age, now))
     }
 
+    /// True when a key may be fetched now; counted, so that forged key names make no storm of fetches.
+    pub fn may_fetch_key(&self, now: UnixMillis) -> bool {
+        self.keyring().is_some_and(|ring| ring.may_start(now))
+    }
+
     /// Keys that are in use and should be fetched again before they expire.
     pub fn keys_due(&self, now: UnixMillis) -> Vec<KeyWanted> {
         self.keyring().map(|ring| ring.due(now)).unwrap_or_default()
     }
 
-    pub(crate) fn keyring(&self) -> Option<&Keyring> {
+    fn keyring(&self) -> Option<&Keyring> {
         self.verifier.as_ref().and_then(Verifier::keyring)
     }
 
@@ -200,7 +207,8 @@ impl Source {
         };
         if let Some(url) = self.verifier.as_ref().and_then(|verifier| verifier.visit(request)) {
             let body = bytes::Bytes::new();
-            let reply = Reply { status: StatusCode::OK, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body };
+            let reply =
+                Reply { status: StatusCode::OK, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body };
             return Ok(Verdict::Visit(Visit { url, reply }));
         }
         if let Some(answer) = self.greeting.answer(request, true) {

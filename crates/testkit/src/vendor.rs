@@ -41,7 +41,8 @@ pub fn key_for(elliptic: bool) -> &'static str {
 pub fn rsa_jwk(kid: &str) -> Value {
     let pair = rsa();
     let public = pair.public();
-    let (n, e) = (public.modulus().big_endian_without_leading_zero(), public.exponent().big_endian_without_leading_zero());
+    let (n, e) =
+        (public.modulus().big_endian_without_leading_zero(), public.exponent().big_endian_without_leading_zero());
     json!({ "kty": "RSA", "kid": kid, "use": "sig", "n": BASE64URL_NOPAD.encode(n), "e": BASE64URL_NOPAD.encode(e) })
 }
 

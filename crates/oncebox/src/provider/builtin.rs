@@ -9,9 +9,9 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Problem;
 use super::address::Address;
-use super::mac::Encoding;
 use super::jwt::Jwt;
 use super::keyring::Keyring;
+use super::mac::Encoding;
 use super::paypal::PayPal;
 use super::scheme::Verified;
 use super::sign::SignError;
@@ -37,7 +37,8 @@ pub(crate) enum Kind {
 }
 
 /// The words of `scheme` in a description.
-pub(crate) const KINDS: &[(&str, Kind)] = &[("twilio", Kind::Twilio), ("jwt", Kind::Jwt), ("sns", Kind::Sns), ("paypal", Kind::PayPal)];
+pub(crate) const KINDS: &[(&str, Kind)] =
+    &[("twilio", Kind::Twilio), ("jwt", Kind::Jwt), ("sns", Kind::Sns), ("paypal", Kind::PayPal)];
 
 /// A built-in scheme with its keys.
 pub(crate) trait BuiltIn: fmt::Debug + Send + Sync {

@@ -117,7 +117,8 @@ impl Jwt {
     }
 
     fn check_times(&self, claims: &Claims, now: UnixMillis) -> Result<(), Rejection> {
-        let late = |reason, off: i64| Rejection { step: Step::Window, reason, off_by_seconds: Some(off.div_euclid(1000)) };
+        let late =
+            |reason, off: i64| Rejection { step: Step::Window, reason, off_by_seconds: Some(off.div_euclid(1000)) };
         let wrong = || Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None };
         let read = |name: &str| claims.time(name).map_err(|()| wrong());
         let (iat, nbf, exp) = (read("iat")?, read("nbf")?, read("exp")?);
@@ -141,7 +142,8 @@ impl Jwt {
 
     fn is_hash(&self, text: Option<&str>, bytes: &[u8]) -> bool {
         // QStash pads its base64url and does not always.
-        let text = text.map(|text| if self.rule.enc == Encoding::Base64Url { text.trim_end_matches('=') } else { text });
+        let text =
+            text.map(|text| if self.rule.enc == Encoding::Base64Url { text.trim_end_matches('=') } else { text });
         let given = text.and_then(|text| self.rule.enc.decode(text));
         given.is_some_and(|given| bool::from(given.as_slice().ct_eq(&sha256(bytes))))
     }

@@ -78,11 +78,6 @@ impl Keyring {
         may
     }
 
-    /// When an address was last answered.
-    pub(crate) fn fetched_at(&self, url: &str) -> Option<UnixMillis> {
-        self.lock().slots.get(url).map(|slot| slot.fetched_at)
-    }
-
     /// Keeps what an address answered; false when there is no key in it.
     pub(crate) fn put(&self, wanted: &KeyWanted, text: &[u8], max_age: Option<Duration>, now: UnixMillis) -> bool {
         let Some(keys) = Keys::parse(text) else { return false };

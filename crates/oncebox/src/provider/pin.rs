@@ -34,9 +34,8 @@ impl Pin {
 }
 
 fn fits(pattern: &str, host: &str) -> bool {
-    let is_label = |label: &str| {
-        !label.is_empty() && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'))
-    };
+    let is_label =
+        |label: &str| !label.is_empty() && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
     let (mut wanted, mut given) = (pattern.split('.'), host.split('.'));
     loop {
         match (wanted.next(), given.next()) {

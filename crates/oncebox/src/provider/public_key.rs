@@ -297,7 +297,8 @@ mod tests {
     use super::*;
 
     fn check(text: &str, algorithm: Algorithm) {
-        let signer = Keys::parse(vendor::key_for(algorithm == Algorithm::P256Fixed).as_bytes()).unwrap().private.unwrap();
+        let signer =
+            Keys::parse(vendor::key_for(algorithm == Algorithm::P256Fixed).as_bytes()).unwrap().private.unwrap();
         let signature = signer.sign(algorithm, b"hello").unwrap();
         let keys = Keys::parse(text.as_bytes()).unwrap_or_else(|| panic!("no key in {text}"));
         assert_eq!(keys.public.len(), 1, "{text}");
@@ -320,13 +321,16 @@ mod tests {
         check(&base64, Algorithm::RsaSha256);
         check(vendor::P256_KEY, Algorithm::P256Fixed);
         check(&vendor::p256_jwk("k2").to_string(), Algorithm::P256Fixed);
-        let set = serde_json::json!({ "keys": [vendor::p256_jwk("k2"), { "kty": "OKP", "crv": "Ed25519", "x": "AA" }] });
+        let set =
+            serde_json::json!({ "keys": [vendor::p256_jwk("k2"), { "kty": "OKP", "crv": "Ed25519", "x": "AA" }] });
         check(&set.to_string(), Algorithm::P256Fixed);
     }
 
     #[test]
     fn what_is_no_key() {
-        for text in ["", " ", "hello", "aGVsbG8=", "{}", r#"{"keys":[]}"#, r#"{"kty":"oct","k":"c2VjcmV0"}"#, "-----BEGIN"] {
+        for text in
+            ["", " ", "hello", "aGVsbG8=", "{}", r#"{"keys":[]}"#, r#"{"kty":"oct","k":"c2VjcmV0"}"#, "-----BEGIN"]
+        {
             assert!(Keys::parse(text.as_bytes()).is_none(), "{text}");
         }
         let mut encrypting = vendor::rsa_jwk("k");

@@ -163,7 +163,8 @@ impl Message {
         let malformed = || reject(Reason::MalformedSignature);
         let need = |name: &str| get(name)?.ok_or_else(malformed);
         let signature = get("Signature")?.filter(|text| !text.is_empty());
-        let signature = builtin::decoded(&signature.ok_or_else(|| reject(Reason::MissingSignature))?, Encoding::Base64)?;
+        let signature =
+            builtin::decoded(&signature.ok_or_else(|| reject(Reason::MissingSignature))?, Encoding::Base64)?;
         let algorithm = match need("SignatureVersion")?.as_str() {
             "1" => Algorithm::RsaSha1,
             "2" => Algorithm::RsaSha256,
@@ -187,7 +188,8 @@ impl Message {
         }
         let subscribe = get("SubscribeURL")?;
         // A confirmation that points elsewhere is no confirmation; it is refused before its certificate is fetched.
-        if kind == "SubscriptionConfirmation" && subscribe.as_deref().and_then(|url| CONFIRMATIONS.admit(url)).is_none() {
+        if kind == "SubscriptionConfirmation" && subscribe.as_deref().and_then(|url| CONFIRMATIONS.admit(url)).is_none()
+        {
             return Err(reject(Reason::WrongClaim));
         }
         let certificate = get("SigningCertURL")?.or(get("SigningCertUrl")?).unwrap_or_default();

@@ -81,6 +81,8 @@ pub(super) fn line_at(source: &Source, request: &Request, now: UnixMillis) -> St
         Verdict::Accept(accepted) => accepted.events.iter().map(event_line).collect::<Vec<_>>().join(", "),
         Verdict::Handshake(reply) => format!("reply {}", String::from_utf8_lossy(&reply.body)),
         Verdict::Reject(no) => format!("{} {}", no.step.as_str(), no.reason.as_str()),
+        Verdict::Visit(visit) => format!("visit {}", visit.url),
+        Verdict::NeedsKey(wanted) => format!("fetch {}", wanted.url),
     }
 }
 

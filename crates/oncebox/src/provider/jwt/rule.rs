@@ -61,7 +61,8 @@ pub(crate) struct Rule {
 }
 
 const NAMES: &[&str] = &[
-    "header", "alg", "keys", "iss", "aud", "equal", "true", "body", "url", "url_hash", "enc", "max_age", "expires", "skew",
+    "header", "alg", "keys", "iss", "aud", "equal", "true", "body", "url", "url_hash", "enc", "max_age", "expires",
+    "skew",
 ];
 const ENCODINGS: &[(&str, Encoding)] = &[("hex", Encoding::Hex), ("base64url", Encoding::Base64Url)];
 
@@ -98,7 +99,9 @@ impl Rule {
                 "aud" => rule.aud = Some(setting(&field)?),
                 "equal" => {
                     let pairs = field.any_table()?.into_iter();
-                    rule.equal = pairs.map(|(claim, field)| Ok((claim.to_owned(), setting(&field)?))).collect::<Result<_, _>>()?;
+                    rule.equal = pairs
+                        .map(|(claim, field)| Ok((claim.to_owned(), setting(&field)?)))
+                        .collect::<Result<_, _>>()?;
                 }
                 "true" => rule.is_true = texts()?,
                 "body" => rule.body = Some(field.text()?.to_owned()),
