@@ -40,7 +40,7 @@ pub use facts::Facts;
 pub(crate) use handshake::Greeting;
 pub(crate) use identity::Naming;
 pub(crate) use keyring::Keyring;
-pub use sample::{Sample, id_for, sample};
+pub use sample::{Sample, id_for, sample, sample_settings};
 pub(crate) use scheme::Verified;
 pub use sign::{Draft, SignError};
 pub(crate) use verifier::Verifier;

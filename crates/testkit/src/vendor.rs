@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use data_encoding::BASE64URL_NOPAD;
+use data_encoding::{BASE64, BASE64URL_NOPAD};
 use ring::rand::SystemRandom;
-use ring::signature::{self, EcdsaKeyPair, KeyPair as _, RsaKeyPair};
+use ring::signature::{self, EcdsaKeyPair, KeyPair as _, RsaKeyPair, RsaPublicKeyComponents};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use serde_json::{Value, json};
@@ -40,10 +40,8 @@ pub fn key_for(elliptic: bool) -> &'static str {
 /// The public half of [`RSA_KEY`] as a JSON Web Key.
 pub fn rsa_jwk(kid: &str) -> Value {
     let pair = rsa();
-    let public = pair.public();
-    let (n, e) =
-        (public.modulus().big_endian_without_leading_zero(), public.exponent().big_endian_without_leading_zero());
-    json!({ "kty": "RSA", "kid": kid, "use": "sig", "n": BASE64URL_NOPAD.encode(n), "e": BASE64URL_NOPAD.encode(e) })
+    let RsaPublicKeyComponents { n, e } = RsaPublicKeyComponents::<Vec<u8>>::from(pair.public());
+    json!({ "kty": "RSA", "kid": kid, "use": "sig", "n": BASE64URL_NOPAD.encode(&n), "e": BASE64URL_NOPAD.encode(&e) })
 }
 
 /// The public half of [`P256_KEY`] as a JSON Web Key.
@@ -74,6 +72,35 @@ pub fn jwt(header: &Value, claims: &Value, sign: impl Fn(&[u8]) -> Vec<u8>) -> S
     let signed = format!("{}.{}", part(header), part(claims));
     let signature = BASE64URL_NOPAD.encode(&sign(signed.as_bytes()));
     format!("{signed}.{signature}")
+}
+
+/// The topic of [`sns`].
+pub const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
+/// Where [`sns`] says its certificate is.
+pub const CERTIFICATE_URL: &str = "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-1.pem";
+
+/// An SNS notification of 2024-11-15T19:46:40Z with these fields changed, signed by [`RSA_KEY`] as version 2 is.
+pub fn sns(changes: &[(&str, Value)]) -> Value {
+    let mut message = json!({ "Type": "Notification", "MessageId": "m-1", "TopicArn": TOPIC, "Subject": "hi",
+        "Message": "{\"a\":1}\nline", "Timestamp": "2024-11-15T19:46:40.000Z", "SignatureVersion": "2",
+        "SigningCertURL": CERTIFICATE_URL });
+    for (name, value) in changes {
+        message[*name] = value.clone();
+    }
+    let names: &[&str] = if message["Type"] == "Notification" {
+        &["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"]
+    } else {
+        &["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"]
+    };
+    let line = |name: &&str| message[*name].as_str().map(|value| format!("{name}\n{value}\n"));
+    let text: String = names.iter().filter_map(line).collect();
+    message["Signature"] = BASE64.encode(&rsa_sha256(text.as_bytes())).into();
+    message
+}
+
+/// The confirmation of a subscription, with this URL to visit.
+pub fn sns_confirmation(url: &str) -> Value {
+    sns(&[("Type", "SubscriptionConfirmation".into()), ("SubscribeURL", url.into()), ("Token", "t".into())])
 }
 
 fn rsa() -> RsaKeyPair {

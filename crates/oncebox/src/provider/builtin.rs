@@ -99,6 +99,16 @@ impl Kind {
         }
     }
 
+    /// Settings that the scheme reads besides those of its description.
+    pub(crate) fn settings(self) -> &'static [&'static str] {
+        match self {
+            Self::Twilio => &["public_url"],
+            Self::Jwt => &[],
+            Self::Sns => &["topic_arn", "cert_url"],
+            Self::PayPal => &["webhook_id", "cert_url"],
+        }
+    }
+
     /// What is signed and where the signature stands, in a line.
     pub(crate) fn signature_line(self) -> &'static str {
         match self {

@@ -13,6 +13,7 @@ mod properties;
 mod scheme;
 mod signature;
 mod vector;
+mod vendor_keys;
 
 pub(super) const NOW: UnixMillis = 1_731_700_000_000;
 pub(super) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
