@@ -7,6 +7,7 @@
 pub mod circuit;
 pub mod clock;
 pub mod delivery;
+pub mod errands;
 pub mod event;
 pub mod fault;
 pub mod forward;
@@ -27,6 +28,8 @@ pub mod wake;
 pub mod handler;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod ingest;
+#[cfg(feature = "http")]
+pub mod outgoing;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

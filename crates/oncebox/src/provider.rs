@@ -5,6 +5,7 @@
 //! description can say have a file of their own here.
 
 mod address;
+mod builtin;
 mod catalogue;
 mod describe;
 mod diagnose;
@@ -14,14 +15,22 @@ mod form;
 mod handshake;
 mod identity;
 pub(crate) mod json;
+mod jwt;
+mod keyring;
 pub(crate) mod mac;
+mod paypal;
+mod pin;
 mod place;
+mod public_key;
 mod sample;
 mod scheme;
 mod sign;
+mod sns;
 mod template;
 mod timestamp;
 mod twilio;
+mod vendor_keys;
+mod verifier;
 
 use crate::verdict::OnRepeat;
 
@@ -30,13 +39,17 @@ pub use diagnose::likely_cause;
 pub use facts::Facts;
 pub(crate) use handshake::Greeting;
 pub(crate) use identity::Naming;
-pub use sample::{Sample, id_for, sample};
-pub(crate) use scheme::Scheme;
+pub(crate) use keyring::Keyring;
+pub use sample::{Sample, id_for, sample, sample_settings};
+pub(crate) use scheme::Verified;
 pub use sign::{Draft, SignError};
+pub(crate) use verifier::Verifier;
 
 /// A provider described as data: a catalogue entry, a user's own description, or one laid over the other.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
+    pub(crate) scheme: Option<builtin::Kind>,
+    pub(crate) jwt: Option<jwt::Rule>,
     pub(crate) mac: Option<mac::Mac>,
     pub(crate) enc: mac::Encoding,
     pub(crate) key: mac::KeyForm,
@@ -121,7 +134,11 @@ impl Description {
 
     /// True when the signature covers the whole body.
     pub fn body_covered(&self) -> bool {
-        let covered = || self.mac == Some(mac::Mac::Twilio) || self.msg.as_ref().is_some_and(|msg| msg.covers_body());
+        let covered = || match self.scheme {
+            Some(builtin::Kind::Jwt) => self.jwt.as_ref().is_some_and(|rule| rule.body.is_some()),
+            Some(scheme) => scheme.covers_body(),
+            None => self.msg.as_ref().is_some_and(template::Template::covers_body),
+        };
         self.body_covered.unwrap_or_else(covered)
     }
 }

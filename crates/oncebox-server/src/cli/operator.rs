@@ -121,8 +121,9 @@ pub(crate) struct ExplainArgs {
     /// The provider to judge by, without a config
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
+    // A certificate begins with dashes.
     /// A secret, certificate or key; repeats
-    #[arg(long = "secret", value_name = "SECRET", conflicts_with = "source", value_parser = private(secret))]
+    #[arg(long = "secret", value_name = "SECRET", allow_hyphen_values = true, conflicts_with = "source", value_parser = private(secret))]
     pub(crate) secrets: Vec<Secret>,
     /// A further setting of the provider; repeats
     #[arg(long = "set", value_name = "NAME=VALUE", conflicts_with = "source", value_parser = private(setting))]

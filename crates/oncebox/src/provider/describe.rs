@@ -5,6 +5,7 @@
 
 use http::{HeaderName, Method};
 
+use super::builtin::KINDS;
 use super::field::Field;
 use super::json::Pointer;
 use super::mac::{Encoding, KeyForm, Mac};
@@ -18,6 +19,8 @@ pub(crate) const WINDOW_SECONDS: u32 = 300;
 
 /// The keys a description may have.
 pub(crate) const KEYS: &[&str] = &[
+    "scheme",
+    "jwt",
     "mac",
     "enc",
     "key",
@@ -160,6 +163,8 @@ pub(crate) struct Success {
 /// Sets one key.
 pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -> Result<(), Problem> {
     match key {
+        "jwt" => description.jwt = Some(super::jwt::Rule::read(field, setting)?),
+        "scheme" => description.scheme = Some(field.word(KINDS)?),
         "mac" => description.mac = Some(field.word(MACS)?),
         "enc" => description.enc = field.word(ENCODINGS)?,
         "key" => description.key = field.word(KEY_FORMS)?,
@@ -210,7 +215,6 @@ pub(super) const MACS: &[(&str, Mac)] = &[
     ("ecdsa-p256", Mac::EcdsaP256),
     ("equal", Mac::Equal),
     ("basic", Mac::Basic),
-    ("twilio", Mac::Twilio),
 ];
 const ENCODINGS: &[(&str, Encoding)] =
     &[("hex", Encoding::Hex), ("base64", Encoding::Base64), ("base64url", Encoding::Base64Url)];

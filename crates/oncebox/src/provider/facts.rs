@@ -5,6 +5,7 @@
 
 use std::time::Duration;
 
+use super::builtin::Kind;
 use super::describe::{CarriedAt, Handshake, IdentityRule, MACS, word_of};
 use super::place::{Composite, Part, Place};
 use super::{Description, SETTINGS};
@@ -76,6 +77,9 @@ impl Description {
 
 /// How a request is authenticated, in a line.
 fn signature_line(description: &Description) -> String {
+    if let Some(scheme) = description.scheme {
+        return scheme.signature_line().to_owned();
+    }
     let Some(mac) = description.mac else { return "nothing is signed".to_owned() };
     let mut line = word_of(MACS, mac).to_owned();
     if let Some(msg) = description.msg.as_ref().filter(|_| !mac.is_token()) {
@@ -107,7 +111,7 @@ fn identity_line(description: &Description) -> String {
 /// What an attacker who sees a request could still change or repeat.
 fn not_covered(description: &Description) -> Vec<String> {
     let mut lines = Vec::new();
-    if description.mac.is_none() {
+    if description.mac.is_none() && description.scheme.is_none() {
         return vec!["nothing is signed: give the source a path_token".to_owned()];
     }
     if !description.body_covered() {
@@ -118,7 +122,8 @@ fn not_covered(description: &Description) -> Vec<String> {
     if !outside.is_empty() && !description.id_signed {
         lines.push(format!("the id ({})", outside.join(", ")));
     }
-    if description.ts.is_none() {
+    let in_token = description.jwt.as_ref().is_some_and(|rule| rule.max_age.is_some() || rule.expires);
+    if description.ts.is_none() && !in_token && description.scheme != Some(Kind::Sns) {
         lines.push("the time: a captured request stays valid, and the ledger is what stops it".to_owned());
     }
     lines
@@ -139,9 +144,14 @@ fn settings(description: &Description) -> Vec<&'static str> {
     let carriers = [&description.sig, &description.sig2].into_iter().flatten().filter_map(|sig| sig.setting.as_ref());
     let required = description.require.iter().map(|(_, setting)| setting);
     let checked = description.handshake.iter().flat_map(|handshake| handshake.check.iter().map(|(_, setting)| setting));
-    let named: Vec<&String> = carriers.chain(required).chain(checked).collect();
-    let signs_url = description.msg.as_ref().is_some_and(|msg| msg.needs_url());
-    let is_read = |name: &&str| named.iter().any(|known| known == name) || signs_url && *name == "public_url";
+    let claimed = description.jwt.iter().flat_map(|rule| rule.aud.iter().chain(rule.equal.iter().map(|(_, name)| name)));
+    let named: Vec<&String> = carriers.chain(required).chain(checked).chain(claimed).collect();
+    let in_token = description.jwt.as_ref().is_some_and(|rule| rule.url.is_some() || rule.url_hash.is_some());
+    let signs_url = description.msg.as_ref().is_some_and(|msg| msg.needs_url()) || in_token;
+    let of_scheme = description.scheme.map(|scheme| scheme.settings()).unwrap_or_default();
+    let is_read = |name: &&str| {
+        named.iter().any(|known| known == name) || signs_url && *name == "public_url" || of_scheme.contains(name)
+    };
     SETTINGS.iter().copied().filter(is_read).collect()
 }
 
