@@ -20,6 +20,7 @@ use oncebox::routing::{Route, Routes};
 use oncebox::shutdown::Shutdown;
 use oncebox::source::Source;
 use oncebox::store::{Access, Store};
+use oncebox::wake::Wake;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -30,6 +31,7 @@ use crate::database;
 use crate::http::admin::{Admin, AdminParts};
 use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
+use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
@@ -47,6 +49,8 @@ pub(crate) struct Server {
     setup: Arc<ArcSwap<Setup>>,
     settings: Settings,
     config: ServerConfig,
+    clock: Clock,
+    handlers: Prepared,
 }
 
 impl Server {
@@ -58,6 +62,8 @@ impl Server {
         if let Some(danger) = store.unsafe_because() {
             tracing::warn!("unsafe database accepted: {danger}");
         }
+        let clock = Clock::system();
+        let handlers = Prepared::new(&store, config, &clock).await?;
         Ok(Self {
             store,
             public: bind(config.server.listen).await?,
@@ -65,6 +71,8 @@ impl Server {
             setup: Arc::new(ArcSwap::from_pointee(setup)),
             settings: Settings { batch: config.store.batch, writers: config.store.writers },
             config: config.server.clone(),
+            clock,
+            handlers,
         })
     }
 
@@ -85,10 +93,13 @@ impl Server {
         reload: impl Fn() -> anyhow::Result<Config>,
     ) -> anyhow::Result<()> {
         let (draining, stopped) = (Shutdown::new(), Shutdown::new());
-        let clock = Clock::system();
+        let clock = self.clock;
         let rejections = Rejections::new(clock.clone());
+        let wake = Wake::default();
+        let keys = Arc::new(KeyMaker::default());
         let (ingest, batcher) =
-            Batcher::start(self.store.clone(), self.settings, clock.clone(), Arc::new(KeyMaker::default()));
+            Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
+        let processing = self.handlers.start(wake);
         let vendors = VendorCalls::new(clock.clone()).context("cannot set up TLS for calls to vendors")?;
         let ingest = ingest.with_errands(Arc::new(vendors));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
@@ -109,11 +120,12 @@ impl Server {
             let service = move |peer| public.for_peer(peer);
             tokio::spawn(listener::serve(self.public, connections, service, draining, grace))
         };
-        wait_for_stop(&self.setup, reload).await?;
-        tracing::info!("stopping: no new connections, running requests finish");
+        wait_for_stop(&self.setup, &processing, reload).await?;
+        tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
         refreshing.await.context("the refreshing of keys failed")?;
-        public.await.context("the public listener failed")?;
+        let (public, ()) = tokio::join!(public, processing.stop(self.config.grace));
+        public.context("the public listener failed")?;
         // No request holds an ingest any more, so this ends with the commit that is under way.
         if tokio::time::timeout(LAST_COMMIT, batcher.finish()).await.is_err() {
             tracing::warn!("stopping before the last commit was answered; the senders will retry");
@@ -149,7 +161,11 @@ fn serve_admin(
 }
 
 /// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
-async fn wait_for_stop(setup: &ArcSwap<Setup>, reload: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
+async fn wait_for_stop(
+    setup: &ArcSwap<Setup>,
+    processing: &Processing,
+    reload: impl Fn() -> anyhow::Result<Config>,
+) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
@@ -157,9 +173,11 @@ async fn wait_for_stop(setup: &ArcSwap<Setup>, reload: impl Fn() -> anyhow::Resu
         tokio::select! {
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
-            _ = hangup.recv() => match reload().and_then(|config| build_setup(&config)) {
-                Ok(new) => {
+            _ = hangup.recv() => match reload().and_then(|config| Ok((build_setup(&config)?, processing.read(&config)?))) {
+                Ok((new, handlers)) => {
                     let count = new.sources.len();
+                    // The workers first: whatever is stored for a new handler finds it there.
+                    processing.change(handlers).await;
                     setup.store(Arc::new(new));
                     tracing::info!("reloaded: {count} sources");
                 }
