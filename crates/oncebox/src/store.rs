@@ -10,8 +10,10 @@ mod arrivals;
 mod attempts;
 mod commit;
 mod deliveries;
+mod effects;
 mod error;
 mod events;
+mod handler_sql;
 mod handlers;
 mod leases;
 mod marks;
@@ -27,6 +29,8 @@ mod postgres_batch;
 #[cfg(feature = "postgres")]
 mod postgres_deliveries;
 #[cfg(feature = "postgres")]
+mod postgres_effects;
+#[cfg(feature = "postgres")]
 mod postgres_migrate;
 #[cfg(feature = "postgres")]
 mod postgres_tls;
@@ -37,14 +41,18 @@ mod sqlite_batch;
 #[cfg(feature = "sqlite")]
 mod sqlite_deliveries;
 #[cfg(feature = "sqlite")]
+mod sqlite_effects;
+#[cfg(feature = "sqlite")]
 mod sqlite_migrate;
 
 pub use arrivals::ArrivalCount;
 pub use attempts::{Failure, Fenced};
 pub use commit::Commit;
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
+pub use effects::Ran;
 pub use error::StoreError;
 pub use events::{Inserted, NewEvent, insert_events};
+pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
 pub use handlers::{HandlerFacts, HandlerRecord, OnDead};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Prerequisite, Version};

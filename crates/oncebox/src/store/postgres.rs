@@ -170,13 +170,31 @@ impl Tx {
         self.ask(work).await
     }
 
+    /// As [`Tx::step`], for work that has a deadline of its own.
+    pub(super) async fn step_within<T>(
+        &mut self,
+        limit: Duration,
+        work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
+        self.send_staged().await?;
+        self.ask_within(limit, work).await
+    }
+
     async fn ask<T>(
         &mut self,
         work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, StoreError> {
+        self.ask_within(STEP_WAIT, work).await
+    }
+
+    async fn ask_within<T>(
+        &mut self,
+        limit: Duration,
+        work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
         let client = self.client()?;
         let begun = self.begun;
-        let outcome = in_time(async {
+        let outcome = within(limit, async {
             if !begun {
                 client.batch_execute(sql::BEGIN).await.map_err(classify)?;
             }
@@ -271,7 +289,11 @@ fn refused_commit(error: &tokio_postgres::Error) -> bool {
 }
 
 async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    match tokio::time::timeout(STEP_WAIT, work).await {
+    within(STEP_WAIT, work).await
+}
+
+async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(limit, work).await {
         Ok(outcome) => outcome,
         Err(elapsed) => Err(StoreError::Disconnected(elapsed.into())),
     }
