@@ -15,7 +15,9 @@ pub(crate) async fn open(config: &StoreConfig, access: Access) -> anyhow::Result
     let durability = if config.accept_unflushed { Durability::Unsafe } else { Durability::Required };
     let opened = match &config.url {
         StoreUrl::Sqlite(path) => Store::open_sqlite(path, access, durability).await,
-        StoreUrl::Postgres(url) => Store::connect_postgres(url, config.writers + OTHER_CONNECTIONS + WORKER_CONNECTIONS, durability).await,
+        StoreUrl::Postgres(url) => {
+            Store::connect_postgres(url, config.writers + OTHER_CONNECTIONS + WORKER_CONNECTIONS, durability).await
+        }
     };
     opened.with_context(|| format!("cannot open the database {}", config.url))
 }

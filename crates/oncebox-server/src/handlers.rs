@@ -81,11 +81,7 @@ impl Builder {
 }
 
 fn policy(retry: &RetryConfig) -> RetryPolicy {
-    RetryPolicy {
-        attempts: u32::try_from(retry.attempts).unwrap_or(u32::MAX),
-        base: retry.base,
-        cap: retry.cap,
-    }
+    RetryPolicy { attempts: u32::try_from(retry.attempts).unwrap_or(u32::MAX), base: retry.base, cap: retry.cap }
 }
 
 fn rules(config: &HandlerConfig) -> anyhow::Result<OrderRules> {

@@ -92,6 +92,7 @@ async fn register(store: &Store, handlers: &[HandlerSpec]) -> Result<(), oncebox
 
 /// What tells this machine from others; with the address it tells this process from its predecessors.
 fn host_name() -> String {
-    let read = std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::fs::read_to_string("/etc/hostname"));
+    let read =
+        std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::fs::read_to_string("/etc/hostname"));
     read.map(|name| name.trim().to_owned()).unwrap_or_default()
 }

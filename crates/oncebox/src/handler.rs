@@ -13,7 +13,7 @@ use crate::delivery::Failed;
 use crate::order::BodyPointer;
 use crate::rate::Rate;
 use crate::retry::RetryPolicy;
-use crate::store::{Claimed, HandlerFacts, OnDead, Tx};
+use crate::store::{Claimed, HandlerFacts, HandlerSql, OnDead, Tx};
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
@@ -42,6 +42,8 @@ pub struct HandlerSpec {
 /// What a handler does.
 #[derive(Clone)]
 pub enum Work {
+    /// Statements, in the transaction that marks the delivery done.
+    Sql(Arc<HandlerSql>),
     /// Code, in the transaction that marks the delivery done.
     Inside(Arc<dyn Handler>),
     /// A call to somewhere else, with no transaction open.
@@ -170,6 +172,7 @@ impl OrderRules {
 impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
+            Self::Sql(_) => "Sql",
             Self::Inside(_) => "Inside",
             Self::Outside(_) => "Outside",
             Self::Pull => "Pull",

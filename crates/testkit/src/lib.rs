@@ -11,6 +11,7 @@ pub mod postgres;
 mod process;
 pub mod program;
 pub mod proxy;
+pub mod receiver;
 pub mod sender;
 pub mod vendor;
 

@@ -47,7 +47,7 @@ pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHa
             return UnitEnd { pace: Pace::Slow, reached: Reached::Unknown };
         }
         Work::Outside(target) => outside::run(&context, &spec, target, claims).await,
-        Work::Inside(_) => inside::run(&context, &spec, claims, since).await,
+        Work::Sql(_) | Work::Inside(_) => inside::run(&context, &spec, claims, since).await,
         Work::Pull => UnitEnd { pace: Pace::Steady, reached: Reached::Unknown },
     };
     metric::took(&spec.name, context.clock.passed().saturating_sub(begun), count);

@@ -14,7 +14,7 @@ use crate::clock::UnixMillis;
 use crate::delivery::Failed;
 use crate::event::EventKey;
 use crate::handler::{HandlerError, HandlerSpec, Work};
-use crate::store::{Claimed, Commit, Fence, Fenced, Finished, Store, StoreError, Tx};
+use crate::store::{self, Claimed, Commit, Fence, Fenced, Finished, Store, StoreError, Tx};
 use crate::worker::lane::Pace;
 use crate::worker::metric::{self, Outcome};
 use crate::worker::rules::{self, Ruling};
@@ -84,7 +84,11 @@ impl Unit<'_> {
             self.slow = true;
             return self.context.give_back(&part, "the lease is almost over").await;
         };
+        let begun = self.context.clock.passed();
         let ran = self.try_part(&part, deadline).await;
+        // Several together that come near their deadline would be too slow for it sooner or later.
+        let near = self.context.clock.passed().saturating_sub(begun) > deadline / 2;
+        self.slow |= near && part.len() > 1;
         match ran {
             Ok(Ran::Committed(verdicts)) => self.note(&part, &verdicts),
             Ok(Ran::LeaseLost(lost)) => self.without(&part, &lost),
@@ -97,11 +101,9 @@ impl Unit<'_> {
             }
             Err(broken) if part.len() == 1 => {
                 let failed = Failed::Transient { retry_after: None };
-                self.slow |= broken == Broken::TimedOut;
                 self.fail(&part[0], failed, broken.text()).await;
             }
-            Err(broken) => {
-                self.slow |= broken == Broken::TimedOut;
+            Err(_) => {
                 let half = part.len() / 2;
                 self.split(&part, half, half);
             }
@@ -121,8 +123,9 @@ impl Unit<'_> {
         let mut nth = 1;
         loop {
             let (context, spec, claims) = (self.context.clone(), self.spec.clone(), part.clone());
-            let work = async move { transaction(&context.store, &spec, &claims, context.clock.now()).await };
-            match isolated(deadline, work).await? {
+            let work = async move { transaction(&context.store, &spec, &claims, context.clock.now(), deadline).await };
+            // The statements' own deadline comes first: it tells which of them was too slow.
+            match isolated(deadline + self.spec.lease / 8, work).await? {
                 Ran::Away(error) if error.is_transient() && nth < TRIES_MAX => nth += 1,
                 ran => return Ok(ran),
             }
@@ -197,22 +200,41 @@ impl Unit<'_> {
 const OVERDUE: &str = "what it waits for never came";
 
 /// Effects and marks of all of them, in one transaction.
-async fn transaction(store: &Store, spec: &HandlerSpec, claims: &[Claimed], now: UnixMillis) -> Ran {
+async fn transaction(
+    store: &Store,
+    spec: &HandlerSpec,
+    claims: &[Claimed],
+    now: UnixMillis,
+    deadline: Duration,
+) -> Ran {
     let mut tx = match store.begin().await {
         Ok(tx) => tx,
         Err(error) => return Ran::Away(error),
     };
-    let (mut verdicts, mut done) = (Vec::with_capacity(claims.len()), Vec::with_capacity(claims.len()));
+    let mut verdicts = Vec::with_capacity(claims.len());
     for (at, claim) in claims.iter().enumerate() {
-        match step(&mut tx, spec, claim, now).await {
+        match judge(&mut tx, spec, claim, now).await {
             Ok(verdict) => verdicts.push(verdict),
-            Err(Stop::Failed(failed, error)) => return Ran::Failed { at, failed, error },
-            Err(Stop::LeaseLost) => return Ran::LeaseLost(vec![claim.fence.delivery]),
-        }
-        if verdicts.last() == Some(&Verdict::Done) {
-            done.push(claim.fence);
+            Err(stop) => return stop.of(at, claim),
         }
     }
+    let admitted = || claims.iter().enumerate().filter(|(at, _)| verdicts[*at] == Verdict::Done);
+    if let Work::Sql(sql) = &spec.work {
+        let (places, batch): (Vec<usize>, Vec<Claimed>) = admitted().map(|(at, claim)| (at, claim.clone())).unzip();
+        match tx.run_handler(sql, &batch, deadline).await {
+            Ok(store::Ran::All) => {}
+            Ok(store::Ran::Failed { index, failed, error }) => {
+                return Ran::Failed { at: places.get(index).copied().unwrap_or(0), failed, error };
+            }
+            Err(error) => return Stop::from(error).of(places.first().copied().unwrap_or(0), &claims[0]),
+        }
+    }
+    for (at, claim) in admitted() {
+        if let Err(stop) = effect(&mut tx, spec, claim, now).await {
+            return stop.of(at, claim);
+        }
+    }
+    let done: Vec<Fence> = admitted().map(|(_, claim)| claim.fence).collect();
     commit(tx, &done, verdicts, now).await
 }
 
@@ -240,42 +262,48 @@ enum Stop {
     LeaseLost,
 }
 
+impl Stop {
+    fn of(self, at: usize, claim: &Claimed) -> Ran {
+        match self {
+            Self::Failed(failed, error) => Ran::Failed { at, failed, error },
+            Self::LeaseLost => Ran::LeaseLost(vec![claim.fence.delivery]),
+        }
+    }
+}
+
 impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
         Self::Failed(Failed::Transient { retry_after: None }, error.chain())
     }
 }
 
-/// One delivery's part of the transaction.
-async fn step(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed, now: UnixMillis) -> Result<Verdict, Stop> {
-    if !spec.order.are_none() {
-        match rules::judge(tx, spec, claim, now).await? {
-            Ruling::Run => {}
-            Ruling::Superseded(reason) => {
-                return ended(tx.supersede(claim.fence, reason, now).await?, Verdict::Superseded(reason));
-            }
-            Ruling::Waiting => return Ok(Verdict::Left),
-            Ruling::Overdue => {
-                let failure = failure(spec, claim, Failed::Permanent, OVERDUE.to_owned(), None);
-                return ended(tx.fail(&failure, now).await?, Verdict::Overdue);
-            }
-            Ruling::LeaseLost => return Err(Stop::LeaseLost),
-        }
+/// What order says about one of them; done means that it is to run.
+async fn judge(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed, now: UnixMillis) -> Result<Verdict, Stop> {
+    if spec.order.are_none() {
+        return Ok(Verdict::Done);
     }
-    effect(tx, spec, claim).await?;
-    rules::applied(tx, spec, claim, now).await?;
-    Ok(Verdict::Done)
+    match rules::judge(tx, spec, claim, now).await? {
+        Ruling::Run => Ok(Verdict::Done),
+        Ruling::Superseded(reason) => ended(tx.supersede(claim.fence, reason, now).await?, Verdict::Superseded(reason)),
+        Ruling::Waiting => Ok(Verdict::Left),
+        Ruling::Overdue => {
+            let failure = failure(spec, claim, Failed::Permanent, OVERDUE.to_owned(), None);
+            ended(tx.fail(&failure, now).await?, Verdict::Overdue)
+        }
+        Ruling::LeaseLost => Err(Stop::LeaseLost),
+    }
 }
 
-async fn effect(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed) -> Result<(), Stop> {
-    let outcome = match &spec.work {
-        Work::Inside(handler) => handler.handle(claim, tx).await,
-        Work::Outside(_) | Work::Pull => Ok(()),
-    };
-    outcome.map_err(|error| match error {
-        HandlerError::Retry(error) => Stop::Failed(Failed::Transient { retry_after: None }, chain(error.as_ref())),
-        HandlerError::Reject(error) => Stop::Failed(Failed::Permanent, chain(error.as_ref())),
-    })
+/// What one of them does beside statements, and what it leaves for others to be judged by.
+async fn effect(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed, now: UnixMillis) -> Result<(), Stop> {
+    if let Work::Inside(handler) = &spec.work {
+        handler.handle(claim, tx).await.map_err(|error| match error {
+            HandlerError::Retry(error) => Stop::Failed(Failed::Transient { retry_after: None }, chain(error.as_ref())),
+            HandlerError::Reject(error) => Stop::Failed(Failed::Permanent, chain(error.as_ref())),
+        })?;
+    }
+    rules::applied(tx, spec, claim, now).await?;
+    Ok(())
 }
 
 fn ended(fenced: Fenced, verdict: Verdict) -> Result<Verdict, Stop> {
