@@ -72,7 +72,9 @@ pub(crate) fn development_secret(database: Option<&StoreUrl>, provider: &str) ->
 fn source(args: &SendArgs, target: &Target) -> anyhow::Result<Source> {
     let mut settings = args.settings.clone();
     // What `dev` gave its own source, unless the command line says otherwise.
-    for (name, value) in provider::sample_settings(&args.provider).iter().copied().chain([("public_url", target.base())]) {
+    for (name, value) in
+        provider::sample_settings(&args.provider).iter().copied().chain([("public_url", target.base())])
+    {
         if settings.iter().all(|setting| setting.name != name) {
             settings.push(Setting { name: name.to_owned(), value: Secret::new(value) });
         }

@@ -144,7 +144,8 @@ fn settings(description: &Description) -> Vec<&'static str> {
     let carriers = [&description.sig, &description.sig2].into_iter().flatten().filter_map(|sig| sig.setting.as_ref());
     let required = description.require.iter().map(|(_, setting)| setting);
     let checked = description.handshake.iter().flat_map(|handshake| handshake.check.iter().map(|(_, setting)| setting));
-    let claimed = description.jwt.iter().flat_map(|rule| rule.aud.iter().chain(rule.equal.iter().map(|(_, name)| name)));
+    let claimed =
+        description.jwt.iter().flat_map(|rule| rule.aud.iter().chain(rule.equal.iter().map(|(_, name)| name)));
     let named: Vec<&String> = carriers.chain(required).chain(checked).chain(claimed).collect();
     let in_token = description.jwt.as_ref().is_some_and(|rule| rule.url.is_some() || rule.url_hash.is_some());
     let signs_url = description.msg.as_ref().is_some_and(|msg| msg.needs_url()) || in_token;

@@ -98,7 +98,8 @@ fn times_and_hashes_of_a_token() {
 fn pubsub_wants_its_issuer_audience_and_account() {
     let settings = [("audience", "https://hooks.example.com"), ("service_account", "push@p.iam.gserviceaccount.com")];
     let source = with("google-pubsub", &[&json!({ "keys": [vendor::rsa_jwk("g1")] }).to_string()], &settings);
-    let body = br#"{"subscription":"projects/p/subscriptions/s","message":{"messageId":"7","attributes":{"type":"t"}}}"#;
+    let body =
+        br#"{"subscription":"projects/p/subscriptions/s","message":{"messageId":"7","attributes":{"type":"t"}}}"#;
     let good = json!({ "iss": "https://accounts.google.com", "aud": "https://hooks.example.com", "exp": NOW / 1000 + 60,
         "email": "push@p.iam.gserviceaccount.com", "email_verified": true });
     let judge = |claims: &Value, bearer: &str| {
@@ -200,9 +201,8 @@ fn sns_wants_the_certificate_of_amazon_only() {
 fn sns_subscriptions() {
     let source = with("aws-sns", &[vendor::SNS_CERTIFICATE], &[("topic_arn", TOPIC)]);
     let url = "https://sns.eu-central-1.amazonaws.com/?Action=ConfirmSubscription&Token=t";
-    let confirm = |kind: &str, url: &str| {
-        sns(&[("Type", kind.into()), ("SubscribeURL", url.into()), ("Token", "t".into())])
-    };
+    let confirm =
+        |kind: &str, url: &str| sns(&[("Type", kind.into()), ("SubscribeURL", url.into()), ("Token", "t".into())]);
     assert_eq!(sns_line(&source, &confirm("SubscriptionConfirmation", url)), format!("visit {url}"));
     assert_eq!(sns_line(&source, &confirm("UnsubscribeConfirmation", url)), "reply ");
     for elsewhere in ["https://evil.example/", "http://sns.eu-central-1.amazonaws.com/", "https://169.254.169.254/"] {
@@ -237,8 +237,13 @@ fn paypal() {
     let body = br#"{"id":"WH-EV-1","event_type":"PAYMENT.SALE.COMPLETED"}"#;
     let headers = |text: &str, url: &'static str, algorithm: &'static str| {
         let signature = BASE64.encode(&vendor::rsa_sha256(text.as_bytes()));
-        [("paypal-transmission-id", "t-1".to_owned()), ("paypal-transmission-time", "2024-11-15T19:46:40Z".to_owned()),
-            ("paypal-transmission-sig", signature), ("paypal-cert-url", url.to_owned()), ("paypal-auth-algo", algorithm.to_owned())]
+        [
+            ("paypal-transmission-id", "t-1".to_owned()),
+            ("paypal-transmission-time", "2024-11-15T19:46:40Z".to_owned()),
+            ("paypal-transmission-sig", signature),
+            ("paypal-cert-url", url.to_owned()),
+            ("paypal-auth-algo", algorithm.to_owned()),
+        ]
     };
     let judge = |source: &Source, headers: &[(&str, String)], body: &[u8]| {
         let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
@@ -257,7 +262,9 @@ fn paypal() {
     assert_eq!(judge(&other, &headers(&text, good, "SHA256withRSA"), body), "signature mismatch");
     let fetching = with("paypal", &[], &settings);
     assert_eq!(judge(&fetching, &headers(&text, good, "SHA256withRSA"), body), format!("fetch {good}"));
-    for url in ["https://api.paypal.com.evil.example/c", "http://api.paypal.com/c", "https://evil.example/api.paypal.com"] {
+    for url in
+        ["https://api.paypal.com.evil.example/c", "http://api.paypal.com/c", "https://evil.example/api.paypal.com"]
+    {
         assert_eq!(judge(&fetching, &headers(&text, url, "SHA256withRSA"), body), "signature foreign_key", "{url}");
     }
 }
@@ -284,6 +291,10 @@ fn a_private_key_signs_as_the_vendor_would() {
         changed.body = Bytes::from([&request.body[..], b" "].concat());
         let refused = line(&source, &changed).starts_with("signature ");
         // White space is outside what SNS signs.
-        assert_eq!(refused, source.description().body_covered() && provider != "aws-sns" || provider == "paypal", "{provider}");
+        assert_eq!(
+            refused,
+            source.description().body_covered() && provider != "aws-sns" || provider == "paypal",
+            "{provider}"
+        );
     }
 }
