@@ -19,6 +19,8 @@ use crate::config::store::StoreUrl;
 
 const HEAD: &str = "# Made by `oncebox dev` for this machine alone; delete the file to have new ones made.\n";
 
+/// Vendors that sign with an RSA key.
+const WITH_RSA: [&str; 3] = ["aws-sns", "google-pubsub", "paypal"];
 /// The shortest that verifiers take.
 const RSA_BITS: usize = 2048;
 
@@ -39,7 +41,11 @@ impl DevSecrets {
             return Ok(found);
         }
         for slug in missing {
-            found.secrets.insert(slug.to_owned(), Secret::new(make(slug)?));
+            // An RSA key takes a while to make, and on this machine one can play all vendors that need one.
+            let shared =
+                WITH_RSA.iter().filter(|_| WITH_RSA.contains(&slug)).find_map(|other| found.get(other)).cloned();
+            let secret = shared.map_or_else(|| make(slug).map(Secret::new), Ok)?;
+            found.secrets.insert(slug.to_owned(), secret);
         }
         found.save().map_err(|error| found.cannot_write(&error))?;
         Ok(found)
@@ -106,8 +112,8 @@ fn make(slug: &str) -> io::Result<String> {
         "standard-webhooks" | "svix" | "clerk" | "resend" | "openai" | "liveblocks" | "gitlab" => {
             format!("whsec_{}", BASE64.encode(&random::<24>()?))
         }
-        // The vendor's private key: verifying uses its public half. Vendors that sign alike may share one on this machine.
-        "aws-sns" | "google-pubsub" | "paypal" => BASE64.encode(&rsa_key()?),
+        // The vendor's private key: verifying uses its public half.
+        slug if WITH_RSA.contains(&slug) => BASE64.encode(&rsa_key()?),
         "plaid" => BASE64.encode(&p256_key()?),
         "basic-auth" | "chargebee" | "azure-devops" | "postmark" => {
             format!("oncebox:{}", HEXLOWER.encode(&random::<20>()?))

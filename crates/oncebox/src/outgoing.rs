@@ -12,6 +12,7 @@ mod vendor_calls;
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::net::SocketAddr;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -21,7 +22,7 @@ use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
 use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::pki_types::CertificateDer;
-use tokio::time::{Instant, timeout_at};
+use tokio::time::{Sleep, sleep};
 
 pub use address::{AddressRange, Policy, is_metadata, is_public};
 use connect::Connector;
@@ -128,31 +129,33 @@ impl Outgoing {
 
     /// Makes one call, once.
     pub async fn send(&self, call: Call) -> Result<Answer, CallError> {
-        let ends = Instant::now() + call.deadline;
+        let mut over = pin!(sleep(call.deadline));
         let mut request = Request::new(Full::new(call.body));
         *request.method_mut() = call.method;
         *request.uri_mut() = call.target.uri().clone();
         *request.headers_mut() = call.headers;
-        let answered = timeout_at(ends, self.client.request(request)).await;
-        let response = match answered {
-            Err(_elapsed) => return Err(CallError::TooSlow),
-            Ok(Err(error)) => return Err(cause(&error)),
-            Ok(Ok(response)) => response,
+        let response = tokio::select! {
+            answered = self.client.request(request) => answered.map_err(|error| cause(&error))?,
+            () = &mut over => return Err(CallError::TooSlow),
         };
         let (head, body) = response.into_parts();
-        let (body, is_whole) = keep(body, ends).await;
+        let (body, is_whole) = keep(body, over).await;
         Ok(Answer { status: head.status, headers: head.headers, body, is_whole })
     }
 }
 
 /// Reads what is kept. Dropping the rest closes the connection, so an endless body costs nothing.
-async fn keep(mut body: Incoming, ends: Instant) -> (Bytes, bool) {
+async fn keep(mut body: Incoming, mut over: Pin<&mut Sleep>) -> (Bytes, bool) {
     let mut kept = BytesMut::new();
     loop {
-        let frame = match timeout_at(ends, body.frame()).await {
-            Ok(None) => return (kept.freeze(), true),
-            Ok(Some(Ok(frame))) => frame,
-            Ok(Some(Err(_))) | Err(_) => return (kept.freeze(), false),
+        let frame = tokio::select! {
+            frame = body.frame() => frame,
+            () = &mut over => return (kept.freeze(), false),
+        };
+        let frame = match frame {
+            None => return (kept.freeze(), true),
+            Some(Ok(frame)) => frame,
+            Some(Err(_)) => return (kept.freeze(), false),
         };
         if let Some(data) = frame.data_ref() {
             let room = ANSWER_BYTES_MAX - kept.len();

@@ -54,7 +54,7 @@ impl Rig {
         send(&self.ingest, &self.source, message).await
     }
 
-    async fn finish(self, events: usize) {
+    async fn finish(self, events: i64) {
         drop(self.ingest);
         self.batcher.finish().await;
         assert_eq!(self.world.count("events"), events);
