@@ -6,6 +6,7 @@
 //!
 //! Methods on [`Store`] open their own transaction; functions that take a [`Tx`] join the caller's.
 
+mod actions;
 mod arrivals;
 mod attempts;
 mod commit;
@@ -45,6 +46,7 @@ mod sqlite_effects;
 #[cfg(feature = "sqlite")]
 mod sqlite_migrate;
 
+pub use actions::{Action, ActionError, ActionFilter, ActionKind, ActionRecord};
 pub use arrivals::ArrivalCount;
 pub use attempts::{Failure, Fenced};
 pub use commit::Commit;
