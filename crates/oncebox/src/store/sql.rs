@@ -60,6 +60,9 @@ shared! {
     EVENTS_BY_ID = "shared/events_by_id.sql";
     EVENTS_PAGE = "shared/events_page.sql";
     PAYLOAD_OF = "shared/payload_of.sql";
+    DELIVERIES_PAGE = "shared/deliveries_page.sql";
+    ATTEMPTS_OF = "shared/attempts_of.sql";
+    QUEUE_DEPTHS = "shared/queue_depths.sql";
     ACTION_COUNT = "shared/action_count.sql";
     ACTION_SLICE = "shared/action_slice.sql";
     ACTION_EVENTS = "shared/action_events.sql";
