@@ -6,10 +6,12 @@
 //!
 //! Methods on [`Store`] open their own transaction; functions that take a [`Tx`] join the caller's.
 
+mod actions;
 mod arrivals;
 mod attempts;
 mod commit;
 mod deliveries;
+mod delivery_reports;
 mod effects;
 mod error;
 mod events;
@@ -45,10 +47,12 @@ mod sqlite_effects;
 #[cfg(feature = "sqlite")]
 mod sqlite_migrate;
 
+pub use actions::{Action, ActionError, ActionFilter, ActionKind, ActionRecord};
 pub use arrivals::ArrivalCount;
 pub use attempts::{Failure, Fenced};
 pub use commit::Commit;
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
+pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine};
 pub use effects::Ran;
 pub use error::StoreError;
 pub use events::{Inserted, NewEvent, insert_events};

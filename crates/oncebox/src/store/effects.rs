@@ -39,6 +39,15 @@ impl Store {
 }
 
 impl Tx {
+    pub(super) fn dialect(&self) -> Dialect {
+        match &self.inner {
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(_) => Dialect::Sqlite,
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
     /// Runs a handler's statements for each of the claimed deliveries, in their order, all within `deadline`.
     pub async fn run_handler(
         &mut self,

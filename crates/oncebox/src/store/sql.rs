@@ -1,6 +1,7 @@
 //! One constant per statement. The files are written for Postgres, so that they can be pasted into psql; the SQLite
 //! text is the same with `oncebox.` as a prefix of the name and `$n` as `?n`, without row locks, which a single writer
-//! does not need, and with the time that is handed in where Postgres asks its own clock.
+//! does not need, with the time that is handed in where Postgres asks its own clock, and with GLOB for the pattern of
+//! an action.
 
 use std::sync::LazyLock;
 
@@ -18,6 +19,8 @@ impl Statement {
     pub(super) fn new(text: &str) -> Self {
         let sqlite = text
             .replace("FOR UPDATE SKIP LOCKED", "")
+            .replace(" AS uuid)", " AS blob)")
+            .replace("LIKE $3 ESCAPE '!'", "GLOB $3")
             .replace("oncebox.now_ms(", "(")
             .replace("oncebox.", "oncebox_")
             .replace('$', "?");
@@ -57,6 +60,22 @@ shared! {
     EVENTS_BY_ID = "shared/events_by_id.sql";
     EVENTS_PAGE = "shared/events_page.sql";
     PAYLOAD_OF = "shared/payload_of.sql";
+    DELIVERIES_PAGE = "shared/deliveries_page.sql";
+    ATTEMPTS_OF = "shared/attempts_of.sql";
+    QUEUE_DEPTHS = "shared/queue_depths.sql";
+    ACTION_COUNT = "shared/action_count.sql";
+    ACTION_SLICE = "shared/action_slice.sql";
+    ACTION_EVENTS = "shared/action_events.sql";
+    ACTION_COUNT_EVENTS = "shared/action_count_events.sql";
+    SETTLE_EVENT = "shared/settle_event.sql";
+    ADD_DELIVERY = "shared/add_delivery.sql";
+    REQUEUE = "shared/requeue.sql";
+    FORGET_IDENTITY = "shared/forget_identity.sql";
+    FORGET_FINGERPRINT = "shared/forget_fingerprint.sql";
+    OPEN_ACTION = "shared/open_action.sql";
+    LOCK_ACTION = "shared/lock_action.sql";
+    ADVANCE_ACTION = "shared/advance_action.sql";
+    ACTIONS = "shared/actions.sql";
     RECORD_ATTEMPT = "shared/record_attempt.sql";
     END_ATTEMPT = "shared/end_attempt.sql";
     GIVE_BACK = "shared/give_back.sql";

@@ -1,5 +1,6 @@
 //! What the store means, on both databases: one file for each duty. Where the two differ, a test here fails.
 
+mod actions;
 mod arrivals;
 mod cancel;
 mod concurrent;

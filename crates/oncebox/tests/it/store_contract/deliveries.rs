@@ -5,7 +5,9 @@ use std::time::Duration;
 use oncebox::delivery::Next;
 use oncebox::event::EventKey;
 use oncebox::retry::RetryPolicy;
-use oncebox::store::{Claimed, Failure, Fence, Fenced, Finished, HandlerFacts, NodeEntry, OnDead, Want};
+use oncebox::store::{
+    Claimed, DeliveryFilter, Failure, Fence, Fenced, Finished, HandlerFacts, NodeEntry, OnDead, Want,
+};
 use testkit::{Backend, TestDatabase};
 
 use crate::world::{HANDLERS, NOW, World, committed, open};
@@ -239,6 +241,35 @@ testkit::contract! {
         let claims = world.store.claim(&[want(BILLING, 1)], None, NOW).await.unwrap();
         assert_eq!((claims.claimed.len(), claims.buried.len()), (0, 1));
         assert_eq!(states(&world), [["dead", "1"]]);
+    }
+
+    async fn deliveries_attempts_and_depths_are_shown(db: TestDatabase) {
+        let world = processing(db).await;
+        world.insert((0..3).map(|n| world.event(&format!("evt_{n}"), "a"))).await;
+        let claimed = claim(&world, 2).await;
+        fail(&world, claimed[0].fence, Next::Dead).await;
+        let dead = DeliveryFilter { state: Some("dead".to_owned()), ..DeliveryFilter::default() };
+        let page = world.store.deliveries(&dead, 10).await.unwrap();
+        assert_eq!((page.items.len(), page.next), (1, None));
+        assert_eq!(page.items[0].last_error.as_deref(), Some("it broke"));
+        let mut filter = DeliveryFilter { handler: Some(BILLING.to_owned()), ..DeliveryFilter::default() };
+        let mut seen = Vec::new();
+        loop {
+            let page = world.store.deliveries(&filter, 2).await.unwrap();
+            seen.extend(page.items.into_iter().map(|line| line.event_id));
+            filter.before = page.next;
+            if page.next.is_none() {
+                break;
+            }
+        }
+        seen.sort();
+        assert_eq!(seen, ["evt_0", "evt_1", "evt_2"]);
+        let attempts = world.store.attempts(claimed[0].key).await.unwrap();
+        assert_eq!((attempts.len(), attempts[0].status, attempts[0].handler.as_str()), (1, Some(500), BILLING));
+        let mut depths: Vec<_> = world.store.queue_depths().await.unwrap().into_iter().map(|one| (one.name, one.state, one.count)).collect();
+        depths.sort();
+        let row = |name: &str, state: &str, count| (name.to_owned(), state.to_owned(), count);
+        assert_eq!(depths, [row(BILLING, "claimed", 1), row(BILLING, "dead", 1), row(BILLING, "ready", 1), row("mail", "ready", 3)]);
     }
 
     async fn two_nodes_share_the_work_and_nothing_twice(db: TestDatabase) {
