@@ -8,6 +8,7 @@ mod database;
 mod dev;
 mod dev_secrets;
 mod forward;
+mod gauges;
 mod handlers;
 mod http;
 mod operator;

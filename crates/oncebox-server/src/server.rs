@@ -28,6 +28,7 @@ use crate::config::Config;
 use crate::config::handler::{HandlerConfig, OrderRule};
 use crate::config::server::ServerConfig;
 use crate::database;
+use crate::gauges::Gauges;
 use crate::http::admin::{Admin, AdminParts};
 use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
@@ -110,6 +111,8 @@ impl Server {
             rejections: rejections.clone(),
             metrics: Some(metrics),
             tokens: [&self.config.admin_token, &self.config.viewer_token].into_iter().flatten().cloned().collect(),
+            operator_token: self.config.admin_token.clone(),
+            gauges: Gauges::default(),
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));

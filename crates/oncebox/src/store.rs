@@ -20,6 +20,7 @@ mod handlers;
 mod leases;
 mod marks;
 mod migrations;
+mod pulled;
 mod reports;
 mod sql;
 mod value;
@@ -60,6 +61,7 @@ pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
 pub use handlers::{HandlerFacts, HandlerRecord, OnDead};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Prerequisite, Version};
+pub use pulled::PulledFailure;
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
     StoreStats,

@@ -63,8 +63,7 @@ impl Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port can be found");
         let address = listener.local_addr().expect("a bound socket has an address").to_string();
         let behaviour: Behaviour = Box::new(behaviour);
-        let receiver =
-            Self { address, calls: Arc::default(), behaviour: Arc::new(Mutex::new(Arc::new(behaviour))) };
+        let receiver = Self { address, calls: Arc::default(), behaviour: Arc::new(Mutex::new(Arc::new(behaviour))) };
         let answering = receiver.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {

@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue};
 use hyper::body::Incoming;
@@ -26,6 +26,8 @@ use super::api;
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use super::public::Setup;
+use super::pull;
+use crate::gauges::Gauges;
 use crate::rejections::Rejections;
 
 /// The admin listener's service. Cheap to clone.
@@ -47,6 +49,10 @@ pub(crate) struct AdminParts {
     pub(crate) metrics: Option<PrometheusHandle>,
     /// Tokens that open it; none means loopback only.
     pub(crate) tokens: Vec<Secret>,
+    /// The one of them that may act, too.
+    pub(crate) operator_token: Option<Secret>,
+    /// What is counted when somebody looks.
+    pub(crate) gauges: Gauges,
     /// Set while the server stops.
     pub(crate) draining: Shutdown,
 }
@@ -75,8 +81,15 @@ impl Admin {
             .route("/api/v1/rejections", get(api::rejections))
             .route("/api/v1/stats", get(api::stats))
             .layer(middleware::from_fn_with_state(self.clone(), need_token));
+        let acting = Router::new()
+            .route("/api/v1/handlers/{name}/claim", post(pull::claim))
+            .route("/api/v1/deliveries/{delivery}/finish", post(pull::finish))
+            .route("/api/v1/deliveries/{delivery}/fail", post(pull::fail))
+            .route("/api/v1/deliveries/{delivery}/extend", post(pull::extend))
+            .layer(middleware::from_fn_with_state(self.clone(), need_operator));
         open.layer(middleware::from_fn_with_state(self.clone(), need_token_beyond_loopback))
             .merge(guarded)
+            .merge(acting)
             .fallback(async || Problem::not_found().into_response().map(axum::body::Body::new))
             .layer(middleware::from_fn_with_state(self.clone(), need_host))
             .with_state(self.clone())
@@ -113,6 +126,17 @@ impl Admin {
         opens.into()
     }
 
+    /// Whoever may only look may not act. Without any token everybody on loopback is the operator.
+    fn may_act(&self, headers: &HeaderMap) -> bool {
+        match self.0.operator_token.as_ref().filter(|token| !token.is_blank()) {
+            Some(token) => {
+                let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+                given.is_some_and(|given| token.expose().ct_eq(given).into())
+            }
+            None => !self.has_tokens(),
+        }
+    }
+
     fn has_tokens(&self) -> bool {
         self.0.tokens.iter().any(|token| !token.is_blank())
     }
@@ -133,6 +157,7 @@ impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
+    admin.0.gauges.count(admin.store(), admin.clock()).await;
     let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
     ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
@@ -142,6 +167,16 @@ async fn need_token(State(admin): State<Admin>, request: Request, next: Next) ->
         return refuse(Problem::unauthorized());
     }
     next.run(request).await
+}
+
+async fn need_operator(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    if admin.may_act(request.headers()) {
+        return next.run(request).await;
+    }
+    if admin.opens(request.headers()) {
+        return refuse(Problem::forbidden("this token may look and not act"));
+    }
+    refuse(Problem::unauthorized())
 }
 
 async fn need_token_beyond_loopback(State(admin): State<Admin>, request: Request, next: Next) -> Response {

@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, Query, State, rejection::QueryRejection};
+use axum::extract::{
+    Path, Query, State,
+    rejection::{JsonRejection, QueryRejection},
+};
 use axum::response::{IntoResponse, Response};
 use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -131,6 +134,12 @@ impl From<QueryError> for ApiError {
 
 impl From<QueryRejection> for ApiError {
     fn from(rejection: QueryRejection) -> Self {
+        Self(Problem::bad_request(rejection.body_text()))
+    }
+}
+
+impl From<JsonRejection> for ApiError {
+    fn from(rejection: JsonRejection) -> Self {
         Self(Problem::bad_request(rejection.body_text()))
     }
 }
