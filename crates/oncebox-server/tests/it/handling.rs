@@ -2,6 +2,8 @@
 //! and nobody waits for a handler that is slow or broken.
 
 mod http;
+mod nodes;
+mod pull;
 mod sql;
 
 use testkit::TestDatabase;

@@ -13,6 +13,8 @@ use crate::store::{Expired, NodeEntry, NodeLock, Store, StoreError};
 use crate::wake::Wake;
 
 const PAUSE: Duration = Duration::from_secs(1);
+/// How soon to ask again for the proof that the predecessor is dead: its session may end a moment after it.
+const PROOF_EVERY: Duration = Duration::from_millis(300);
 
 /// What looks after leases.
 #[derive(Debug)]
@@ -27,44 +29,48 @@ impl Leases {
     /// Writes this process down and takes back what its dead predecessor had. The lock must be kept while we live.
     pub(super) async fn begin(&self) -> Result<Option<NodeLock>, StoreError> {
         self.store.register_node(&self.node, self.clock.now()).await?;
+        self.prove().await
+    }
+
+    /// Gives ended leases back until it is asked to stop.
+    pub(super) async fn run(self, mut lock: Option<NodeLock>, stopping: Shutdown) {
+        let mut looks = 0_u32;
+        loop {
+            let pause = if lock.is_none() && looks < 10 { PROOF_EVERY } else { LEASES_EVERY };
+            tokio::select! {
+                () = stopping.wait() => return,
+                () = tokio::time::sleep(pause) => looks += 1,
+            }
+            if let Err(error) = self.step(&mut lock).await {
+                tracing::warn!("ended leases wait for the database: {}", error.chain());
+                tokio::time::sleep(PAUSE).await;
+            }
+        }
+    }
+
+    async fn step(&self, lock: &mut Option<NodeLock>) -> Result<(), StoreError> {
+        match lock {
+            None => *lock = self.prove().await?,
+            // Lost with its session. Only the proof is renewed: what was claimed since we began is ours.
+            Some(held) if !held.is_held() => *lock = self.store.lock_node(&self.node.name).await?,
+            Some(_) => {}
+        }
+        loop {
+            let expired = self.store.expire_leases(self.clock.now()).await?;
+            self.note(&expired);
+            if expired.is_empty() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// The proof that nobody else works under our name, and with it what our predecessors left.
+    async fn prove(&self) -> Result<Option<NodeLock>, StoreError> {
         let lock = self.store.lock_node(&self.node.name).await?;
         if lock.is_some() {
             self.note(&self.store.reclaim(&self.node, self.clock.now()).await?);
         }
         Ok(lock)
-    }
-
-    /// Gives ended leases back until it is asked to stop.
-    pub(super) async fn run(self, mut lock: Option<NodeLock>, stopping: Shutdown) {
-        let mut pause = LEASES_EVERY;
-        loop {
-            tokio::select! {
-                () = stopping.wait() => return,
-                () = tokio::time::sleep(pause) => {}
-            }
-            pause = match self.step(&mut lock).await {
-                Ok(()) => LEASES_EVERY,
-                Err(error) => {
-                    tracing::warn!("ended leases wait for the database: {}", error.chain());
-                    PAUSE
-                }
-            };
-        }
-    }
-
-    async fn step(&self, lock: &mut Option<NodeLock>) -> Result<(), StoreError> {
-        loop {
-            let expired = self.store.expire_leases(self.clock.now()).await?;
-            self.note(&expired);
-            if expired.is_empty() {
-                break;
-            }
-        }
-        // Lost with its session. Only the proof is renewed: what we claimed meanwhile is ours.
-        if lock.as_ref().is_some_and(|lock| !lock.is_held()) {
-            *lock = self.store.lock_node(&self.node.name).await?;
-        }
-        Ok(())
     }
 
     fn note(&self, expired: &[Expired]) {
