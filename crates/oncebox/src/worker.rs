@@ -141,6 +141,8 @@ struct Worker {
 struct Unit {
     handler: Arc<str>,
     fences: Vec<Fence>,
+    /// Whether its end lets others run: the next of its order key, or what waited for it.
+    lets_others_run: bool,
 }
 
 impl Worker {
@@ -185,9 +187,11 @@ impl Worker {
         for (name, lane) in lanes.iter_mut() {
             while let Some(unit) = lane.start() {
                 let fences = unit.iter().map(|one| one.claim.fence).collect();
+                let is_ordered = unit.iter().any(|one| one.claim.order_key.is_some());
+                let lets_others_run = is_ordered || lane.spec.order.wait_for.is_some();
                 let work = attempt::run(context.clone(), lane.spec.clone(), unit);
                 let id = running.spawn(work).id();
-                units.insert(id, Unit { handler: name.clone(), fences });
+                units.insert(id, Unit { handler: name.clone(), fences, lets_others_run });
             }
         }
         Ok(())
@@ -251,9 +255,13 @@ impl Worker {
                 (error.id(), UnitEnd { pace: Pace::Steady, reached: Reached::Unknown })
             }
         };
-        let lane = self.units.remove(&id).and_then(|unit| self.lanes.get_mut(&unit.handler));
-        if let Some(lane) = lane {
+        if let Some(unit) = self.units.remove(&id)
+            && let Some(lane) = self.lanes.get_mut(&unit.handler)
+        {
             lane.end(end.pace, end.reached, self.context.clock.passed());
+            if unit.lets_others_run {
+                lane.look();
+            }
         }
         self.forget();
     }

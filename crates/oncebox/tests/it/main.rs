@@ -7,4 +7,5 @@ mod fetched_keys;
 mod ingest;
 mod store_contract;
 mod tidy;
+mod worker;
 mod world;

@@ -105,7 +105,8 @@ contract! {
 fn a_node_that_slept_past_its_leases_changes_nothing() {
     let db = TestDatabase::fresh(Backend::Postgres);
     db.execute("create table effects (event_id text, event_key text, attempt integer)");
-    let handlers = LEDGER.replace("values (:event_id", "select :event_id").replace(":attempt)", ":attempt from pg_sleep(0.002)");
+    let handlers =
+        LEDGER.replace("values (:event_id", "select :event_id").replace(":attempt)", ":attempt from pg_sleep(0.002)");
     let handlers = handlers.replace("lease = \"5s\"", "lease = \"2s\"").replace("attempts = 3", "attempts = 9");
     let mut sleeper = with_handlers(&db, &handlers).serve();
     let other = with_handlers(&db, &handlers).server("workers = false").serve();
@@ -115,6 +116,7 @@ fn a_node_that_slept_past_its_leases_changes_nothing() {
     sleeper.signal(libc::SIGSTOP);
     let claimed = format!("select count(*) from {} where state = 'claimed'", world.db.table("deliveries"));
     let in_hand = world.db.query(&claimed)[0][0].clone();
+    assert_ne!(in_hand, "0", "the sleeper must have claims in hand");
     let taker = with_handlers(&world.db, &handlers).serve();
     wait_for_states(&world, "ledger", &["done"]);
     assert_eq!(effects(&world), (600, 600), "{in_hand} were in hand");

@@ -28,7 +28,10 @@ fn report(world: &World, item: &Value, verb: &str, rest: &Value) -> Answer {
 }
 
 fn start(db: TestDatabase) -> World {
-    start_on(db, &format!("[[handler]]\nname = \"jobs\"\nsources = [\"custom\"]\npull = true\nlease = \"30s\"\n{HASTY}"))
+    start_on(
+        db,
+        &format!("[[handler]]\nname = \"jobs\"\nsources = [\"custom\"]\npull = true\nlease = \"30s\"\n{HASTY}"),
+    )
 }
 
 contract! {
