@@ -74,12 +74,17 @@ fn defaults(listen: SocketAddr, admin_listen: SocketAddr, store: &StoreUrl) -> R
 }
 
 fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec> {
+    let description = Description::named(slug)?;
+    // What the operator would have agreed on with the vendor.
+    let agreed = description.facts().settings.into_iter().map(|name| (name.to_owned(), Secret::new("development")));
+    let mut settings: BTreeMap<String, Secret> = agreed.collect();
+    settings.insert("public_url".to_owned(), Secret::new(public_url));
     Some(SourceSpec {
         name: slug.to_owned(),
         provider: slug.to_owned(),
-        description: Description::named(slug)?,
+        description,
         secrets: vec![secrets.get(slug)?.clone()],
-        settings: BTreeMap::from([("public_url".to_owned(), Secret::new(public_url))]),
+        settings,
         tolerance: None,
         repeated_body: None,
         unverified: false,

@@ -5,16 +5,22 @@
 //! description can say have a file of their own here.
 
 mod address;
+mod adyen;
+mod braintree;
 mod builtin;
 mod catalogue;
+mod contentful;
 mod describe;
 mod diagnose;
+mod dropbox_sign;
+mod facts;
 mod field;
 mod form;
 mod handshake;
 mod identity;
 mod json;
 mod mac;
+mod mandrill;
 mod place;
 mod sample;
 mod scheme;
@@ -23,13 +29,13 @@ mod template;
 mod timestamp;
 mod twilio;
 mod verifier;
-
-use std::time::Duration;
+mod xml;
 
 use crate::verdict::OnRepeat;
 
 pub(crate) use describe::{IdentityRule, RepeatScope};
 pub use diagnose::likely_cause;
+pub use facts::Facts;
 pub(crate) use handshake::Greeting;
 pub(crate) use identity::Naming;
 pub use sample::{Sample, id_for, sample};
@@ -82,33 +88,6 @@ pub struct Problem {
     pub cure: String,
 }
 
-/// What people want to know about a provider before they use it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts<'a> {
-    /// The vendor's name.
-    pub title: &'a str,
-    /// What to click at the vendor.
-    pub setup: &'a str,
-    /// Which secret to copy.
-    pub secret_hint: &'a str,
-    /// Where the vendor describes it.
-    pub docs: &'a str,
-    /// How sure we are of authentication, id and retries: S source, D documentation, T third party, M memory.
-    pub confidence: &'a str,
-    /// How long the sender keeps trying.
-    pub retry_window: Option<Duration>,
-    /// How long the sender waits for an answer.
-    pub deadline: Option<Duration>,
-    /// The largest body the sender makes, in bytes, where that is above the ordinary limit.
-    pub body_limit: Option<usize>,
-    /// What events belong together and which is newer, in a line; a hint, since few vendors promise it.
-    pub order: Option<String>,
-    /// How a request is authenticated, in a line.
-    pub signature: String,
-    /// What identifies an event, in a line.
-    pub identity: String,
-}
-
 impl Description {
     /// The keys a description may have.
     pub const KEYS: &'static [&'static str] = describe::KEYS;
@@ -121,24 +100,6 @@ impl Description {
     /// Sets one key from its TOML value.
     pub fn set(&mut self, key: &str, value: &toml::Value) -> Result<(), Problem> {
         describe::set(self, &field::Field::new(key, value), key)
-    }
-
-    /// What people want to know before they use it.
-    pub fn facts(&self) -> Facts<'_> {
-        let seconds = |seconds: Option<u32>| seconds.map(|seconds| Duration::from_secs(u64::from(seconds)));
-        Facts {
-            title: &self.title,
-            setup: &self.setup,
-            secret_hint: &self.secret_hint,
-            docs: &self.docs,
-            confidence: &self.confidence,
-            retry_window: seconds(self.retry_window),
-            deadline: seconds(self.deadline),
-            body_limit: self.body_limit(),
-            order: self.order.as_ref().map(|(entity, version)| format!("{entity}, by {version}")),
-            signature: describe::signature_line(self),
-            identity: describe::identity_line(self),
-        }
     }
 
     /// The largest body the sender makes, in bytes, where that is above the ordinary limit.
@@ -164,14 +125,23 @@ impl Description {
     /// True when every id outside the body is part of the signed message, as `id_signed` claims.
     pub(crate) fn signs_its_ids(&self) -> bool {
         let places = self.id.iter().flat_map(place::Composite::parts).flat_map(place::Part::places);
-        let is_signed = |place: &place::Place| self.msg.as_ref().is_some_and(|msg| msg.covers(place));
+        let own = self.scheme.map(|scheme| scheme.facts().signs).unwrap_or_default();
+        let is_signed = |place: &place::Place| match place {
+            place::Place::Header(name) if own.contains(&name.as_str()) => true,
+            _ => self.msg.as_ref().is_some_and(|msg| msg.covers(place)),
+        };
         places.filter(|place| !place.is_in_body()).all(is_signed)
+    }
+
+    /// True when the secret arrives by a handshake and need not be configured.
+    pub fn brings_secret(&self) -> bool {
+        self.handshake.iter().any(|handshake| handshake.secret.is_some())
     }
 
     /// True when the signature covers the whole body.
     pub fn body_covered(&self) -> bool {
         let covered = || match self.scheme {
-            Some(scheme) => scheme.covers_body(),
+            Some(scheme) => scheme.facts().covers_body,
             None => self.msg.as_ref().is_some_and(template::Template::covers_body),
         };
         self.body_covered.unwrap_or_else(covered)

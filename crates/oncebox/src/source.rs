@@ -137,6 +137,18 @@ impl Source {
         self.verifier.as_ref().is_some_and(Verifier::has_signed_time)
     }
 
+    /// True when its secret arrives by a handshake.
+    pub fn awaits_secret(&self) -> bool {
+        self.spec.description.brings_secret()
+    }
+
+    /// The same source with a secret that arrived added behind those of the config.
+    pub fn with_secret(&self, secret: Secret) -> Result<Self, Vec<Problem>> {
+        let mut spec = self.spec.clone();
+        spec.secrets.push(secret);
+        Self::build(spec)
+    }
+
     /// How many secrets are live.
     pub fn secrets_count(&self) -> usize {
         self.spec.secrets.len()
@@ -173,15 +185,18 @@ impl Source {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
         }
         self.check_path_token(path_token)?;
-        if let Some(answer) = self.greeting.answer(request, false) {
-            return answer.map(Verdict::Handshake);
+        if let Some(answer) = self.greeting.answer(request, self.verifier.as_ref(), false) {
+            return answer;
+        }
+        if self.greeting.may_have_signed(&request.body) && request.method == Method::POST {
+            return Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None });
         }
         let verified = match &self.verifier {
             Some(verifier) => verifier.verify(request, now)?,
             None => Verified { secret: usize::from(self.spec.path_token.is_some()), covered: None, opened: None },
         };
-        if let Some(answer) = self.greeting.answer(request, true) {
-            return answer.map(Verdict::Handshake);
+        if let Some(answer) = self.greeting.answer(request, self.verifier.as_ref(), true) {
+            return answer;
         }
         if request.method != Method::POST {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });

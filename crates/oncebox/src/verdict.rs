@@ -1,9 +1,10 @@
 //! What a source says about a request, before anything is stored.
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind};
+use crate::secret::Secret;
 
 /// The judgement of one request.
 #[derive(Clone, Debug)]
@@ -12,8 +13,19 @@ pub enum Verdict {
     Accept(Accepted),
     /// A handshake: answer it, store nothing.
     Handshake(Reply),
+    /// A handshake that brings the source's secret: keep it if somebody armed the source, then answer; store no event.
+    Secret(Brought),
     /// Not verified: one generic answer, store nothing.
     Reject(Rejection),
+}
+
+/// A secret that a handshake brings, with the answer that accepts it.
+#[derive(Clone, Debug)]
+pub struct Brought {
+    /// The secret.
+    pub secret: Secret,
+    /// The answer.
+    pub reply: Reply,
 }
 
 /// A verified request.
@@ -111,7 +123,7 @@ pub struct Reply {
     /// Content type, fixed by us and never taken from the request.
     pub content_type: &'static str,
     /// Further headers.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The body.
     pub body: Bytes,
 }
@@ -159,6 +171,8 @@ pub enum Reason {
     TooNew,
     /// A header that must have a certain value has another.
     RequiredHeader,
+    /// A handshake brought a secret and nobody had armed the source.
+    NotArmed,
 }
 
 impl Reason {
@@ -174,6 +188,7 @@ impl Reason {
             Self::TooOld => "too_old",
             Self::TooNew => "too_new",
             Self::RequiredHeader => "required_header",
+            Self::NotArmed => "not_armed",
         }
     }
 }

@@ -17,6 +17,7 @@ pub(crate) fn entries() -> &'static BTreeMap<String, Description> {
 
 /// Grouped by how they sign; `generic.toml` explains the keys.
 const TEXTS: &[&str] = &[
+    include_str!("catalogue/handshakes.toml"),
     include_str!("catalogue/generic.toml"),
     include_str!("catalogue/hmac_body.toml"),
     include_str!("catalogue/hmac_time.toml"),
@@ -25,9 +26,14 @@ const TEXTS: &[&str] = &[
 ];
 
 fn read_all() -> Result<BTreeMap<String, Description>, Problem> {
-    let mut all = BTreeMap::new();
+    let mut all: BTreeMap<String, Description> = BTreeMap::new();
     for text in TEXTS {
-        all.extend(read(text)?);
+        for (slug, mut entry) in read(text)? {
+            if let Some(known) = all.remove(&slug).filter(|_| entry.handshake.is_empty()) {
+                entry.handshake = known.handshake;
+            }
+            all.insert(slug, entry);
+        }
     }
     Ok(all)
 }

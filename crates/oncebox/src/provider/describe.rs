@@ -7,6 +7,7 @@ use http::{HeaderName, Method};
 
 use super::builtin::KINDS;
 use super::field::Field;
+use super::handshake::{Content, Pattern};
 use super::json::Pointer;
 use super::mac::{Encoding, KeyForm, Mac};
 use super::place::{Composite, Part, Place};
@@ -143,8 +144,12 @@ pub(crate) struct Handshake {
     pub(crate) when: Option<(Part, Option<String>)>,
     /// Places that must hold the value of a setting.
     pub(crate) check: Vec<(Part, String)>,
-    /// The place whose text is echoed, or a fixed text.
-    pub(crate) reply: Result<Part, String>,
+    /// The body.
+    pub(crate) reply: Content,
+    /// Headers of the reply.
+    pub(crate) headers: Vec<(HeaderName, Pattern)>,
+    /// The place of a secret that the handshake brings.
+    pub(crate) secret: Option<Part>,
     /// Echo inside a JSON object under this name.
     pub(crate) wrap: Option<String>,
     pub(crate) content_type: &'static str,
@@ -203,40 +208,7 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
     Ok(())
 }
 
-/// How a request is authenticated, in a line.
-pub(crate) fn signature_line(description: &Description) -> String {
-    if let Some(scheme) = description.scheme {
-        return scheme.signature_line().to_owned();
-    }
-    let Some(mac) = description.mac else { return "nothing is signed".to_owned() };
-    let mut line = word_of(MACS, mac).to_owned();
-    if let Some(msg) = description.msg.as_ref().filter(|_| !mac.is_token()) {
-        line.push_str(&format!(" over {}", msg.as_str()));
-    }
-    match description.sig.as_ref().map(|sig| &sig.at) {
-        Some(CarriedAt::Headers(names)) => line.push_str(&format!(", in {}", names.join(" or "))),
-        Some(CarriedAt::Place(_)) => line.push_str(", in the request"),
-        None => {}
-    }
-    if let Some(ts) = &description.ts {
-        line.push_str(&format!(", at most {} s old", ts.past));
-    }
-    line
-}
-
-/// What identifies an event, in a line.
-pub(crate) fn identity_line(description: &Description) -> String {
-    match description.identity {
-        IdentityRule::Digest => "the exact bytes of the body".to_owned(),
-        IdentityRule::None => "nothing: every arrival is an event".to_owned(),
-        IdentityRule::Id => {
-            let describe = |id: &Composite| id.parts().iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
-            description.id.iter().map(describe).collect::<Vec<_>>().join(", else ")
-        }
-    }
-}
-
-const MACS: &[(&str, Mac)] = &[
+pub(super) const MACS: &[(&str, Mac)] = &[
     ("hmac-sha256", Mac::HmacSha256),
     ("hmac-sha1", Mac::HmacSha1),
     ("hmac-sha512", Mac::HmacSha512),
@@ -258,7 +230,7 @@ const CONTENT_TYPES: &[(&str, &str)] =
     &[("text", "text/plain; charset=utf-8"), ("json", "application/json"), ("xml", "text/xml; charset=utf-8")];
 const PLACES: &str = "write header:name, json:/pointer, form:name, form:name#/pointer or query:name";
 
-fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
 }
 
@@ -368,9 +340,12 @@ fn order(field: &Field<'_>) -> Result<(Part, Part), Problem> {
 }
 
 fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
-    let (mut method, mut when, mut check, mut reply) = (Method::POST, None, Vec::new(), Err(String::new()));
+    let (mut method, mut when, mut check, mut headers) = (Method::POST, None, Vec::new(), Vec::new());
+    let (mut reply, mut secret) = (Content::Text(Pattern::default()), None);
     let (mut wrap, mut content_type, mut signed) = (None, CONTENT_TYPES[0].1, true);
-    for (name, field) in field.table(&["method", "when", "check", "reply", "wrap", "as", "signed"])? {
+    for (name, field) in
+        field.table(&["method", "when", "check", "reply", "headers", "wrap", "as", "signed", "secret"])?
+    {
         match name {
             "method" => {
                 let words = ["GET", "POST", "HEAD", "OPTIONS"].map(|word| (word, word));
@@ -387,10 +362,9 @@ fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
                     check.push((part(&field, place)?, setting(&field)?));
                 }
             }
-            "reply" => {
-                let text = field.text()?;
-                reply = Part::parse(text).ok_or_else(|| text.to_owned());
-            }
+            "reply" => reply = content(&field)?,
+            "headers" => headers = header_patterns(&field)?,
+            "secret" => secret = Some(part(&field, field.text()?)?),
             "wrap" => wrap = Some(field.text()?.to_owned()),
             "as" => content_type = field.word(CONTENT_TYPES)?,
             _ => signed = field.flag()?,
@@ -400,7 +374,26 @@ fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
     if when.is_none() && method == Method::POST {
         return Err(field.problem("a handshake by POST needs a condition, or it would swallow every event", cure));
     }
-    Ok(Handshake { method, when, check, reply, wrap, content_type, signed })
+    Ok(Handshake { method, when, check, reply, headers, secret, wrap, content_type, signed })
+}
+
+fn content(field: &Field<'_>) -> Result<Content, Problem> {
+    if let Ok(text) = field.text() {
+        return Ok(Content::Text(Pattern::parse(text)));
+    }
+    let fields = field.any_table()?.into_iter();
+    let read = |(name, field): (&str, Field<'_>)| Ok((name.to_owned(), Pattern::parse(field.text()?)));
+    fields.map(read).collect::<Result<_, Problem>>().map(Content::Object)
+}
+
+fn header_patterns(field: &Field<'_>) -> Result<Vec<(HeaderName, Pattern)>, Problem> {
+    let read = |(name, field): (&str, Field<'_>)| {
+        let header = HeaderName::try_from(name);
+        let header =
+            header.map_err(|_invalid| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))?;
+        Ok((header, Pattern::parse(field.text()?)))
+    };
+    field.any_table()?.into_iter().map(read).collect()
 }
 
 fn success(field: &Field<'_>) -> Result<Success, Problem> {

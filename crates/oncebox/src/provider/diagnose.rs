@@ -46,6 +46,9 @@ pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, n
         Reason::TooNew => {
             Some(format!("the signature is right, but its time is {off} s in the future: one of the clocks is off"))
         }
+        Reason::NotArmed => {
+            Some("the handshake brings a secret, and nobody ran `oncebox arm` for this source".to_owned())
+        }
         Reason::RequiredHeader => Some("a header that names the key or its version has another value".to_owned()),
         Reason::Mismatch => Some(mismatch(source, verifier, request, now)),
     }

@@ -19,7 +19,7 @@ use crate::source::SourceSpec;
 use crate::verdict::{HeldReason, Identified, OnOtherBody, OnRepeat};
 
 /// Most events in one batch; a longer one is held whole, for it would be one commit.
-const BATCH_EVENTS_MAX: usize = 10_000;
+pub(crate) const BATCH_EVENTS_MAX: usize = 10_000;
 
 /// How a source names its events.
 #[derive(Debug)]

@@ -117,10 +117,10 @@ impl Scheme {
             Some(TimeAt::Header(part)) => Some(self.time_text(part, view)?),
             _ => None,
         };
-        let url = self.address.as_ref().map_or_else(String::new, |address| address.with_query_of(&request.target));
-        for group in &groups {
+        let urls = self.address.as_ref().map_or_else(|| vec![String::new()], |address| address.urls(&request.target));
+        for (group, url) in groups.iter().flat_map(|group| urls.iter().map(move |url| (group, url))) {
             let time = group.time.or(header_time.as_deref()).unwrap_or_default();
-            let filling = Filling { request, view, time, url: &url };
+            let filling = Filling { request, view, time, url };
             if let Some(verified) = self.matching(keys, &filling, &group.signatures)? {
                 self.check_window(time, view, now)?;
                 return Ok(verified);

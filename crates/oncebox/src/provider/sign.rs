@@ -76,6 +76,14 @@ impl Scheme {
         Ok(request)
     }
 
+    /// The first key's signature of a text, encoded.
+    pub(crate) fn answer(&self, text: &str) -> Option<String> {
+        let key = self.carriers.first().and_then(|(_, keys)| keys.first())?;
+        let is_keyed = matches!(self.mac, Mac::HmacSha256 | Mac::HmacSha1 | Mac::HmacSha512);
+        let signature = is_keyed.then(|| key.sign(&[Cow::Borrowed(text.as_bytes())]))??;
+        Some(self.enc.encode(&signature))
+    }
+
     /// Writes the time where the vendor puts it in a header, and returns its text.
     fn stamp(&self, request: &mut Request, now: UnixMillis) -> Result<String, SignError> {
         let Some(time) = &self.time else { return Ok(String::new()) };
@@ -90,7 +98,7 @@ impl Scheme {
 
     fn raw_signature(&self, request: &Request, key: &Key, time: &str) -> Result<Vec<u8>, SignError> {
         let view = View::new(request, &self.wants);
-        let url = self.address.as_ref().map_or_else(String::new, |address| address.with_query_of(&request.target));
+        let url = self.address.as_ref().map_or_else(String::new, |address| address.url(&request.target));
         let filling = Filling { request, view: &view, time, url: &url };
         let message: Vec<Cow<'_, [u8]>> = self.template.render(&filling, key.expose()).ok_or(SignError::Incomplete)?;
         key.sign(&message).ok_or(SignError::PrivateKey)

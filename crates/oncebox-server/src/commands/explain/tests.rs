@@ -14,7 +14,14 @@ const AT: i64 = 1_790_000_000;
 
 fn spec(provider: &str) -> SourceSpec {
     let mut spec = SourceSpec::named(provider, provider).expect("a provider");
-    let secret = if matches!(provider, "svix" | "standard-webhooks") { "whsec_c2VjcmV0" } else { "secret" };
+    let secret = match provider {
+        "svix" | "standard-webhooks" => "whsec_c2VjcmV0",
+        "adyen-standard" => "5ec4e7",
+        _ => "secret",
+    };
+    for name in spec.description.facts().settings.into_iter().filter(|name| *name != "public_url") {
+        spec.settings.insert(name.to_owned(), Secret::new("agreed"));
+    }
     spec.secrets = vec![Secret::new(secret)];
     spec
 }

@@ -76,7 +76,7 @@ fn template(spec: &SourceSpec, mac: Mac, problems: &mut Vec<Problem>) -> Templat
 }
 
 fn keys(spec: &SourceSpec, mac: Mac, secrets: &[Secret], name: &str, problems: &mut Vec<Problem>) -> Vec<Key> {
-    if secrets.is_empty() && spec.path_token.is_none() {
+    if secrets.is_empty() && spec.path_token.is_none() && !spec.description.brings_secret() {
         problems.push(problem(name, "there is no secret", "add secrets = [{ env = \"NAME\" }]"));
     }
     let mut keys = Vec::new();
