@@ -243,7 +243,7 @@ fn echo(reading: &Reading<'_>) -> Option<String> {
 /// True for what vendors make up as a challenge and what is never an event.
 fn is_token(text: &[u8]) -> bool {
     let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_.-".contains(byte);
-    text.len() <= TOKEN_BYTES_MAX && text.iter().all(is_plain)
+    (1..=TOKEN_BYTES_MAX).contains(&text.len()) && text.iter().all(is_plain)
 }
 
 #[cfg(test)]

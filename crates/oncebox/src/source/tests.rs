@@ -8,6 +8,8 @@ use crate::provider::{Sample, sample};
 use crate::verdict::Identified;
 
 mod build;
+mod built_in;
+mod handshake;
 mod identity;
 mod properties;
 mod scheme;
