@@ -15,6 +15,7 @@ mod identity;
 mod json;
 mod mac;
 mod place;
+mod public_key;
 mod sample;
 mod scheme;
 mod sign;
