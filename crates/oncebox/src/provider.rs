@@ -6,6 +6,7 @@
 
 mod address;
 mod catalogue;
+mod curve;
 mod describe;
 mod diagnose;
 mod field;
@@ -15,7 +16,6 @@ mod identity;
 mod json;
 mod mac;
 mod place;
-mod public_key;
 mod sample;
 mod scheme;
 mod sign;

@@ -9,7 +9,7 @@ use super::field::Field;
 use super::json::Pointer;
 use super::mac::{Encoding, KeyForm, Mac};
 use super::place::{Composite, Part, Place};
-use super::public_key::Curve;
+use super::curve::Curve;
 use super::template::Template;
 use super::timestamp::Unit;
 use super::{Description, Problem, SETTINGS};

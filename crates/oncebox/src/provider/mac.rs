@@ -10,7 +10,7 @@ use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL_NOPAD, Encoding as Code, HEX
 use ring::{digest, hmac};
 use subtle::ConstantTimeEq;
 
-use super::public_key::{Curve, PublicKey};
+use super::curve::{Curve, PublicKey};
 use crate::secret::Secret;
 
 /// How a message is authenticated.
