@@ -34,8 +34,6 @@ pub(crate) enum Mac {
     Basic,
     /// Nothing is signed: the sender is known by the token in the URL alone.
     Nothing,
-    /// Twilio's sorted form pairs.
-    Twilio,
 }
 
 /// How signatures are written.
@@ -138,7 +136,7 @@ impl Key {
         let algorithm = match mac {
             Mac::HmacSha256 => Some(hmac::HMAC_SHA256),
             Mac::HmacSha512 => Some(hmac::HMAC_SHA512),
-            Mac::HmacSha1 | Mac::Twilio => Some(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
+            Mac::HmacSha1 => Some(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
             _ => None,
         };
         let hmac = algorithm.map(|algorithm| hmac::Key::new(algorithm, &bytes));
