@@ -75,22 +75,29 @@ fn defaults(listen: SocketAddr, admin_listen: SocketAddr, store: &StoreUrl) -> R
 
 fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec> {
     let description = Description::named(slug)?;
+    let secret = secrets.get(slug)?.clone();
     // What the operator would have agreed on with the vendor.
-    let agreed = description.facts().settings.into_iter().map(|name| (name.to_owned(), Secret::new("development")));
+    let agreed = description.facts().settings.into_iter().map(|name| (name.to_owned(), secret.clone()));
     let mut settings: BTreeMap<String, Secret> = agreed.collect();
     settings.insert("public_url".to_owned(), Secret::new(public_url));
+    let (secrets, path_token) = by_form(&description, secret);
     Some(SourceSpec {
         name: slug.to_owned(),
         provider: slug.to_owned(),
         description,
-        secrets: vec![secrets.get(slug)?.clone()],
+        secrets,
         settings,
         tolerance: None,
         repeated_body: None,
         unverified: false,
-        path_token: None,
+        path_token,
         body_bytes_max: None,
     })
+}
+
+/// A development secret as secrets, or as the token in the URL where the sender signs nothing.
+pub(crate) fn by_form(description: &Description, secret: Secret) -> (Vec<Secret>, Option<Secret>) {
+    if description.needs_path_token() { (Vec::new(), Some(secret)) } else { (vec![secret], None) }
 }
 
 fn log_handler() -> HandlerConfig {

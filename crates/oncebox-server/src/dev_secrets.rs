@@ -11,8 +11,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use data_encoding::{BASE64, HEXLOWER};
+use oncebox::provider::{Description, SecretForm};
 use oncebox::secret::Secret;
 use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, Ed25519KeyPair};
 
 use crate::config::store::StoreUrl;
 
@@ -95,17 +97,21 @@ impl DevSecrets {
     }
 }
 
-/// A secret in the form that the provider hands out.
+/// A secret in the form that the provider hands out; where that is a public key, the private one that samples need.
 fn make(slug: &str) -> io::Result<String> {
-    Ok(match slug {
-        "stripe" => format!("whsec_{}", HEXLOWER.encode(&random::<24>()?)),
-        "standard-webhooks" | "svix" | "clerk" | "resend" | "openai" | "liveblocks" | "gitlab" => {
-            format!("whsec_{}", BASE64.encode(&random::<24>()?))
+    let no_randomness = |ring::error::Unspecified| io::Error::other("the system has no randomness");
+    let system = SystemRandom::new();
+    let form = Description::named(slug).and_then(|description| description.secret_form());
+    Ok(match form.unwrap_or(SecretForm::Text) {
+        SecretForm::Text if slug == "stripe" => format!("whsec_{}", HEXLOWER.encode(&random::<24>()?)),
+        SecretForm::Text | SecretForm::Hex | SecretForm::PathToken => HEXLOWER.encode(&random::<20>()?),
+        SecretForm::Base64 => BASE64.encode(&random::<24>()?),
+        SecretForm::Whsec => format!("whsec_{}", BASE64.encode(&random::<24>()?)),
+        SecretForm::UserPassword => format!("oncebox:{}", HEXLOWER.encode(&random::<20>()?)),
+        SecretForm::Ed25519 => BASE64.encode(Ed25519KeyPair::generate_pkcs8(&system).map_err(no_randomness)?.as_ref()),
+        SecretForm::P256 => {
+            BASE64.encode(EcdsaKeyPair::generate_pkcs8(&P256, &system).map_err(no_randomness)?.as_ref())
         }
-        "basic-auth" | "chargebee" | "azure-devops" | "postmark" => {
-            format!("oncebox:{}", HEXLOWER.encode(&random::<20>()?))
-        }
-        _ => HEXLOWER.encode(&random::<20>()?),
     })
 }
 
@@ -206,6 +212,8 @@ mod tests {
             ("standard-webhooks", "whsec_", 38),
             ("github", "", 40),
             ("basic-auth", "oncebox:", 48),
+            ("airtable", "", 32),
+            ("telnyx", "", 112),
         ] {
             let secret = make(slug).expect("randomness");
             assert!(secret.starts_with(prefix) && secret.len() == length && is_plain(&secret), "{slug}");

@@ -10,8 +10,8 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::Problem;
+use super::batch::BATCH_EVENTS_MAX;
 use super::builtin::{self, BuiltIn, reject};
-use super::identity::BATCH_EVENTS_MAX;
 use super::json::{self, Hit, Pointer, Scalar, Wanted};
 use super::mac::{Encoding, Key, KeyForm, Mac};
 use super::scheme::Verified;
@@ -22,6 +22,7 @@ use crate::source::SourceSpec;
 use crate::verdict::{Reason, Rejection};
 
 const ITEMS: &str = "/notificationItems";
+const ITEM: &str = "/NotificationRequestItem";
 const SIGNATURE: &str = "/NotificationRequestItem/additionalData/hmacSignature";
 const MERCHANT_REFERENCE: usize = 3;
 const SIGNED: [&str; 8] = [
@@ -47,8 +48,8 @@ impl Adyen {
         Self { keys: builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha256, KeyForm::Hex, secret)) }
     }
 
-    /// The position of the key that fits an item.
-    fn verify_item(&self, item: &str) -> Result<usize, Rejection> {
+    /// The position of the key that fits an item, and what the item wraps.
+    fn verify_item<'a>(&self, item: &'a str) -> Result<(usize, &'a str), Rejection> {
         let reader = Reader::of(item)?;
         let signature = reader.text(SIGNATURE)?;
         if signature.trim().is_empty() {
@@ -57,19 +58,19 @@ impl Adyen {
         let given = [builtin::decoded(&signature, Encoding::Base64)?];
         let message = [Cow::Owned(reader.message()?.into_bytes())];
         let found = self.keys.iter().position(|key| key.verify(&message, &given));
-        found.ok_or_else(|| reject(Reason::Mismatch))
+        let index = found.ok_or_else(|| reject(Reason::Mismatch))?;
+        Ok((index, reader.inner()?))
     }
 }
 
 impl BuiltIn for Adyen {
     fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
         let items = items(&request.body)?;
-        let mut first = None;
-        for item in items {
-            let index = self.verify_item(item)?;
-            first = first.or(Some(index));
-        }
-        first.map(Verified::by_key).ok_or_else(|| reject(Reason::MissingSignature))
+        let verified = items.into_iter().map(|item| self.verify_item(item)).collect::<Result<Vec<_>, _>>()?;
+        let (index, _) = *verified.first().ok_or_else(|| reject(Reason::MissingSignature))?;
+        let inner: Vec<&str> = verified.iter().map(|(_, inner)| *inner).collect();
+        let opened = Some(format!("[{}]", inner.join(",")).into());
+        Ok(Verified { opened, ..Verified::by_key(index) })
     }
 
     fn sign(&self, mut request: Request, _now: UnixMillis) -> Result<Request, SignError> {
@@ -108,7 +109,8 @@ struct Reader<'a> {
 }
 
 static VALUES: LazyLock<Wanted> = LazyLock::new(|| {
-    let pointers: Vec<Pointer> = SIGNED.iter().chain([&SIGNATURE]).filter_map(|text| Pointer::parse(text)).collect();
+    let pointers: Vec<Pointer> =
+        SIGNED.iter().chain([&SIGNATURE, &ITEM]).filter_map(|text| Pointer::parse(text)).collect();
     Wanted::new(&pointers)
 });
 
@@ -116,6 +118,14 @@ impl<'a> Reader<'a> {
     fn of(item: &'a str) -> Result<Self, Rejection> {
         let hits = VALUES.find(item.as_bytes()).map_err(|json::Unreadable| reject(Reason::MalformedSignature))?;
         Ok(Self { hits })
+    }
+
+    /// The notification inside its wrapping.
+    fn inner(&self) -> Result<&'a str, Rejection> {
+        match Pointer::parse(ITEM).map_or(Hit::Missing, |pointer| VALUES.hit(&self.hits, &pointer)) {
+            Hit::Raw(raw) => Ok(raw),
+            Hit::Missing | Hit::Ambiguous => Err(reject(Reason::MalformedSignature)),
+        }
     }
 
     /// A value as text; what is not there is empty.

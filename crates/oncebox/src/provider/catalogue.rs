@@ -17,23 +17,20 @@ pub(crate) fn entries() -> &'static BTreeMap<String, Description> {
 
 /// Grouped by how they sign; `generic.toml` explains the keys.
 const TEXTS: &[&str] = &[
-    include_str!("catalogue/handshakes.toml"),
     include_str!("catalogue/generic.toml"),
     include_str!("catalogue/hmac_body.toml"),
+    include_str!("catalogue/hmac_body_base64.toml"),
     include_str!("catalogue/hmac_time.toml"),
+    include_str!("catalogue/public_key.toml"),
     include_str!("catalogue/standard_webhooks.toml"),
+    include_str!("catalogue/tokens.toml"),
     include_str!("catalogue/forms.toml"),
 ];
 
 fn read_all() -> Result<BTreeMap<String, Description>, Problem> {
-    let mut all: BTreeMap<String, Description> = BTreeMap::new();
+    let mut all = BTreeMap::new();
     for text in TEXTS {
-        for (slug, mut entry) in read(text)? {
-            if let Some(known) = all.remove(&slug).filter(|_| entry.handshake.is_empty()) {
-                entry.handshake = known.handshake;
-            }
-            all.insert(slug, entry);
-        }
+        all.extend(read(text)?);
     }
     Ok(all)
 }

@@ -86,7 +86,7 @@ fn signature_line(description: &Description) -> String {
     }
     match description.sig.as_ref().map(|sig| &sig.at) {
         Some(CarriedAt::Headers(names)) => line.push_str(&format!(", in {}", names.join(" or "))),
-        Some(CarriedAt::Place(_)) => line.push_str(", in the request"),
+        Some(CarriedAt::Place(_) | CarriedAt::Every(..)) => line.push_str(", in the request"),
         None => {}
     }
     if let Some(ts) = &description.ts {
@@ -98,11 +98,12 @@ fn signature_line(description: &Description) -> String {
 /// What identifies an event, in a line.
 fn identity_line(description: &Description) -> String {
     match description.identity {
-        IdentityRule::Digest => "the exact bytes of the body".to_owned(),
-        IdentityRule::None => "nothing: every arrival is an event".to_owned(),
+        rule @ (IdentityRule::Digest | IdentityRule::None) => rule.line().to_owned(),
         IdentityRule::Id => {
             let describe = |id: &Composite| id.parts().iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
-            description.id.iter().map(describe).collect::<Vec<_>>().join(", else ")
+            let mut lines: Vec<String> = description.id.iter().map(describe).collect();
+            lines.extend(description.otherwise.map(|rule| rule.line().to_owned()));
+            lines.join(", else ")
         }
     }
 }
@@ -141,7 +142,7 @@ fn handshake_line(handshake: &Handshake) -> String {
 
 fn settings(description: &Description) -> Vec<&'static str> {
     let carriers = [&description.sig, &description.sig2].into_iter().flatten().filter_map(|sig| sig.setting.as_ref());
-    let required = description.require.iter().map(|(_, setting)| setting);
+    let required = description.require.iter().map(|required| &required.setting);
     let checked = description.handshake.iter().flat_map(|handshake| handshake.check.iter().map(|(_, setting)| setting));
     let named: Vec<&String> = carriers.chain(required).chain(checked).collect();
     let signs_url = description.msg.as_ref().is_some_and(|msg| msg.needs_url());

@@ -9,6 +9,7 @@ use crate::verdict::Identified;
 
 mod build;
 mod built_in;
+mod catalogue;
 mod handshake;
 mod identity;
 mod properties;
