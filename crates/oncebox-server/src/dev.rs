@@ -76,9 +76,7 @@ fn defaults(listen: SocketAddr, admin_listen: SocketAddr, store: &StoreUrl) -> R
 fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec> {
     let description = Description::named(slug)?;
     let secret = secrets.get(slug)?.clone();
-    // What the operator would have agreed on with the vendor.
-    let agreed = description.facts().settings.into_iter().map(|name| (name.to_owned(), secret.clone()));
-    let mut settings: BTreeMap<String, Secret> = agreed.collect();
+    let mut settings = agreed(slug);
     settings.insert("public_url".to_owned(), Secret::new(public_url));
     let (secrets, path_token) = by_form(&description, secret);
     Some(SourceSpec {
@@ -93,6 +91,16 @@ fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec
         path_token,
         body_bytes_max: None,
     })
+}
+
+/// What the operator would have agreed on with the vendor, beside the secret.
+pub(crate) fn agreed(slug: &str) -> BTreeMap<String, Secret> {
+    let mut names = vec!["verify_token"];
+    if slug == "braintree" {
+        // Names the key pair; elsewhere it is a key of its own.
+        names.push("public_key");
+    }
+    names.into_iter().map(|name| (name.to_owned(), Secret::new("development"))).collect()
 }
 
 /// A development secret as secrets, or as the token in the URL where the sender signs nothing.

@@ -20,7 +20,7 @@ use super::wrong_usage;
 use crate::cli::send::SendArgs;
 use crate::cli::values::Setting;
 use crate::config::store::StoreUrl;
-use crate::dev::by_form;
+use crate::dev::{agreed, by_form};
 use crate::dev_secrets::DevSecrets;
 use crate::provider_args;
 use crate::terminal::{self, Progress};
@@ -86,8 +86,9 @@ fn source(args: &SendArgs, target: &Target) -> anyhow::Result<(Source, Option<Se
         None if args.provider == "custom" => return Err(wrong_usage(UNDESCRIBED)),
         None => development_secret(args.database.as_ref(), &args.provider)?,
     };
-    // Only a handshake reads it, and none is sent.
-    spec.settings.entry("verify_token".to_owned()).or_insert_with(|| secret.clone());
+    for (name, value) in agreed(&args.provider) {
+        spec.settings.entry(name).or_insert(value);
+    }
     let (secrets, path_token) = by_form(&spec.description, secret);
     spec.secrets = secrets;
     spec.path_token = spec.path_token.or_else(|| path_token.clone());

@@ -19,8 +19,7 @@ const AT: i64 = 1_790_000_000;
 fn spec(provider: &str) -> SourceSpec {
     let mut spec = SourceSpec::named(provider, provider).expect("a provider");
     spec.secrets = vec![SECRETS.get(provider).expect("a secret").clone()];
-    spec.settings.insert("verify_token".to_owned(), Secret::new("verify"));
-    spec.settings.insert("public_key".to_owned(), Secret::new("agreed"));
+    spec.settings = crate::dev::agreed(provider);
     spec
 }
 

@@ -110,9 +110,8 @@ mod tests {
         let build = || {
             let mut spec = SourceSpec::named(provider, provider).expect("a provider");
             spec.secrets = vec![secrets.get(provider).expect("a secret").clone()];
-            for setting in ["public_url", "verify_token"] {
-                spec.settings.insert(setting.to_owned(), Secret::new("http://127.0.0.1:8080"));
-            }
+            spec.settings = crate::dev::agreed(provider);
+            spec.settings.insert("public_url".to_owned(), Secret::new("http://127.0.0.1:8080"));
             if spec.description.needs_path_token() {
                 spec.path_token = spec.secrets.pop();
             }
