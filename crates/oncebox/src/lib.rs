@@ -12,6 +12,7 @@ pub mod limits;
 pub mod provider;
 pub mod request;
 pub mod routing;
+pub mod sealed;
 pub mod secret;
 pub mod shutdown;
 pub mod source;

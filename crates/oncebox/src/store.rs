@@ -7,6 +7,7 @@
 //! Methods on [`Store`] open their own transaction; functions that take a [`Tx`] join the caller's.
 
 mod arrivals;
+mod arrived_secrets;
 mod commit;
 mod error;
 mod events;
@@ -31,6 +32,7 @@ mod sqlite_batch;
 mod sqlite_migrate;
 
 pub use arrivals::ArrivalCount;
+pub use arrived_secrets::{ArrivedSecret, Kept};
 pub use commit::Commit;
 pub use error::StoreError;
 pub use events::{Inserted, NewEvent, insert_events};

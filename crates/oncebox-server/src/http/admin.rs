@@ -10,7 +10,7 @@ use axum::Router;
 use axum::extract::{Request, State};
 use axum::middleware::{self, Next};
 use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::routing::{get, post};
 use http::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS};
 use http::{HeaderMap, HeaderValue};
 use hyper::body::Incoming;
@@ -26,6 +26,7 @@ use super::api;
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use super::public::Setup;
+use crate::arrived_secrets::ArrivedSecrets;
 use crate::rejections::Rejections;
 
 /// The admin listener's service. Cheap to clone.
@@ -45,6 +46,10 @@ pub(crate) struct AdminParts {
     pub(crate) rejections: Rejections,
     /// Renders the metrics.
     pub(crate) metrics: Option<PrometheusHandle>,
+    /// Secrets that a handshake brings.
+    pub(crate) arrived: ArrivedSecrets,
+    /// The operator's token: whoever changes something needs it where there are tokens.
+    pub(crate) operator: Option<Secret>,
     /// Tokens that open it; none means loopback only.
     pub(crate) tokens: Vec<Secret>,
     /// Set while the server stops.
@@ -74,6 +79,7 @@ impl Admin {
             .route("/api/v1/held", get(api::held))
             .route("/api/v1/rejections", get(api::rejections))
             .route("/api/v1/stats", get(api::stats))
+            .route("/api/v1/sources/{name}/arm", post(api::arm))
             .layer(middleware::from_fn_with_state(self.clone(), need_token));
         open.layer(middleware::from_fn_with_state(self.clone(), need_token_beyond_loopback))
             .merge(guarded)
@@ -96,6 +102,17 @@ impl Admin {
 
     pub(super) fn rejections(&self) -> &Rejections {
         &self.0.rejections
+    }
+
+    pub(super) fn arrived(&self) -> &ArrivedSecrets {
+        &self.0.arrived
+    }
+
+    /// True for whoever may change something: the operator, or anybody where there are no tokens at all.
+    pub(super) fn is_operator(&self, headers: &HeaderMap) -> bool {
+        let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        let fits = |token: &Secret| given.is_some_and(|given| bool::from(token.expose().ct_eq(given)));
+        !self.has_tokens() || self.0.operator.as_ref().filter(|token| !token.is_blank()).is_some_and(fits)
     }
 
     pub(super) fn is_draining(&self) -> bool {

@@ -7,6 +7,7 @@ mod config;
 mod crash_points;
 mod disconnect;
 mod fetched_keys;
+mod handshakes;
 mod identity;
 mod kill;
 mod nodes;

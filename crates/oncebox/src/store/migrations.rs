@@ -19,12 +19,24 @@ impl Migration {
 }
 
 #[cfg(feature = "sqlite")]
-pub(super) const SQLITE: &[Migration] =
-    &[Migration { version: 1, name: "initial", sql: include_str!("../../sql/migrations/sqlite/0001_initial.sql") }];
+pub(super) const SQLITE: &[Migration] = &[
+    Migration { version: 1, name: "initial", sql: include_str!("../../sql/migrations/sqlite/0001_initial.sql") },
+    Migration {
+        version: 2,
+        name: "arrived_secrets",
+        sql: include_str!("../../sql/migrations/sqlite/0002_arrived_secrets.sql"),
+    },
+];
 
 #[cfg(feature = "postgres")]
-pub(super) const POSTGRES: &[Migration] =
-    &[Migration { version: 1, name: "initial", sql: include_str!("../../sql/migrations/postgres/0001_initial.sql") }];
+pub(super) const POSTGRES: &[Migration] = &[
+    Migration { version: 1, name: "initial", sql: include_str!("../../sql/migrations/postgres/0001_initial.sql") },
+    Migration {
+        version: 2,
+        name: "arrived_secrets",
+        sql: include_str!("../../sql/migrations/postgres/0002_arrived_secrets.sql"),
+    },
+];
 
 impl Store {
     /// Brings the schema up to date and says how many steps that took.

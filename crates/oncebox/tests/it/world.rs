@@ -32,7 +32,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new(db: TestDatabase) -> Self {
         let store = open(&db).await.unwrap();
-        assert_eq!(store.migrate().await.unwrap(), 1);
+        assert!(store.migrate().await.unwrap() > 0);
         Self { db, store, keys: Arc::default() }
     }
 
