@@ -1,6 +1,5 @@
 //! The config of `oncebox dev`: every provider of the catalogue as a source, one handler that logs, loopback only.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
@@ -74,12 +73,13 @@ fn defaults(listen: SocketAddr, admin_listen: SocketAddr, store: &StoreUrl) -> R
 }
 
 fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec> {
+    let settings = provider::sample_settings(slug).iter().copied().chain([("public_url", public_url)]);
     Some(SourceSpec {
         name: slug.to_owned(),
         provider: slug.to_owned(),
         description: Description::named(slug)?,
         secrets: vec![secrets.get(slug)?.clone()],
-        settings: BTreeMap::from([("public_url".to_owned(), Secret::new(public_url))]),
+        settings: settings.map(|(name, value)| (name.to_owned(), Secret::new(value))).collect(),
         tolerance: None,
         repeated_body: None,
         unverified: false,

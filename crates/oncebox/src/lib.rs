@@ -6,6 +6,7 @@
 
 pub mod clock;
 pub mod delivery;
+pub mod errands;
 pub mod event;
 pub mod fault;
 pub mod limits;
@@ -21,5 +22,7 @@ pub mod verdict;
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod ingest;
+#[cfg(feature = "http")]
+pub mod outgoing;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::Context as _;
+use oncebox::provider;
 use oncebox::secret::Secret;
 use oncebox::source::Source;
 use tokio::sync::mpsc;
@@ -70,8 +71,13 @@ pub(crate) fn development_secret(database: Option<&StoreUrl>, provider: &str) ->
 
 fn source(args: &SendArgs, target: &Target) -> anyhow::Result<Source> {
     let mut settings = args.settings.clone();
-    if settings.iter().all(|setting| setting.name != "public_url") {
-        settings.push(Setting { name: "public_url".to_owned(), value: Secret::new(target.base()) });
+    // What `dev` gave its own source, unless the command line says otherwise.
+    for (name, value) in
+        provider::sample_settings(&args.provider).iter().copied().chain([("public_url", target.base())])
+    {
+        if settings.iter().all(|setting| setting.name != name) {
+            settings.push(Setting { name: name.to_owned(), value: Secret::new(value) });
+        }
     }
     // An unknown provider is refused before its secret is looked for.
     let mut spec = provider_args::spec(target.source(), &args.provider, Vec::new(), &settings)?;

@@ -22,6 +22,8 @@ const TEXTS: &[&str] = &[
     include_str!("catalogue/hmac_time.toml"),
     include_str!("catalogue/standard_webhooks.toml"),
     include_str!("catalogue/forms.toml"),
+    include_str!("catalogue/jwt.toml"),
+    include_str!("catalogue/certificates.toml"),
 ];
 
 fn read_all() -> Result<BTreeMap<String, Description>, Problem> {

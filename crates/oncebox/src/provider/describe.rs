@@ -5,6 +5,7 @@
 
 use http::{HeaderName, Method};
 
+use super::builtin::KINDS;
 use super::field::Field;
 use super::json::Pointer;
 use super::mac::{Encoding, KeyForm, Mac};
@@ -18,6 +19,8 @@ pub(crate) const WINDOW_SECONDS: u32 = 300;
 
 /// The keys a description may have.
 pub(crate) const KEYS: &[&str] = &[
+    "scheme",
+    "jwt",
     "mac",
     "enc",
     "key",
@@ -160,6 +163,8 @@ pub(crate) struct Success {
 /// Sets one key.
 pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -> Result<(), Problem> {
     match key {
+        "jwt" => description.jwt = Some(super::jwt::Rule::read(field, setting)?),
+        "scheme" => description.scheme = Some(field.word(KINDS)?),
         "mac" => description.mac = Some(field.word(MACS)?),
         "enc" => description.enc = field.word(ENCODINGS)?,
         "key" => description.key = field.word(KEY_FORMS)?,
@@ -200,37 +205,7 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
     Ok(())
 }
 
-/// How a request is authenticated, in a line.
-pub(crate) fn signature_line(description: &Description) -> String {
-    let Some(mac) = description.mac else { return "nothing is signed".to_owned() };
-    let mut line = word_of(MACS, mac).to_owned();
-    if let Some(msg) = description.msg.as_ref().filter(|_| !mac.is_token()) {
-        line.push_str(&format!(" over {}", msg.as_str()));
-    }
-    match description.sig.as_ref().map(|sig| &sig.at) {
-        Some(CarriedAt::Headers(names)) => line.push_str(&format!(", in {}", names.join(" or "))),
-        Some(CarriedAt::Place(_)) => line.push_str(", in the request"),
-        None => {}
-    }
-    if let Some(ts) = &description.ts {
-        line.push_str(&format!(", at most {} s old", ts.past));
-    }
-    line
-}
-
-/// What identifies an event, in a line.
-pub(crate) fn identity_line(description: &Description) -> String {
-    match description.identity {
-        IdentityRule::Digest => "the exact bytes of the body".to_owned(),
-        IdentityRule::None => "nothing: every arrival is an event".to_owned(),
-        IdentityRule::Id => {
-            let describe = |id: &Composite| id.parts().iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
-            description.id.iter().map(describe).collect::<Vec<_>>().join(", else ")
-        }
-    }
-}
-
-const MACS: &[(&str, Mac)] = &[
+pub(super) const MACS: &[(&str, Mac)] = &[
     ("hmac-sha256", Mac::HmacSha256),
     ("hmac-sha1", Mac::HmacSha1),
     ("hmac-sha512", Mac::HmacSha512),
@@ -240,7 +215,6 @@ const MACS: &[(&str, Mac)] = &[
     ("ecdsa-p256", Mac::EcdsaP256),
     ("equal", Mac::Equal),
     ("basic", Mac::Basic),
-    ("twilio", Mac::Twilio),
 ];
 const ENCODINGS: &[(&str, Encoding)] =
     &[("hex", Encoding::Hex), ("base64", Encoding::Base64), ("base64url", Encoding::Base64Url)];
@@ -253,7 +227,7 @@ const CONTENT_TYPES: &[(&str, &str)] =
     &[("text", "text/plain; charset=utf-8"), ("json", "application/json"), ("xml", "text/xml; charset=utf-8")];
 const PLACES: &str = "write header:name, json:/pointer, form:name, form:name#/pointer or query:name";
 
-fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
 }
 
