@@ -14,6 +14,7 @@ use oncebox::clock::Clock;
 use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
 use oncebox::ingest::{Batcher, Ingest, Settings};
+use oncebox::order::BodyPointer;
 use oncebox::outgoing::VendorCalls;
 use oncebox::routing::{Route, Routes};
 use oncebox::secret::Secret;
@@ -25,6 +26,7 @@ use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::config::Config;
+use crate::config::handler::{HandlerConfig, OrderRule};
 use crate::config::server::ServerConfig;
 use crate::database;
 use crate::http::admin::{Admin, AdminParts};
@@ -204,9 +206,16 @@ fn build_setup(config: &Config) -> anyhow::Result<Setup> {
         handler: handler.name.as_str().into(),
         sources: handler.sources.clone(),
         types: handler.types.clone(),
+        serial: serial_key(handler),
     });
     setup.routes = Routes::new(routes.collect());
     Ok(setup)
+}
+
+/// Where the key stands within which the handler runs one at a time.
+fn serial_key(handler: &HandlerConfig) -> Option<BodyPointer> {
+    let order = handler.order.as_ref().filter(|order| matches!(order.rule, OrderRule::Serial(_)))?;
+    BodyPointer::parse(&order.key)
 }
 
 fn caps(config: &ServerConfig) -> Caps {

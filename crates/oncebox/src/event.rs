@@ -58,6 +58,11 @@ impl EventKey {
     pub fn as_bytes(&self) -> &[u8; 16] {
         self.0.as_bytes()
     }
+
+    /// A key of fixed size made from parts of any: equal exactly when kind and parts are.
+    pub(crate) fn of_parts(kind: &[u8], parts: &[&[u8]]) -> Self {
+        Self::from_bytes(key(kind, parts))
+    }
 }
 
 impl fmt::Display for EventKey {

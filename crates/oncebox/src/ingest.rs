@@ -154,7 +154,7 @@ impl Ingest {
             event.identity = Identity::of_arrival(source, key.as_bytes());
             event.event_id = key.to_string();
         }
-        let handlers = context.routes.handlers_for(source, &event.event_type).cloned().collect();
+        let handlers = context.routes.duties_for(source, &event.event_type, &event.body);
         NewEvent {
             key,
             source: source.clone(),

@@ -5,12 +5,15 @@
 //! The library reads no environment and no clock of its own: both are handed in.
 
 pub mod clock;
+pub mod delivery;
 pub mod errands;
 pub mod event;
 pub mod fault;
 pub mod limits;
+pub mod order;
 pub mod provider;
 pub mod request;
+pub mod retry;
 pub mod routing;
 pub mod sealed;
 pub mod secret;

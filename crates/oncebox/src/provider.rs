@@ -20,7 +20,7 @@ mod field;
 mod form;
 mod handshake;
 mod identity;
-mod json;
+pub(crate) mod json;
 mod jwt;
 mod keyring;
 mod mac;

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use crate::event::EventKey;
+use crate::order::{BodyPointer, order_key};
+
 /// One handler's wish.
 #[derive(Clone, Debug)]
 pub struct Route {
@@ -11,6 +14,23 @@ pub struct Route {
     pub sources: Vec<String>,
     /// Type globs; empty means all.
     pub types: Vec<Glob>,
+    /// For a handler that runs one at a time per key: where the key stands in the body.
+    pub serial: Option<BodyPointer>,
+}
+
+/// What one handler will have to do for one event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Duty {
+    /// The handler's name.
+    pub handler: Arc<str>,
+    /// The key within which its events run one at a time.
+    pub order_key: Option<EventKey>,
+}
+
+impl From<&str> for Duty {
+    fn from(handler: &str) -> Self {
+        Self { handler: handler.into(), order_key: None }
+    }
 }
 
 /// All handlers' wishes, in the order of the config.
@@ -24,13 +44,26 @@ impl Routes {
     }
 
     /// The handlers of an event. None is fine: the event is stored all the same.
-    pub fn handlers_for<'a>(&'a self, source: &'a str, event_type: &'a str) -> impl Iterator<Item = &'a Arc<str>> {
-        self.0.iter().filter(move |route| route.wants(source, event_type)).map(|route| &route.handler)
+    pub fn duties_for(&self, source: &str, event_type: &str, body: &[u8]) -> Vec<Duty> {
+        let wanting = self.0.iter().filter(|route| route.wants(source, event_type));
+        wanting.map(|route| route.duty(body)).collect()
+    }
+
+    /// The wish of one handler.
+    pub fn of_handler(&self, handler: &str) -> Option<&Route> {
+        self.0.iter().find(|route| &*route.handler == handler)
     }
 }
 
 impl Route {
-    fn wants(&self, source: &str, event_type: &str) -> bool {
+    /// What the handler will have to do for an event with this body.
+    pub fn duty(&self, body: &[u8]) -> Duty {
+        let order_key = self.serial.as_ref().and_then(|pointer| pointer.read(body)).map(|value| order_key(&value));
+        Duty { handler: self.handler.clone(), order_key }
+    }
+
+    /// True when the handler wants events of this source and type.
+    pub fn wants(&self, source: &str, event_type: &str) -> bool {
         let source_fits = self.sources.is_empty() || self.sources.iter().any(|one| one == source);
         source_fits && (self.types.is_empty() || self.types.iter().any(|glob| glob.matches(event_type)))
     }

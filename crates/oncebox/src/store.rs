@@ -6,11 +6,20 @@
 //!
 //! Methods on [`Store`] open their own transaction; functions that take a [`Tx`] join the caller's.
 
+mod actions;
 mod arrivals;
 mod arrived_secrets;
+mod attempts;
 mod commit;
+mod deliveries;
+mod delivery_reports;
+mod effects;
 mod error;
 mod events;
+mod handler_sql;
+mod handlers;
+mod leases;
+mod marks;
 mod migrations;
 mod reports;
 mod sql;
@@ -21,6 +30,10 @@ mod postgres;
 #[cfg(feature = "postgres")]
 mod postgres_batch;
 #[cfg(feature = "postgres")]
+mod postgres_deliveries;
+#[cfg(feature = "postgres")]
+mod postgres_effects;
+#[cfg(feature = "postgres")]
 mod postgres_migrate;
 #[cfg(feature = "postgres")]
 mod postgres_tls;
@@ -29,13 +42,26 @@ mod sqlite;
 #[cfg(feature = "sqlite")]
 mod sqlite_batch;
 #[cfg(feature = "sqlite")]
+mod sqlite_deliveries;
+#[cfg(feature = "sqlite")]
+mod sqlite_effects;
+#[cfg(feature = "sqlite")]
 mod sqlite_migrate;
 
+pub use actions::{Action, ActionError, ActionFilter, ActionKind, ActionRecord};
 pub use arrivals::ArrivalCount;
 pub use arrived_secrets::{ArrivedSecret, Kept};
+pub use attempts::{Failure, Fenced};
 pub use commit::Commit;
+pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
+pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine};
+pub use effects::Ran;
 pub use error::StoreError;
 pub use events::{Inserted, NewEvent, insert_events};
+pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
+pub use handlers::{HandlerFacts, HandlerRecord, OnDead};
+pub use leases::{Expired, NodeEntry, NodeLock};
+pub use marks::{Change, Prerequisite, Version};
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
     StoreStats,
@@ -205,5 +231,27 @@ impl Tx {
         };
         self.half_done = before;
         Ok(rows)
+    }
+
+    /// Runs a statement that answers with rows.
+    async fn query(&mut self, statement: &Statement, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        let before = std::mem::replace(&mut self.half_done, true);
+        self.faults.at("store.execute").await?;
+        let rows = match &mut self.inner {
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(tx) => tx.query(statement.sqlite(), values).await?,
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(tx) => tx.query(statement.postgres(), values).await?,
+        };
+        self.half_done = before;
+        Ok(rows)
+    }
+
+    /// Commits, for callers to whom every other answer is an error.
+    async fn commit_or_fail(self) -> Result<(), StoreError> {
+        match self.commit().await {
+            Commit::Committed => Ok(()),
+            Commit::Failed(error) | Commit::Unknown(error) => Err(error),
+        }
     }
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use super::{StoreError, Tx, TxInner, sql};
 use crate::clock::UnixMillis;
 use crate::event::{Digest, EventKey, EventState, Fingerprint, Identity};
+use crate::routing::Duty;
 use crate::verdict::{HeldReason, Identified, OnOtherBody, OnRepeat};
 
 /// A verified event on its way into the store.
@@ -29,7 +30,7 @@ pub struct NewEvent {
     /// When it came.
     pub received_at: UnixMillis,
     /// The handlers it concerns: a delivery each, should it be new.
-    pub handlers: Vec<Arc<str>>,
+    pub handlers: Vec<Duty>,
 }
 
 /// What became of one event of a batch. The key is the one that stays: the original's for a duplicate.

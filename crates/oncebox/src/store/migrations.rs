@@ -21,10 +21,11 @@ impl Migration {
 #[cfg(feature = "sqlite")]
 pub(super) const SQLITE: &[Migration] = &[
     Migration { version: 1, name: "initial", sql: include_str!("../../sql/migrations/sqlite/0001_initial.sql") },
+    Migration { version: 2, name: "processing", sql: include_str!("../../sql/migrations/sqlite/0002_processing.sql") },
     Migration {
-        version: 2,
+        version: 3,
         name: "arrived_secrets",
-        sql: include_str!("../../sql/migrations/sqlite/0002_arrived_secrets.sql"),
+        sql: include_str!("../../sql/migrations/sqlite/0003_arrived_secrets.sql"),
     },
 ];
 
@@ -33,8 +34,13 @@ pub(super) const POSTGRES: &[Migration] = &[
     Migration { version: 1, name: "initial", sql: include_str!("../../sql/migrations/postgres/0001_initial.sql") },
     Migration {
         version: 2,
+        name: "processing",
+        sql: include_str!("../../sql/migrations/postgres/0002_processing.sql"),
+    },
+    Migration {
+        version: 3,
         name: "arrived_secrets",
-        sql: include_str!("../../sql/migrations/postgres/0002_arrived_secrets.sql"),
+        sql: include_str!("../../sql/migrations/postgres/0003_arrived_secrets.sql"),
     },
 ];
 

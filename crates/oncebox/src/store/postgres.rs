@@ -5,7 +5,9 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Timeouts};
+use deadpool_postgres::{
+    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Timeouts,
+};
 use futures_util::future::join;
 use tokio_postgres::Config;
 use tokio_postgres::error::SqlState;
@@ -74,6 +76,13 @@ impl Database {
 
     pub(super) fn unsafe_because(&self) -> Option<&str> {
         self.unsafe_because.as_deref()
+    }
+
+    /// Takes the lock of a node's name on a session of its own; none when another session has it.
+    pub(super) async fn lock_node(&self, name: &str) -> Result<Option<ClientWrapper>, StoreError> {
+        let client = Object::take(self.pool.get().await.map_err(no_connection)?);
+        let row = in_time(async { client.query_one(sql::LOCK_NODE, &[&name]).await.map_err(classify) }).await?;
+        Ok(row.try_get::<_, bool>(0).map_err(classify)?.then_some(client))
     }
 
     /// Takes a connection; BEGIN travels with the first step.
@@ -161,13 +170,31 @@ impl Tx {
         self.ask(work).await
     }
 
+    /// As [`Tx::step`], for work that has a deadline of its own.
+    pub(super) async fn step_within<T>(
+        &mut self,
+        limit: Duration,
+        work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
+        self.send_staged().await?;
+        self.ask_within(limit, work).await
+    }
+
     async fn ask<T>(
         &mut self,
         work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, StoreError> {
+        self.ask_within(STEP_WAIT, work).await
+    }
+
+    async fn ask_within<T>(
+        &mut self,
+        limit: Duration,
+        work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
+    ) -> Result<T, StoreError> {
         let client = self.client()?;
         let begun = self.begun;
-        let outcome = in_time(async {
+        let outcome = within(limit, async {
             if !begun {
                 client.batch_execute(sql::BEGIN).await.map_err(classify)?;
             }
@@ -200,6 +227,16 @@ impl Tx {
             client.execute(&statement, &as_params(&values)).await
         })
         .await
+    }
+
+    pub(super) async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        let rows = self
+            .step(async |client| {
+                let statement = client.prepare_cached(sql).await?;
+                client.query(&statement, &as_params(&values)).await
+            })
+            .await?;
+        rows.iter().map(read_row).collect()
     }
 
     pub(super) async fn commit(mut self) -> Commit {
@@ -252,7 +289,11 @@ fn refused_commit(error: &tokio_postgres::Error) -> bool {
 }
 
 async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    match tokio::time::timeout(STEP_WAIT, work).await {
+    within(STEP_WAIT, work).await
+}
+
+async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match tokio::time::timeout(limit, work).await {
         Ok(outcome) => outcome,
         Err(elapsed) => Err(StoreError::Disconnected(elapsed.into())),
     }
@@ -278,7 +319,7 @@ pub(super) fn as_params(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
     values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
 }
 
-fn read_row(row: &tokio_postgres::Row) -> Result<Row, StoreError> {
+pub(super) fn read_row(row: &tokio_postgres::Row) -> Result<Row, StoreError> {
     (0..row.len()).map(|column| read_value(row, column)).collect::<Result<_, _>>().map(Row).map_err(classify)
 }
 

@@ -221,6 +221,7 @@ struct DeliveryColumns<'a> {
     keys: Vec<EventKey>,
     handlers: Vec<&'a str>,
     states: Vec<&'a str>,
+    order_keys: Vec<Option<EventKey>>,
 }
 
 impl<'a> DeliveryColumns<'a> {
@@ -229,17 +230,18 @@ impl<'a> DeliveryColumns<'a> {
         for row in rows {
             let Some(state) = delivery_state(row.state) else { continue };
             let new = &events[row.index];
-            for handler in &new.handlers {
-                columns.deliveries.push(new.key.of_delivery(handler));
+            for duty in &new.handlers {
+                columns.deliveries.push(new.key.of_delivery(&duty.handler));
                 columns.keys.push(new.key);
-                columns.handlers.push(handler);
+                columns.handlers.push(&duty.handler);
                 columns.states.push(state);
+                columns.order_keys.push(duty.order_key);
             }
         }
         columns
     }
 
     fn params(&self) -> Params<'_> {
-        vec![&self.deliveries, &self.keys, &self.handlers, &self.states]
+        vec![&self.deliveries, &self.keys, &self.handlers, &self.states, &self.order_keys]
     }
 }

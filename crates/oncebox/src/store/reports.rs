@@ -279,7 +279,7 @@ fn optional_int(value: Option<i64>) -> Value {
 }
 
 /// A glob as a LIKE pattern with `!` as its escape.
-fn like(glob: &str) -> String {
+pub(super) fn like(glob: &str) -> String {
     let mut pattern = String::with_capacity(glob.len() + 8);
     for c in glob.chars() {
         match c {

@@ -1,5 +1,7 @@
 //! One constant per statement. The files are written for Postgres, so that they can be pasted into psql; the SQLite
-//! text is the same with `oncebox.` as a prefix of the name and `$n` as `?n`.
+//! text is the same with `oncebox.` as a prefix of the name and `$n` as `?n`, without row locks, which a single writer
+//! does not need, with the time that is handed in where Postgres asks its own clock, and with GLOB for the pattern of
+//! an action.
 
 use std::sync::LazyLock;
 
@@ -15,7 +17,13 @@ pub(super) struct Statement {
 impl Statement {
     /// Takes the text as Postgres wants it.
     pub(super) fn new(text: &str) -> Self {
-        let sqlite = text.replace("oncebox.", "oncebox_").replace('$', "?");
+        let sqlite = text
+            .replace("FOR UPDATE SKIP LOCKED", "")
+            .replace(" AS uuid)", " AS blob)")
+            .replace("LIKE $3 ESCAPE '!'", "GLOB $3")
+            .replace("oncebox.now_ms(", "(")
+            .replace("oncebox.", "oncebox_")
+            .replace('$', "?");
         Self { postgres: text.to_owned(), sqlite }
     }
 
@@ -55,6 +63,41 @@ shared! {
     EVENTS_BY_ID = "shared/events_by_id.sql";
     EVENTS_PAGE = "shared/events_page.sql";
     PAYLOAD_OF = "shared/payload_of.sql";
+    DELIVERIES_PAGE = "shared/deliveries_page.sql";
+    ATTEMPTS_OF = "shared/attempts_of.sql";
+    QUEUE_DEPTHS = "shared/queue_depths.sql";
+    ACTION_COUNT = "shared/action_count.sql";
+    ACTION_SLICE = "shared/action_slice.sql";
+    ACTION_EVENTS = "shared/action_events.sql";
+    ACTION_COUNT_EVENTS = "shared/action_count_events.sql";
+    SETTLE_EVENT = "shared/settle_event.sql";
+    ADD_DELIVERY = "shared/add_delivery.sql";
+    REQUEUE = "shared/requeue.sql";
+    FORGET_IDENTITY = "shared/forget_identity.sql";
+    FORGET_FINGERPRINT = "shared/forget_fingerprint.sql";
+    OPEN_ACTION = "shared/open_action.sql";
+    LOCK_ACTION = "shared/lock_action.sql";
+    ADVANCE_ACTION = "shared/advance_action.sql";
+    ACTIONS = "shared/actions.sql";
+    RECORD_ATTEMPT = "shared/record_attempt.sql";
+    END_ATTEMPT = "shared/end_attempt.sql";
+    GIVE_BACK = "shared/give_back.sql";
+    EXTEND_LEASE = "shared/extend_lease.sql";
+    SETTLED = "shared/settled.sql";
+    EXPIRE_LEASES = "shared/expire_leases.sql";
+    RECLAIM = "shared/reclaim.sql";
+    LOST_ATTEMPT = "shared/lost_attempt.sql";
+    REGISTER_NODE = "shared/register_node.sql";
+    DROP_DEAD_NODES = "shared/drop_dead_nodes.sql";
+    REGISTER_HANDLER = "shared/register_handler.sql";
+    PAUSE_HANDLER = "shared/pause_handler.sql";
+    HANDLERS = "shared/handlers.sql";
+    NEWER_VERSION = "shared/newer_version.sql";
+    FIRST_CHANGE = "shared/first_change.sql";
+    WANT_PREREQUISITE = "shared/want_prerequisite.sql";
+    PREREQUISITE_DONE = "shared/prerequisite_done.sql";
+    WAKE_WAITING = "shared/wake_waiting.sql";
+    WAIT_FOR = "shared/wait_for.sql";
 }
 
 /// The batch statements of Postgres: one round trip for many rows.
@@ -76,6 +119,9 @@ pub(super) mod postgres {
     pub(in crate::store) const INSERT_EVENTS: &str = include_str!("../../sql/postgres/insert_events.sql");
     pub(in crate::store) const INSERT_PAYLOADS: &str = include_str!("../../sql/postgres/insert_payloads.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");
+    pub(in crate::store) const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
+    pub(in crate::store) const FINISH: &str = include_str!("../../sql/postgres/finish.sql");
+    pub(in crate::store) const LOCK_NODE: &str = include_str!("../../sql/postgres/lock_node.sql");
     pub(in crate::store) const INSERT_DELIVERIES: &str = include_str!("../../sql/postgres/insert_deliveries.sql");
 }
 
@@ -92,5 +138,8 @@ pub(super) mod sqlite {
     pub(in crate::store) const INSERT_EVENT: &str = include_str!("../../sql/sqlite/insert_event.sql");
     pub(in crate::store) const INSERT_PAYLOAD: &str = include_str!("../../sql/sqlite/insert_payload.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/sqlite/add_arrivals.sql");
+    pub(in crate::store) const CLAIM: &str = include_str!("../../sql/sqlite/claim.sql");
+    pub(in crate::store) const CLAIMED_EVENT: &str = include_str!("../../sql/sqlite/claimed_event.sql");
+    pub(in crate::store) const FINISH: &str = include_str!("../../sql/sqlite/finish.sql");
     pub(in crate::store) const INSERT_DELIVERY: &str = include_str!("../../sql/sqlite/insert_delivery.sql");
 }

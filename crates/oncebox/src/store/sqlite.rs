@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, OpenFlags, params_from_iter};
+use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags, params_from_iter};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{Commit, Durability, Row, StoreError, Value};
@@ -44,7 +44,24 @@ pub(super) struct Database {
     writer: mpsc::Sender<Begin>,
     readers: Arc<Readers>,
     unsafe_because: Option<String>,
-    _lock: Option<Arc<File>>,
+    interrupt: Interrupt,
+    lock: Option<Arc<File>>,
+}
+
+/// Ends whatever the writer's connection is doing.
+#[derive(Clone)]
+pub(super) struct Interrupt(Arc<InterruptHandle>);
+
+impl Interrupt {
+    pub(super) fn interrupt(&self) {
+        self.0.interrupt();
+    }
+}
+
+impl std::fmt::Debug for Interrupt {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Interrupt")
+    }
 }
 
 impl Database {
@@ -66,13 +83,19 @@ impl Database {
         if let (Some(danger), Durability::Required) = (&unsafe_because, durability) {
             return Err(StoreError::Unsafe(danger.clone()));
         }
+        let interrupt = Interrupt(Arc::new(connection.get_interrupt_handle()));
         let (writer, begins) = mpsc::channel(WAITING_MAX);
         std::thread::Builder::new()
             .name("oncebox-writer".into())
             .spawn(move || write(connection, begins))
             .map_err(|error| StoreError::Disconnected(error.into()))?;
         let readers = Readers { path: path.to_owned(), free: Mutex::default(), slots: Semaphore::new(READERS_MAX) };
-        Ok(Self { writer, readers: Arc::new(readers), unsafe_because, _lock: lock })
+        Ok(Self { writer, readers: Arc::new(readers), unsafe_because, interrupt, lock })
+    }
+
+    /// True when this process is the file's one server, so that every other one is dead.
+    pub(super) fn is_server(&self) -> bool {
+        self.lock.is_some()
     }
 
     pub(super) fn unsafe_because(&self) -> Option<&str> {
@@ -84,7 +107,7 @@ impl Database {
         let (steps, receiver) = mpsc::channel(1);
         let (refusal, refused) = oneshot::channel();
         self.writer.send(Begin { steps: receiver, refusal }).await.map_err(gone)?;
-        Ok(Tx { steps, refused, last: None })
+        Ok(Tx { steps, refused, last: None, interrupt: self.interrupt.clone() })
     }
 
     /// Moves the log into the file and ends the writer thread, so that the file alone is the database.
@@ -122,6 +145,7 @@ pub(super) struct Tx {
     steps: mpsc::Sender<Step>,
     refused: oneshot::Receiver<StoreError>,
     last: Option<LastJob>,
+    interrupt: Interrupt,
 }
 
 impl std::fmt::Debug for Tx {
@@ -155,6 +179,10 @@ impl Tx {
         wait.await.unwrap_or_else(|_| Err(self.why_gone()))
     }
 
+    pub(super) fn interrupt(&self) -> Interrupt {
+        self.interrupt.clone()
+    }
+
     /// Keeps a job for the commit.
     pub(super) async fn run_last(
         &mut self,
@@ -185,6 +213,11 @@ impl Tx {
             statement.execute(params_from_iter(values)).map(|rows| rows as u64).map_err(classify)
         })
         .await
+    }
+
+    pub(super) async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        let sql = sql.to_owned();
+        self.run(move |connection| read_rows(connection, &sql, values)).await
     }
 
     pub(super) async fn commit(mut self) -> Commit {
@@ -365,7 +398,7 @@ fn danger(connection: &Connection) -> Result<Option<String>, StoreError> {
     Ok(None)
 }
 
-fn read_rows(connection: &Connection, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+pub(super) fn read_rows(connection: &Connection, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
     let mut statement = connection.prepare_cached(sql).map_err(classify)?;
     let columns = statement.column_count();
     let rows = statement

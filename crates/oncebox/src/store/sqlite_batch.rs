@@ -100,8 +100,9 @@ fn write_row(
     ])?;
     payload.execute(params![new.key, new.remote, new.headers.as_ref(), new.event.body.as_ref()])?;
     if let Some(state) = delivery_state(row.state) {
-        for handler in &new.handlers {
-            delivery.execute(params![new.key.of_delivery(handler), new.key, handler, state, new.received_at])?;
+        for duty in &new.handlers {
+            let (key, handler) = (new.key.of_delivery(&duty.handler), &duty.handler);
+            delivery.execute(params![key, new.key, handler, state, new.received_at, duty.order_key])?;
         }
     }
     Ok(())

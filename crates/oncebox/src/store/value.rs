@@ -36,6 +36,12 @@ impl From<EventKey> for Value {
     }
 }
 
+impl<T: Into<Self>> From<Option<T>> for Value {
+    fn from(value: Option<T>) -> Self {
+        value.map_or(Self::Null, Into::into)
+    }
+}
+
 /// One row of an answer.
 #[derive(Clone, Debug)]
 pub struct Row(pub(super) Vec<Value>);
@@ -77,6 +83,14 @@ impl Row {
             Some(Value::Bytes(value)) => Ok(value.clone()),
             Some(Value::Key(value)) => Ok(value.as_bytes().to_vec()),
             _ => Err(StoreError::Corrupt { what: "bytes" }),
+        }
+    }
+
+    /// Bytes or nothing.
+    pub fn optional_bytes(&self, column: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.0.get(column) {
+            Some(Value::Null) => Ok(None),
+            _ => self.bytes(column).map(Some),
         }
     }
 

@@ -1,13 +1,17 @@
 //! What the store means, on both databases: one file for each duty. Where the two differ, a test here fails.
 
+mod actions;
 mod arrivals;
 mod arrived_secrets;
 mod cancel;
 mod concurrent;
+mod deliveries;
 mod durability;
+mod effects;
 mod insert;
 mod migrate;
 mod model;
+mod order;
 mod repeated;
 mod reports;
 mod views;

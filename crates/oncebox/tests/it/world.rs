@@ -18,6 +18,8 @@ pub(crate) const NOW: i64 = 1_731_700_000_123;
 pub(crate) const SOURCE: &str = "src";
 pub(crate) const HANDLERS: [&str; 2] = ["billing", "mail"];
 
+/// Steps of the schema.
+pub(crate) const MIGRATIONS: usize = 3;
 /// Of a store on Postgres.
 pub(crate) const CONNECTIONS: usize = 8;
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -32,7 +34,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new(db: TestDatabase) -> Self {
         let store = open(&db).await.unwrap();
-        assert!(store.migrate().await.unwrap() > 0);
+        assert_eq!(store.migrate().await.unwrap(), MIGRATIONS);
         Self { db, store, keys: Arc::default() }
     }
 

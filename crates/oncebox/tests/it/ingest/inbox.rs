@@ -58,7 +58,8 @@ impl Inbox {
     }
 
     fn over(world: World, faults: &Faults, writers: usize, spec: SourceSpec) -> Self {
-        let route = |handler: &str| Route { handler: handler.into(), sources: Vec::new(), types: Vec::new() };
+        let route =
+            |handler: &str| Route { handler: handler.into(), sources: Vec::new(), types: Vec::new(), serial: None };
         let settings = Settings { batch: limits::BATCH_EVENTS_MAX, writers };
         let store = world.store.clone().with_faults(faults.clone());
         let (ingest, batcher) = Batcher::start(store, settings, Clock::manual(NOW), world.keys.clone());

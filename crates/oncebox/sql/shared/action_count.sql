@@ -1,0 +1,10 @@
+-- How many deliveries an action would move.
+SELECT count(*) FROM oncebox.deliveries d
+WHERE d.delivery > $1 AND d.state IN ($8, $9) AND (CAST($7 AS text) IS NULL OR d.handler = $7)
+  AND EXISTS (SELECT 1 FROM oncebox.events e WHERE e.key = d.key
+          AND (CAST($2 AS text) IS NULL OR e.source = $2)
+          AND (CAST($3 AS text) IS NULL OR e.type LIKE $3 ESCAPE '!')
+          AND (CAST($4 AS bigint) IS NULL OR e.received_at_ms >= $4)
+          AND (CAST($5 AS bigint) IS NULL OR e.received_at_ms < $5)
+          AND (CAST($6 AS uuid) IS NULL OR e.key = $6)
+  )

@@ -1,0 +1,1 @@
+DELETE FROM oncebox.nodes WHERE name = $1 AND node <> $2

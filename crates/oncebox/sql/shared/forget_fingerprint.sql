@@ -1,0 +1,1 @@
+DELETE FROM oncebox.repeats WHERE fingerprint = $1 AND key = $2

@@ -1,0 +1,1 @@
+DELETE FROM oncebox.ledger WHERE identity = $1 AND key = $2

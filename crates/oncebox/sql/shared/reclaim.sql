@@ -1,0 +1,13 @@
+-- The claims of earlier processes of this node, which are proved dead.
+UPDATE oncebox.deliveries AS d
+SET state = CASE WHEN attempt - attempts_before >= coalesce((SELECT h.attempts FROM oncebox.handlers h
+                     WHERE h.handler = d.handler), 1000000) THEN 'dead' ELSE 'ready' END,
+    finished_at_ms = CASE WHEN attempt - attempts_before >= coalesce((SELECT h.attempts FROM oncebox.handlers h
+                     WHERE h.handler = d.handler), 1000000) THEN (SELECT oncebox.now_ms($1)) END,
+    due_at_ms = (SELECT oncebox.now_ms($1)), last_error = $3
+WHERE state = 'claimed' AND delivery IN (
+    SELECT delivery FROM oncebox.deliveries
+    WHERE state = 'claimed'
+      AND node IN (SELECT n.node FROM oncebox.nodes n WHERE n.name = $4 AND n.node <> $5)
+    ORDER BY lease_until_ms LIMIT $2 FOR UPDATE SKIP LOCKED)
+RETURNING delivery, key, handler, state, attempt, node, claimed_at_ms

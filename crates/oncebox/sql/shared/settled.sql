@@ -1,0 +1,1 @@
+SELECT state FROM oncebox.deliveries WHERE delivery = $1 AND token = $2

@@ -1,0 +1,449 @@
+//! What operators do to many: replay, release, discard, forget, and requeue for `reconcile`.
+//!
+//! An action works in slices, each a transaction that also says how far the action came. Killed midway and submitted
+//! again under its id it goes on where it stopped; finished, it answers with what it did and does nothing. The rows of
+//! `actions` are the audit log.
+
+use super::{Dialect, Row, Store, StoreError, Tx, Value, sql};
+use crate::clock::UnixMillis;
+use crate::event::{Digest, EventKey, Fingerprint, Identity};
+use crate::routing::Route;
+
+/// Rows of one slice.
+const SLICE: i64 = 500;
+
+/// What an operator wants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ActionKind {
+    /// Dead letters get another chance, with a fresh budget of attempts.
+    Replay,
+    /// Held events and deliveries may run.
+    Release,
+    /// Dead and held ones never run.
+    Discard,
+    /// The identity is dropped, so that a redelivery counts as new.
+    Forget,
+    /// Done deliveries run again: only for `reconcile`, by keys.
+    Requeue,
+}
+
+/// Which events or deliveries are meant. What is absent does not matter, but something must be there.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ActionFilter {
+    /// Exactly this source.
+    pub source: Option<String>,
+    /// A type, with `*` for any run of characters.
+    pub event_type: Option<String>,
+    /// `dead` or `held` for deliveries; the event's state for forget.
+    pub state: Option<String>,
+    /// Exactly this handler.
+    pub handler: Option<String>,
+    /// Received not before.
+    pub since: Option<UnixMillis>,
+    /// Received before.
+    pub until: Option<UnixMillis>,
+    /// Exactly this event.
+    pub key: Option<EventKey>,
+}
+
+/// An action under its own id.
+#[derive(Clone, Debug)]
+pub struct Action {
+    /// The id: the same one twice acts once.
+    pub id: String,
+    /// What to do.
+    pub kind: ActionKind,
+    /// To what.
+    pub filter: ActionFilter,
+    /// Who asked.
+    pub who: String,
+}
+
+/// One line of the audit log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ActionRecord {
+    /// The id.
+    pub id: String,
+    /// `replay`, `release`, `discard`, `forget` or `requeue`.
+    pub kind: String,
+    /// What it was about, as JSON.
+    pub filter: String,
+    /// Who asked.
+    pub who: String,
+    /// How many it would have concerned at its start.
+    pub counted: Option<i64>,
+    /// How many it concerned so far.
+    pub acted: i64,
+    /// When it began.
+    pub started_at: UnixMillis,
+    /// When it was through.
+    pub finished_at: Option<UnixMillis>,
+}
+
+/// Why an action is refused.
+#[derive(Debug, thiserror::Error)]
+pub enum ActionError {
+    /// It would concern everything.
+    #[error("the filter is empty")]
+    EmptyFilter,
+    /// The state is none that this action starts from.
+    #[error("the state does not fit the action")]
+    State,
+    /// The id belongs to another action.
+    #[error("the action id was used for something else")]
+    Reused,
+    /// The database failed; the same action may be submitted again.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// How far an action came.
+struct Progress {
+    acted: i64,
+    phase: i64,
+    reached: EventKey,
+    finished: bool,
+}
+
+/// What one slice did; none of `reached` means that the phase is over.
+struct Slice {
+    acted: i64,
+    reached: Option<EventKey>,
+}
+
+impl Store {
+    /// How many an action would concern.
+    pub async fn count_action(&self, kind: ActionKind, filter: &ActionFilter) -> Result<i64, ActionError> {
+        filter.check(kind)?;
+        let first = EventKey::from_bytes([0; 16]);
+        if kind == ActionKind::Forget {
+            return self.count_events(filter, filter.state.as_deref(), false).await;
+        }
+        let mut values = filter.values(first, self.dialect());
+        values.extend([filter.handler.as_deref().into()]);
+        values.extend(kind.from(filter).map(Value::from));
+        let mut count = first_int(&self.query(&sql::ACTION_COUNT, values).await?)?;
+        if kind.settles_events(filter) {
+            count += self.count_events(filter, Some("held"), true).await?;
+        }
+        Ok(count)
+    }
+
+    /// Does it, in slices, and says how many it concerned in all. With `route`, a replay also creates the deliveries
+    /// that stored events lack, because their handler came later.
+    pub async fn act(&self, action: &Action, route: Option<&Route>, now: UnixMillis) -> Result<i64, ActionError> {
+        let counted = self.count_action(action.kind, &action.filter).await?;
+        self.open_action(action, &action.filter.to_json(), counted, now).await?;
+        let phases = if action.kind.settles_events(&action.filter) || route.is_some() { 2 } else { 1 };
+        loop {
+            self.faults.at("actions.slice").await.map_err(StoreError::from)?;
+            let mut tx = self.begin().await?;
+            let progress = tx.lock_action(action, &action.filter.to_json()).await?;
+            if progress.finished {
+                return Ok(progress.acted);
+            }
+            let slice = match (progress.phase, action.kind, route) {
+                (0, ActionKind::Forget, _) => tx.forget_slice(action, &progress).await?,
+                (0, _, _) => tx.move_slice(action, &progress, now).await?,
+                (_, ActionKind::Replay, Some(route)) => tx.backfill_slice(action, route, &progress, now).await?,
+                _ => tx.settle_slice(action, &progress).await?,
+            };
+            tx.advance(action, &progress, slice, phases, now).await?;
+            tx.commit_or_fail().await?;
+        }
+    }
+
+    /// Puts done deliveries of these events back in line: for `reconcile`, which knows that their effect is missing.
+    pub async fn requeue(&self, action: &Action, keys: &[EventKey], now: UnixMillis) -> Result<i64, ActionError> {
+        let handler = action.filter.handler.as_deref().ok_or(ActionError::EmptyFilter)?;
+        let mut keys = keys.to_vec();
+        keys.sort();
+        keys.dedup();
+        let about = action.filter.to_json();
+        self.open_action(action, &about, i64::try_from(keys.len()).unwrap_or(i64::MAX), now).await?;
+        loop {
+            self.faults.at("actions.slice").await.map_err(StoreError::from)?;
+            let mut tx = self.begin().await?;
+            let progress = tx.lock_action(action, &about).await?;
+            if progress.finished {
+                return Ok(progress.acted);
+            }
+            let slice = tx.requeue_slice(handler, &keys, &progress, now).await?;
+            tx.advance(action, &progress, slice, 1, now).await?;
+            tx.commit_or_fail().await?;
+        }
+    }
+
+    /// The newest lines of the audit log.
+    pub async fn actions(&self, limit: usize) -> Result<Vec<ActionRecord>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        let read = |row: &Row| {
+            Ok(ActionRecord {
+                id: row.text(0)?,
+                kind: row.text(1)?,
+                filter: row.text(2)?,
+                who: row.text(3)?,
+                counted: row.optional_int(4)?,
+                acted: row.int(5)?,
+                started_at: row.int(6)?,
+                finished_at: row.optional_int(7)?,
+            })
+        };
+        self.query(&sql::ACTIONS, vec![limit.into()]).await?.iter().map(read).collect()
+    }
+
+    async fn count_events(&self, filter: &ActionFilter, state: Option<&str>, bare: bool) -> Result<i64, ActionError> {
+        let mut values = filter.values(EventKey::from_bytes([0; 16]), self.dialect());
+        values.extend([state.into(), i64::from(bare).into()]);
+        Ok(first_int(&self.query(&sql::ACTION_COUNT_EVENTS, values).await?)?)
+    }
+
+    async fn open_action(&self, action: &Action, about: &str, counted: i64, now: UnixMillis) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let first = EventKey::from_bytes([0; 16]);
+        let (id, kind, who) = (action.id.as_str(), action.kind.as_str(), action.who.as_str());
+        let values = vec![id.into(), kind.into(), about.into(), who.into(), counted.into(), first.into(), now.into()];
+        tx.execute(&sql::OPEN_ACTION, values).await?;
+        tx.commit_or_fail().await
+    }
+}
+
+impl Tx {
+    async fn lock_action(&mut self, action: &Action, about: &str) -> Result<Progress, ActionError> {
+        let rows = self.query(&sql::LOCK_ACTION, vec![action.id.as_str().into()]).await?;
+        let row = rows.first().ok_or(StoreError::Corrupt { what: "action" })?;
+        if row.text(0)? != action.kind.as_str() || row.text(1)? != about {
+            return Err(ActionError::Reused);
+        }
+        let finished = row.optional_int(5)?.is_some();
+        Ok(Progress { acted: row.int(2)?, phase: row.int(3)?, reached: row.key(4)?, finished })
+    }
+
+    async fn advance(
+        &mut self,
+        action: &Action,
+        progress: &Progress,
+        slice: Slice,
+        phases: i64,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
+        let (phase, reached) = match slice.reached {
+            Some(reached) => (progress.phase, reached),
+            None => (progress.phase + 1, EventKey::from_bytes([0; 16])),
+        };
+        let over = i64::from(phase >= phases);
+        let id = action.id.as_str();
+        let values = vec![id.into(), slice.acted.into(), phase.into(), reached.into(), over.into(), now.into()];
+        self.execute(&sql::ADVANCE_ACTION, values).await.map(drop)
+    }
+
+    async fn move_slice(&mut self, action: &Action, at: &Progress, now: UnixMillis) -> Result<Slice, StoreError> {
+        let mut values = action.filter.values(at.reached, self.dialect());
+        values.extend([action.filter.handler.as_deref().into()]);
+        values.extend(action.kind.from(&action.filter).map(Value::from));
+        values.extend([action.kind.to().into(), now.into(), SLICE.into()]);
+        let rows = self.query(&sql::ACTION_SLICE, values).await?;
+        let mut last = None;
+        for row in &rows {
+            last = last.max(Some(row.key(0)?));
+            if action.kind != ActionKind::Replay {
+                self.settle(row.key(1)?).await?;
+            }
+        }
+        Ok(Slice { acted: count(rows.len()), reached: last })
+    }
+
+    /// Held events that no handler wanted have no delivery that could be moved.
+    async fn settle_slice(&mut self, action: &Action, at: &Progress) -> Result<Slice, StoreError> {
+        let rows = self.events_slice(&action.filter, Some("held"), at).await?;
+        let mut slice = Slice { acted: 0, reached: None };
+        for row in &rows {
+            let key = row.key(0)?;
+            slice.acted += self.settle(key).await?;
+            slice.reached = Some(key);
+        }
+        Ok(slice)
+    }
+
+    async fn settle(&mut self, key: EventKey) -> Result<i64, StoreError> {
+        let (first, last) = key.delivery_range();
+        let rows = self.execute(&sql::SETTLE_EVENT, vec![key.into(), first.into(), last.into()]).await?;
+        Ok(i64::try_from(rows).unwrap_or(0))
+    }
+
+    async fn backfill_slice(
+        &mut self,
+        action: &Action,
+        route: &Route,
+        at: &Progress,
+        now: UnixMillis,
+    ) -> Result<Slice, StoreError> {
+        let rows = self.events_slice(&action.filter, Some("accepted"), at).await?;
+        let mut slice = Slice { acted: 0, reached: None };
+        for row in &rows {
+            let key = row.key(0)?;
+            slice.reached = Some(key);
+            if !route.wants(&row.text(1)?, &row.text(3)?) {
+                continue;
+            }
+            let payload = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
+            let Some(payload) = payload.first() else { continue };
+            let duty = route.duty(&payload.bytes(2)?);
+            let delivery = key.of_delivery(&duty.handler);
+            let values = vec![delivery.into(), key.into(), (&*duty.handler).into(), duty.order_key.into(), now.into()];
+            slice.acted += i64::try_from(self.execute(&sql::ADD_DELIVERY, values).await?).unwrap_or(0);
+        }
+        Ok(slice)
+    }
+
+    async fn forget_slice(&mut self, action: &Action, at: &Progress) -> Result<Slice, StoreError> {
+        let rows = self.events_slice(&action.filter, action.filter.state.as_deref(), at).await?;
+        let mut slice = Slice { acted: 0, reached: None };
+        for row in &rows {
+            let key = row.key(0)?;
+            let (source, event_type) = (row.text(1)?, row.text(3)?);
+            let digest = Digest::try_from(row.bytes(5)?.as_slice());
+            let digest = digest.map_err(|_length| StoreError::Corrupt { what: "digest" })?;
+            let identity = identity(row, key, &digest)?;
+            let identity = EventKey::from_bytes(*identity.as_bytes());
+            let gone = self.execute(&sql::FORGET_IDENTITY, vec![identity.into(), key.into()]).await?;
+            for print in
+                [Fingerprint::of_body(&source, &digest), Fingerprint::of_type_and_body(&source, &event_type, &digest)]
+            {
+                let print = EventKey::from_bytes(*print.as_bytes());
+                self.execute(&sql::FORGET_FINGERPRINT, vec![print.into(), key.into()]).await?;
+            }
+            slice.acted += i64::try_from(gone).unwrap_or(0);
+            slice.reached = Some(key);
+        }
+        Ok(slice)
+    }
+
+    async fn requeue_slice(
+        &mut self,
+        handler: &str,
+        keys: &[EventKey],
+        at: &Progress,
+        now: UnixMillis,
+    ) -> Result<Slice, StoreError> {
+        let mut slice = Slice { acted: 0, reached: None };
+        for key in keys.iter().filter(|key| **key > at.reached).take(count_of(SLICE)) {
+            let rows = self.execute(&sql::REQUEUE, vec![key.of_delivery(handler).into(), now.into()]).await?;
+            slice.acted += i64::try_from(rows).unwrap_or(0);
+            slice.reached = Some(*key);
+        }
+        Ok(slice)
+    }
+
+    async fn events_slice(
+        &mut self,
+        filter: &ActionFilter,
+        state: Option<&str>,
+        at: &Progress,
+    ) -> Result<Vec<Row>, StoreError> {
+        let mut values = filter.values(at.reached, self.dialect());
+        values.extend([state.into(), SLICE.into()]);
+        self.query(&sql::ACTION_EVENTS, values).await
+    }
+}
+
+/// The identity under which the event was stored.
+fn identity(row: &Row, key: EventKey, digest: &Digest) -> Result<Identity, StoreError> {
+    let (source, id) = (row.text(1)?, row.text(2)?);
+    Ok(match row.text(4)?.as_str() {
+        "id" => Identity::of_id(&source, id.as_bytes()),
+        "id+body" => Identity::of_id_and_body(&source, id.as_bytes(), digest),
+        "body" => Identity::of_body(&source, digest),
+        _ => Identity::of_arrival(&source, key.as_bytes()),
+    })
+}
+
+impl ActionKind {
+    /// The word kept in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Replay => "replay",
+            Self::Release => "release",
+            Self::Discard => "discard",
+            Self::Forget => "forget",
+            Self::Requeue => "requeue",
+        }
+    }
+
+    /// The states that it starts from; one of them twice where it is only one.
+    fn from(self, filter: &ActionFilter) -> [&'static str; 2] {
+        match (self, filter.state.as_deref()) {
+            (Self::Release, _) | (Self::Discard, Some("held")) => ["held", "held"],
+            (Self::Discard, None) => ["dead", "held"],
+            _ => ["dead", "dead"],
+        }
+    }
+
+    fn to(self) -> &'static str {
+        if self == Self::Discard { "discarded" } else { "ready" }
+    }
+
+    fn settles_events(self, filter: &ActionFilter) -> bool {
+        let held = matches!(self, Self::Release | Self::Discard) && self.from(filter)[1] == "held";
+        held && filter.handler.is_none()
+    }
+}
+
+impl ActionFilter {
+    fn check(&self, kind: ActionKind) -> Result<(), ActionError> {
+        if *self == Self::default() {
+            return Err(ActionError::EmptyFilter);
+        }
+        let fits = match (kind, self.state.as_deref()) {
+            (_, None) => true,
+            (ActionKind::Replay, Some(state)) => state == "dead",
+            (ActionKind::Release, Some(state)) => state == "held",
+            (ActionKind::Discard, Some(state)) => state == "dead" || state == "held",
+            (ActionKind::Forget, Some(state)) => ["accepted", "held", "conflict"].contains(&state),
+            (ActionKind::Requeue, Some(_)) => false,
+        };
+        let by_event = kind != ActionKind::Forget || self.handler.is_none();
+        if fits && by_event { Ok(()) } else { Err(ActionError::State) }
+    }
+
+    /// The values of `$1` to `$6`.
+    fn values(&self, after: EventKey, dialect: Dialect) -> Vec<Value> {
+        let glob = self.event_type.as_deref().map(|glob| pattern(glob, dialect));
+        vec![
+            after.into(),
+            self.source.as_deref().into(),
+            glob.as_deref().into(),
+            self.since.into(),
+            self.until.into(),
+            self.key.into(),
+        ]
+    }
+
+    fn to_json(&self) -> String {
+        serde_json::json!({
+            "source": self.source, "type": self.event_type, "state": self.state, "handler": self.handler,
+            "since": self.since, "until": self.until, "key": self.key.map(|key| key.to_string()),
+        })
+        .to_string()
+    }
+}
+
+/// SQLite's LIKE ignores case on the connection that handlers share with us, so there it is GLOB.
+fn pattern(glob: &str, dialect: Dialect) -> String {
+    match dialect {
+        Dialect::Postgres => super::reports::like(glob),
+        Dialect::Sqlite => glob.replace('[', "[[]").replace('?', "[?]"),
+    }
+}
+
+fn first_int(rows: &[Row]) -> Result<i64, StoreError> {
+    rows.first().map_or(Ok(0), |row| row.int(0))
+}
+
+fn count(rows: usize) -> i64 {
+    i64::try_from(rows).unwrap_or(i64::MAX)
+}
+
+fn count_of(slice: i64) -> usize {
+    usize::try_from(slice).unwrap_or(usize::MAX)
+}

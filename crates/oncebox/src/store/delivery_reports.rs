@@ -1,0 +1,135 @@
+//! Reading deliveries for people and for metrics: pages, dead letters, held ones, attempts, depths.
+
+use super::reports::{Page, QueueCount};
+use super::{Row, Store, StoreError, sql};
+use crate::clock::UnixMillis;
+use crate::event::EventKey;
+
+/// One delivery as `deliveries_v1` shows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryLine {
+    /// Its key.
+    pub delivery: EventKey,
+    /// The event's key.
+    pub key: EventKey,
+    /// The source's name.
+    pub source: String,
+    /// The sender's id.
+    pub event_id: String,
+    /// The sender's type.
+    pub event_type: String,
+    /// The handler's name.
+    pub handler: String,
+    /// Its state.
+    pub state: String,
+    /// Claims so far.
+    pub attempt: i64,
+    /// When it may be claimed next, while it is ready.
+    pub next_attempt_at: Option<UnixMillis>,
+    /// When it ended.
+    pub finished_at: Option<UnixMillis>,
+    /// The last failure.
+    pub last_error: Option<String>,
+}
+
+/// Which deliveries to list. What is absent does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct DeliveryFilter {
+    /// Exactly this state: `dead` lists the dead letters, `held` what waits for a person.
+    pub state: Option<String>,
+    /// Exactly this handler.
+    pub handler: Option<String>,
+    /// Exactly this source.
+    pub source: Option<String>,
+    /// Older than this delivery: the cursor of the page before.
+    pub before: Option<EventKey>,
+}
+
+/// An attempt that did not end in done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptRecord {
+    /// The delivery.
+    pub delivery: EventKey,
+    /// The handler's name.
+    pub handler: String,
+    /// Which attempt, from 1.
+    pub attempt: i64,
+    /// The process that made it, where it was a worker of ours.
+    pub node: Option<EventKey>,
+    /// When it was claimed.
+    pub started_at: Option<UnixMillis>,
+    /// When it ended.
+    pub ended_at: UnixMillis,
+    /// `failed`, `dead`, `superseded`, `held` or `lost`.
+    pub outcome: String,
+    /// The target's answer, where there was one.
+    pub status: Option<i64>,
+    /// Why.
+    pub error: Option<String>,
+}
+
+impl Store {
+    /// A page of deliveries, newest first.
+    pub async fn deliveries(&self, filter: &DeliveryFilter, limit: usize) -> Result<Page<DeliveryLine>, StoreError> {
+        let rows_max = i64::try_from(limit).unwrap_or(i64::MAX - 1);
+        let values = vec![
+            filter.before.unwrap_or(EventKey::from_bytes([0xff; 16])).into(),
+            filter.state.as_deref().into(),
+            filter.handler.as_deref().into(),
+            filter.source.as_deref().into(),
+            rows_max.saturating_add(1).into(),
+        ];
+        let rows = self.query(&sql::DELIVERIES_PAGE, values).await?;
+        let items = rows.iter().take(limit).map(read_line).collect::<Result<Vec<_>, _>>()?;
+        let next = items.last().filter(|_| rows.len() > limit).map(|line| line.delivery);
+        Ok(Page { items, next })
+    }
+
+    /// The attempts of an event that did not end in done, by handler.
+    pub async fn attempts(&self, key: EventKey) -> Result<Vec<AttemptRecord>, StoreError> {
+        let (first, last) = key.delivery_range();
+        let rows = self.query(&sql::ATTEMPTS_OF, vec![first.into(), last.into(), key.into()]).await?;
+        rows.iter().map(read_attempt).collect()
+    }
+
+    /// What waits or is stopped, by handler, with the oldest due time of what is ready: cheap enough to ask often.
+    pub async fn queue_depths(&self) -> Result<Vec<QueueCount>, StoreError> {
+        let read = |row: &Row| {
+            let oldest_due_at = row.optional_int(3)?;
+            Ok(QueueCount { name: row.text(0)?, state: row.text(1)?, count: row.int(2)?, oldest_due_at })
+        };
+        self.query(&sql::QUEUE_DEPTHS, Vec::new()).await?.iter().map(read).collect()
+    }
+}
+
+fn read_line(row: &Row) -> Result<DeliveryLine, StoreError> {
+    let state = row.text(6)?;
+    let due_at = row.int(8)?;
+    Ok(DeliveryLine {
+        delivery: row.key(0)?,
+        key: row.key(1)?,
+        source: row.text(2)?,
+        event_id: row.text(3)?,
+        event_type: row.text(4)?,
+        handler: row.text(5)?,
+        attempt: row.int(7)?,
+        next_attempt_at: (state == "ready").then_some(due_at),
+        finished_at: row.optional_int(9)?,
+        last_error: row.optional_text(10)?,
+        state,
+    })
+}
+
+fn read_attempt(row: &Row) -> Result<AttemptRecord, StoreError> {
+    Ok(AttemptRecord {
+        delivery: row.key(0)?,
+        handler: row.text(1)?,
+        attempt: row.int(2)?,
+        node: row.optional_key(3)?,
+        started_at: row.optional_int(4)?,
+        ended_at: row.int(5)?,
+        outcome: row.text(6)?,
+        status: row.optional_int(7)?,
+        error: row.optional_text(8)?,
+    })
+}

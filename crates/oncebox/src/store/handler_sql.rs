@@ -1,0 +1,319 @@
+//! Reads the SQL of a handler: splits it into statements and finds the names that are to be bound. Pure.
+//!
+//! A name counts after a single colon and outside quotes, comments, dollar quotes and casts. Each becomes a numbered
+//! parameter with its type, so that both databases see what the other one does. What would end the transaction is
+//! refused: the effect and its mark are one.
+
+use super::Claimed;
+use super::value::Value;
+
+/// Whose SQL it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dialect {
+    /// SQLite.
+    Sqlite,
+    /// Postgres.
+    Postgres,
+}
+
+/// The statements of a handler, ready to be prepared.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerSql {
+    pub(super) statements: Vec<Prepared>,
+}
+
+/// One statement with numbered parameters, and what each of them is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Prepared {
+    pub(super) text: String,
+    pub(super) binds: Vec<Bind>,
+}
+
+/// Why the SQL of a handler cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum HandlerSqlError {
+    /// No statement at all.
+    #[error("holds no statement")]
+    Empty,
+    /// A quote or comment without its end.
+    #[error("{0} is not closed")]
+    Open(&'static str),
+    /// A statement that would end or nest the transaction.
+    #[error("{0} cannot be used: the effect is one transaction with its mark")]
+    Transaction(String),
+    /// A parameter that is not one of ours.
+    #[error("{0} cannot be bound; use :source, :event_id, :key, :type, :body, :body_bytes, :received_at or :attempt")]
+    Unknown(String),
+}
+
+/// What a parameter stands for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bind {
+    Source,
+    EventId,
+    Key,
+    Type,
+    Body,
+    BodyBytes,
+    ReceivedAt,
+    Attempt,
+}
+
+/// The body is no text that a database could hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the body cannot be kept as text (NUL or invalid UTF-8); use :body_bytes")]
+pub(super) struct NotText;
+
+impl HandlerSql {
+    /// Reads the statements.
+    pub fn parse(text: &str, dialect: Dialect) -> Result<Self, HandlerSqlError> {
+        let mut reader = Reader::new(text, dialect);
+        reader.read()?;
+        let statements = reader.statements;
+        if statements.is_empty() { Err(HandlerSqlError::Empty) } else { Ok(Self { statements }) }
+    }
+}
+
+impl Prepared {
+    pub(super) fn values(&self, claimed: &Claimed) -> Result<Vec<Value>, NotText> {
+        self.binds.iter().map(|bind| bind.value(claimed)).collect()
+    }
+}
+
+impl Bind {
+    const ALL: [(&'static str, Self); 8] = [
+        ("source", Self::Source),
+        ("event_id", Self::EventId),
+        ("key", Self::Key),
+        ("type", Self::Type),
+        ("body", Self::Body),
+        ("body_bytes", Self::BodyBytes),
+        ("received_at", Self::ReceivedAt),
+        ("attempt", Self::Attempt),
+    ];
+
+    fn named(name: &str) -> Option<Self> {
+        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, bind)| *bind)
+    }
+
+    /// The expression that stands in its place.
+    fn expression(self, number: usize, dialect: Dialect) -> String {
+        match (dialect, self) {
+            (Dialect::Sqlite, Self::ReceivedAt) => {
+                format!("strftime('%Y-%m-%dT%H:%M:%fZ', ?{number} / 1000.0, 'unixepoch')")
+            }
+            (Dialect::Sqlite, _) => format!("?{number}"),
+            (Dialect::Postgres, Self::ReceivedAt) => format!("to_timestamp(${number}::bigint / 1000.0)"),
+            (Dialect::Postgres, Self::Attempt) => format!("(${number}::bigint::int)"),
+            (Dialect::Postgres, Self::BodyBytes) => format!("(${number}::bytea)"),
+            (Dialect::Postgres, _) => format!("(${number}::text)"),
+        }
+    }
+
+    fn value(self, claimed: &Claimed) -> Result<Value, NotText> {
+        Ok(match self {
+            Self::Source => claimed.source.as_str().into(),
+            Self::EventId => claimed.event_id.as_str().into(),
+            Self::Key => Value::Text(claimed.key.to_string()),
+            Self::Type => claimed.event_type.as_str().into(),
+            Self::Body => match std::str::from_utf8(&claimed.body) {
+                Ok(text) if !text.contains('\0') => text.into(),
+                _ => return Err(NotText),
+            },
+            Self::BodyBytes => Value::Bytes(claimed.body.to_vec()),
+            Self::ReceivedAt => claimed.received_at.into(),
+            Self::Attempt => i64::from(claimed.attempt).into(),
+        })
+    }
+}
+
+/// First words of statements that would end, nest or leave the transaction.
+const REFUSED: [&str; 15] = [
+    "abort",
+    "attach",
+    "begin",
+    "commit",
+    "copy",
+    "detach",
+    "end",
+    "pragma",
+    "prepare",
+    "release",
+    "rollback",
+    "savepoint",
+    "start",
+    "vacuum",
+    "reindex",
+];
+
+struct Reader<'a> {
+    text: &'a str,
+    at: usize,
+    dialect: Dialect,
+    current: Prepared,
+    first_word: Option<String>,
+    has_code: bool,
+    statements: Vec<Prepared>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(text: &'a str, dialect: Dialect) -> Self {
+        let current = Prepared { text: String::new(), binds: Vec::new() };
+        Self { text, at: 0, dialect, current, first_word: None, has_code: false, statements: Vec::new() }
+    }
+
+    fn read(&mut self) -> Result<(), HandlerSqlError> {
+        let postgres = self.dialect == Dialect::Postgres;
+        while let Some(c) = self.rest().chars().next() {
+            match c {
+                '\'' => self.quoted('\'', false)?,
+                '"' => self.quoted('"', false)?,
+                '`' if !postgres => self.quoted('`', false)?,
+                '[' if !postgres => self.quoted(']', false)?,
+                '-' if self.rest().starts_with("--") => self.take(self.rest().find('\n').unwrap_or(self.rest().len())),
+                '/' if self.rest().starts_with("/*") => self.comment()?,
+                '$' if postgres => self.dollar()?,
+                '$' | '?' | '@' if !postgres => return Err(HandlerSqlError::Unknown(c.to_string())),
+                ':' => self.colon()?,
+                ';' => {
+                    self.at += 1;
+                    self.end()?;
+                }
+                c if is_word(c) => self.word()?,
+                c => {
+                    self.has_code |= !c.is_whitespace();
+                    self.take(c.len_utf8());
+                }
+            }
+        }
+        self.end()
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    /// Keeps so many bytes as they are.
+    fn take(&mut self, bytes: usize) {
+        self.current.text.push_str(&self.rest()[..bytes]);
+        self.at += bytes;
+    }
+
+    /// A doubled quote inside is two quoted parts in a row, which comes to the same.
+    fn quoted(&mut self, close: char, escapes: bool) -> Result<(), HandlerSqlError> {
+        self.has_code = true;
+        let mut escaped = false;
+        for (index, c) in self.rest().char_indices().skip(1) {
+            if escaped {
+                escaped = false;
+            } else if escapes && c == '\\' {
+                escaped = true;
+            } else if c == close {
+                self.take(index + c.len_utf8());
+                return Ok(());
+            }
+        }
+        Err(HandlerSqlError::Open("a quote"))
+    }
+
+    /// Postgres nests comments, SQLite does not.
+    fn comment(&mut self) -> Result<(), HandlerSqlError> {
+        let (rest, mut depth, mut at) = (self.rest(), 1_usize, 2);
+        while depth > 0 {
+            let tail = &rest.as_bytes()[at..];
+            if tail.starts_with(b"*/") {
+                (depth, at) = (depth - 1, at + 2);
+            } else if tail.starts_with(b"/*") && self.dialect == Dialect::Postgres {
+                (depth, at) = (depth + 1, at + 2);
+            } else if tail.is_empty() {
+                return Err(HandlerSqlError::Open("a comment"));
+            } else {
+                at += 1;
+            }
+        }
+        self.take(at);
+        Ok(())
+    }
+
+    fn dollar(&mut self) -> Result<(), HandlerSqlError> {
+        self.has_code = true;
+        let after = &self.rest()[1..];
+        let tag = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
+        if tag.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err(HandlerSqlError::Unknown(format!("${tag}")));
+        }
+        if !after[tag.len()..].starts_with('$') {
+            self.take(1);
+            return Ok(());
+        }
+        let quote = format!("${tag}$");
+        let inside = &self.rest()[quote.len()..];
+        let end = inside.find(&quote).ok_or(HandlerSqlError::Open("a dollar quote"))?;
+        self.take(quote.len() + end + quote.len());
+        Ok(())
+    }
+
+    fn colon(&mut self) -> Result<(), HandlerSqlError> {
+        self.has_code = true;
+        if self.rest().starts_with("::") {
+            self.take(2);
+            return Ok(());
+        }
+        let after = &self.rest()[1..];
+        let name = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
+        match Bind::named(name) {
+            Some(bind) => {
+                self.at += 1 + name.len();
+                self.bind(bind);
+                Ok(())
+            }
+            // Postgres has other uses for a colon, such as slices of arrays; SQLite would quietly bind nothing.
+            None if self.dialect == Dialect::Postgres => {
+                self.take(1 + name.len());
+                Ok(())
+            }
+            None => Err(HandlerSqlError::Unknown(format!(":{name}"))),
+        }
+    }
+
+    fn bind(&mut self, bind: Bind) {
+        let known = self.current.binds.iter().position(|one| *one == bind);
+        let number = known.unwrap_or_else(|| {
+            self.current.binds.push(bind);
+            self.current.binds.len() - 1
+        });
+        self.current.text.push_str(&bind.expression(number + 1, self.dialect));
+    }
+
+    fn word(&mut self) -> Result<(), HandlerSqlError> {
+        self.has_code = true;
+        // A dollar may stand inside a name, where it opens no quote.
+        let rest = self.rest();
+        let length = rest.find(|c| !is_word(c) && c != '$').unwrap_or(rest.len());
+        let word = &rest[..length];
+        self.first_word.get_or_insert_with(|| word.to_ascii_lowercase());
+        self.take(length);
+        let escapes = self.dialect == Dialect::Postgres && word.eq_ignore_ascii_case("e");
+        if escapes && self.rest().starts_with('\'') { self.quoted('\'', true) } else { Ok(()) }
+    }
+
+    fn end(&mut self) -> Result<(), HandlerSqlError> {
+        let empty = Prepared { text: String::new(), binds: Vec::new() };
+        let statement = std::mem::replace(&mut self.current, empty);
+        let first = self.first_word.take();
+        if let Some(word) = first.filter(|word| REFUSED.contains(&word.as_str())) {
+            return Err(HandlerSqlError::Transaction(word.to_ascii_uppercase()));
+        }
+        if std::mem::take(&mut self.has_code) {
+            self.statements.push(Prepared { text: statement.text.trim().to_owned(), ..statement });
+        }
+        Ok(())
+    }
+}
+
+fn is_word(c: char) -> bool {
+    c.is_alphanumeric() || c == '_' || !c.is_ascii()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! What is bound, what is left alone, what is refused.
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn texts(sql: &str, dialect: Dialect) -> Result<Vec<String>, HandlerSqlError> {
+    HandlerSql::parse(sql, dialect).map(|sql| sql.statements.into_iter().map(|one| one.text).collect())
+}
+
+#[test]
+fn names_are_bound_outside_quotes_and_comments() {
+    for (sql, expected) in [
+        ("insert into t values (:event_id)", &["insert into t values (($1::text))"][..]),
+        ("select :key::uuid, :key", &["select ($1::text)::uuid, ($1::text)"]),
+        ("select ':key', \":key\", :type", &["select ':key', \":key\", ($1::text)"]),
+        ("select 'it''s :key' -- :body\n, :attempt", &["select 'it''s :key' -- :body\n, ($1::bigint::int)"]),
+        ("select E'\\':key' || :source", &["select E'\\':key' || ($1::text)"]),
+        ("select '\\' || :source", &["select '\\' || ($1::text)"]),
+        ("/* a /* :key; */ ; */ select 1", &["/* a /* :key; */ ; */ select 1"]),
+        ("select $$ :key; $$, $a$ $$ ; $a$", &["select $$ :key; $$, $a$ $$ ; $a$"]),
+        ("select a$b$, :key from c$b$", &["select a$b$, ($1::text) from c$b$"]),
+        ("select x[1:n], x::text, :keys", &["select x[1:n], x::text, :keys"]),
+        ("a :type; ; -- nothing\n ; b :body_bytes, :type;", &["a ($1::text)", "b ($1::bytea), ($2::text)"]),
+        ("select :received_at", &["select to_timestamp($1::bigint / 1000.0)"]),
+    ] {
+        assert_eq!(
+            texts(sql, Dialect::Postgres).as_deref(),
+            Ok(&expected.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>()[..]),
+            "{sql}"
+        );
+    }
+    for (sql, expected) in [
+        ("insert into t values (:event_id, :body, :event_id)", "insert into t values (?1, ?2, ?1)"),
+        ("select [a;:key], `:key;`, :key", "select [a;:key], `:key;`, ?1"),
+        ("/* /* */ select :source", "/* /* */ select ?1"),
+    ] {
+        assert_eq!(texts(sql, Dialect::Sqlite), Ok(vec![expected.to_owned()]), "{sql}");
+    }
+}
+
+#[test]
+fn what_cannot_be_used_is_refused() {
+    use HandlerSqlError::{Empty, Open, Transaction, Unknown};
+    for (sql, dialect, expected) in [
+        ("", Dialect::Sqlite, Empty),
+        (" ; -- x", Dialect::Postgres, Empty),
+        ("select 'a", Dialect::Postgres, Open("a quote")),
+        ("select /* /* */", Dialect::Postgres, Open("a comment")),
+        ("select $x$ $y$", Dialect::Postgres, Open("a dollar quote")),
+        ("select 1; COMMIT", Dialect::Postgres, Transaction("COMMIT".into())),
+        ("/* x */ rollback", Dialect::Sqlite, Transaction("ROLLBACK".into())),
+        ("select $1", Dialect::Postgres, Unknown("$1".into())),
+        ("select ?", Dialect::Sqlite, Unknown("?".into())),
+        ("select :evnt", Dialect::Sqlite, Unknown(":evnt".into())),
+    ] {
+        assert_eq!(HandlerSql::parse(sql, dialect), Err(expected), "{sql}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(sql in "[a-z:;'\"$/*\\-\\[\\]`\\\\ é\n]{0,60}") {
+        for dialect in [Dialect::Sqlite, Dialect::Postgres] {
+            let _ = HandlerSql::parse(&sql, dialect);
+        }
+    }
+
+    #[test]
+    fn quoted_text_is_kept_as_it_is(inside in "[a-z:; $\\-/*]{0,40}") {
+        let sql = format!("select '{inside}'");
+        for dialect in [Dialect::Sqlite, Dialect::Postgres] {
+            prop_assert_eq!(texts(&sql, dialect), Ok(vec![sql.clone()]));
+        }
+    }
+}

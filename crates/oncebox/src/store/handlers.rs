@@ -1,0 +1,90 @@
+//! What every node, and every function in the database, must know about a handler; and whether it is paused.
+
+use std::time::Duration;
+
+use super::deliveries::{count, millis};
+use super::{Store, StoreError, sql};
+use crate::retry::RetryPolicy;
+
+/// What a stopped delivery does to those behind it in its order key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OnDead {
+    /// They go on.
+    Skip,
+    /// They wait until a person replays, releases or discards it.
+    Block,
+}
+
+/// A handler as the database must know it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerFacts {
+    /// Its name.
+    pub name: String,
+    /// When to try again and when to give up.
+    pub retry: RetryPolicy,
+    /// How long a worker may keep a delivery.
+    pub lease: Duration,
+    /// What a dead or held delivery does to those behind it.
+    pub on_dead: OnDead,
+}
+
+/// A registered handler.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HandlerRecord {
+    /// What it was registered with.
+    pub facts: HandlerFacts,
+    /// Nothing of it is claimed while this is true.
+    pub paused: bool,
+}
+
+impl Store {
+    /// Makes handlers known, or known anew after a change of the config. Without it nothing of them can be claimed.
+    pub async fn register_handlers(&self, handlers: &[HandlerFacts]) -> Result<(), StoreError> {
+        let mut sorted: Vec<&HandlerFacts> = handlers.iter().collect();
+        sorted.sort_by_key(|facts| &facts.name);
+        let mut tx = self.begin().await?;
+        for facts in sorted {
+            let values = vec![
+                facts.name.as_str().into(),
+                i64::from(facts.retry.attempts.max(1)).into(),
+                millis(facts.retry.base).into(),
+                millis(facts.retry.cap).into(),
+                millis(facts.lease).into(),
+                facts.on_dead.as_str().into(),
+            ];
+            tx.execute(&sql::REGISTER_HANDLER, values).await?;
+        }
+        tx.commit_or_fail().await
+    }
+
+    /// Stops or resumes claiming for a handler on every node; false when it is not known.
+    pub async fn pause_handler(&self, handler: &str, paused: bool) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        let rows = tx.execute(&sql::PAUSE_HANDLER, vec![handler.into(), i64::from(paused).into()]).await?;
+        tx.commit_or_fail().await?;
+        Ok(rows == 1)
+    }
+
+    /// All handlers that were ever registered.
+    pub async fn handlers(&self) -> Result<Vec<HandlerRecord>, StoreError> {
+        let rows = self.query(&sql::HANDLERS, Vec::new()).await?;
+        let duration = |ms: i64| Duration::from_millis(ms.max(0).unsigned_abs());
+        let read = |row: &super::Row| {
+            let retry =
+                RetryPolicy { attempts: count(row.int(2)?), base: duration(row.int(3)?), cap: duration(row.int(4)?) };
+            let on_dead = if row.text(6)? == "block" { OnDead::Block } else { OnDead::Skip };
+            let facts = HandlerFacts { name: row.text(0)?, retry, lease: duration(row.int(5)?), on_dead };
+            Ok(HandlerRecord { facts, paused: row.int(1)? != 0 })
+        };
+        rows.iter().map(read).collect()
+    }
+}
+
+impl OnDead {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Skip => "skip",
+            Self::Block => "block",
+        }
+    }
+}

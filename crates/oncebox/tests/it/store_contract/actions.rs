@@ -1,0 +1,154 @@
+//! What operators do to many.
+
+use oncebox::delivery::Next;
+use oncebox::fault::Faults;
+use oncebox::order::BodyPointer;
+use oncebox::routing::{Glob, Route};
+use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, Failure, Inserted};
+use testkit::TestDatabase;
+
+use super::deliveries::{BILLING, claim, finish, processing, states};
+use crate::world::{NOW, SOURCE, World, held};
+
+fn of_source() -> ActionFilter {
+    ActionFilter { source: Some(SOURCE.to_owned()), ..ActionFilter::default() }
+}
+
+fn action(id: &str, kind: ActionKind, filter: ActionFilter) -> Action {
+    Action { id: id.to_owned(), kind, filter, who: "ann".to_owned() }
+}
+
+async fn act(world: &World, id: &str, kind: ActionKind, filter: ActionFilter) -> i64 {
+    world.store.act(&action(id, kind, filter), None, NOW).await.unwrap()
+}
+
+/// Events whose delivery to the first handler is dead.
+async fn dead_letters(world: &World, count: usize) {
+    world.insert((0..count).map(|n| world.event(&format!("evt_{n}"), "{}"))).await;
+    let claimed = claim(world, count).await;
+    let failure = |fence| Failure { fence, next: Next::Dead, error: "no".to_owned(), status: None };
+    let failures: Vec<_> = claimed.iter().map(|one| failure(one.fence)).collect();
+    world.store.fail(&failures, NOW).await.unwrap();
+}
+
+testkit::contract! {
+    async fn a_replay_gives_dead_letters_a_fresh_budget_once(db: TestDatabase) {
+        let world = processing(db).await;
+        dead_letters(&world, 3).await;
+        assert_eq!(world.store.count_action(ActionKind::Replay, &of_source()).await.unwrap(), 3);
+        assert_eq!(act(&world, "r1", ActionKind::Replay, of_source()).await, 3);
+        let claimed = claim(&world, 10).await;
+        assert_eq!((claimed.len(), claimed[0].attempt, claimed[0].attempts_before), (3, 2, 1));
+        let failure = |fence| Failure { fence, next: Next::Dead, error: "no".to_owned(), status: None };
+        let failures: Vec<_> = claimed.iter().map(|one| failure(one.fence)).collect();
+        world.store.fail(&failures, NOW).await.unwrap();
+        assert_eq!(act(&world, "r1", ActionKind::Replay, of_source()).await, 3, "it tells what it did");
+        assert_eq!(claim(&world, 10).await.len(), 0, "and does nothing");
+        let other = ActionFilter { handler: Some(BILLING.to_owned()), ..of_source() };
+        let reused = world.store.act(&action("r1", ActionKind::Replay, other), None, NOW).await;
+        assert!(matches!(reused, Err(ActionError::Reused)));
+        let log = world.store.actions(10).await.unwrap();
+        assert_eq!((log.len(), log[0].who.as_str(), log[0].counted, log[0].acted), (1, "ann", Some(3), 3));
+        assert!(log[0].finished_at.is_some());
+    }
+
+    async fn filters_choose_and_an_empty_one_is_refused(db: TestDatabase) {
+        let world = processing(db).await;
+        dead_letters(&world, 2).await;
+        let key = world.store.events_named(SOURCE, "evt_1").await.unwrap()[0].key;
+        let base = ActionFilter::default;
+        for (filter, expected) in [
+            (ActionFilter { source: Some("other".to_owned()), ..base() }, 0),
+            (ActionFilter { event_type: Some("invoice.*".to_owned()), ..base() }, 2),
+            (ActionFilter { event_type: Some("INVOICE.*".to_owned()), ..base() }, 0),
+            (ActionFilter { handler: Some("mail".to_owned()), ..base() }, 0),
+            (ActionFilter { handler: Some(BILLING.to_owned()), ..base() }, 2),
+            (ActionFilter { since: Some(NOW + 1), ..base() }, 0),
+            (ActionFilter { until: Some(NOW + 1), ..base() }, 2),
+            (ActionFilter { key: Some(key), ..base() }, 1),
+            (ActionFilter { state: Some("dead".to_owned()), ..base() }, 2),
+        ] {
+            assert_eq!(world.store.count_action(ActionKind::Discard, &filter).await.unwrap(), expected, "{filter:?}");
+            let name = format!("{filter:?}");
+            if expected != 2 {
+                assert_eq!(act(&world, &name, ActionKind::Replay, filter.clone()).await, expected, "{filter:?}");
+                world.db.execute(&format!("update {} set state = 'dead' where attempt > 0", world.db.table("deliveries")));
+            }
+        }
+        assert!(matches!(world.store.count_action(ActionKind::Replay, &base()).await, Err(ActionError::EmptyFilter)));
+        let done = ActionFilter { state: Some("done".to_owned()), ..base() };
+        assert!(matches!(world.store.count_action(ActionKind::Replay, &done).await, Err(ActionError::State)));
+    }
+
+    async fn held_events_are_released_or_discarded_whole(db: TestDatabase) {
+        let world = processing(db).await;
+        let mut bare = held(world.event("bare", "x"));
+        bare.handlers.clear();
+        world.insert([held(world.event("a", "a")), bare]).await;
+        assert_eq!(world.store.count_action(ActionKind::Release, &of_source()).await.unwrap(), 3);
+        assert_eq!(act(&world, "r", ActionKind::Release, of_source()).await, 3);
+        assert_eq!(world.query("select distinct state from {events}"), [["accepted"]]);
+        assert_eq!(claim(&world, 10).await.len(), 1);
+        world.insert_one(held(world.event("b", "b"))).await;
+        assert_eq!(act(&world, "d", ActionKind::Discard, of_source()).await, 2);
+        assert_eq!(states(&world), [["claimed", "1"], ["discarded", "0"]]);
+        assert_eq!(world.query("select distinct state from {events}"), [["accepted"]]);
+    }
+
+    async fn a_forgotten_identity_is_new_again(db: TestDatabase) {
+        let world = processing(db).await;
+        let first = world.insert_one(world.event("evt_1", "a")).await.key();
+        let filter = ActionFilter { key: Some(first), ..ActionFilter::default() };
+        assert_eq!(act(&world, "f", ActionKind::Forget, filter).await, 1);
+        let again = world.insert_one(world.event("evt_1", "a")).await;
+        assert!(matches!(again, Inserted::Accepted(key) if key != first));
+    }
+
+    async fn a_handler_that_came_later_gets_stored_events(db: TestDatabase) {
+        let world = processing(db).await;
+        world.insert((0..3).map(|n| world.event(&format!("evt_{n}"), r#"{"id":"a"}"#))).await;
+        let route = Route {
+            handler: "late".into(),
+            sources: Vec::new(),
+            types: vec![Glob::parse("invoice.*").unwrap()],
+            serial: BodyPointer::parse("/id"),
+        };
+        let filter = ActionFilter { handler: Some("late".to_owned()), since: Some(NOW), ..ActionFilter::default() };
+        let late = action("l", ActionKind::Replay, filter);
+        assert_eq!(world.store.act(&late, Some(&route), NOW).await.unwrap(), 3);
+        assert_eq!(world.store.act(&late, Some(&route), NOW).await.unwrap(), 3);
+        let rows = world.query("select state, order_key is not null from {deliveries} where handler = 'late'");
+        assert_eq!((rows.len(), rows[0][0].as_str()), (3, "ready"));
+    }
+
+    async fn what_is_done_runs_again_only_by_requeue(db: TestDatabase) {
+        let world = processing(db).await;
+        let key = world.insert_one(world.event("evt_1", "a")).await.key();
+        let claimed = claim(&world, 1).await;
+        finish(&world, &[claimed[0].fence]).await;
+        for kind in [ActionKind::Replay, ActionKind::Release, ActionKind::Discard] {
+            assert_eq!(act(&world, kind.as_str(), kind, of_source()).await, 0);
+        }
+        let filter = ActionFilter { handler: Some(BILLING.to_owned()), ..ActionFilter::default() };
+        let again = action("q", ActionKind::Requeue, filter);
+        assert_eq!(world.store.requeue(&again, &[key, key], NOW).await.unwrap(), 1);
+        assert_eq!(world.store.requeue(&again, &[key], NOW).await.unwrap(), 1);
+        assert_eq!(states(&world), [["ready", "1"]]);
+    }
+
+    async fn an_action_stopped_midway_goes_on_where_it_was(db: TestDatabase) {
+        let world = processing(db).await;
+        dead_letters(&world, 1200).await;
+        let replay = action("r", ActionKind::Replay, of_source());
+        let stopped = world.store.clone().with_faults(Faults::parse("actions.slice=fail@2").unwrap());
+        assert!(stopped.act(&replay, None, NOW).await.is_err());
+        assert_eq!(world.store.actions(1).await.unwrap()[0].acted, 500);
+        // What was replayed dies again before the rest is: it must not be replayed twice.
+        let claimed = claim(&world, 500).await;
+        let failure = |fence| Failure { fence, next: Next::Dead, error: "no".to_owned(), status: None };
+        let failures: Vec<_> = claimed.iter().map(|one| failure(one.fence)).collect();
+        world.store.fail(&failures, NOW).await.unwrap();
+        assert_eq!(world.store.act(&replay, None, NOW).await.unwrap(), 1200);
+        assert_eq!(world.query("select count(*) from {deliveries} where state = 'ready' and attempt = 1"), [["700"]]);
+    }
+}

@@ -1,0 +1,116 @@
+//! Effects in the transaction of their mark.
+
+use std::time::Duration;
+
+use oncebox::delivery::Failed;
+use oncebox::store::{Claimed, Finished, HandlerSql, Ran, Tx};
+use testkit::{Backend, TestDatabase};
+
+use super::deliveries::{claim, processing, states};
+use crate::world::{NOW, World, committed};
+
+const DEADLINE: Duration = Duration::from_secs(5);
+
+async fn with_effects(db: TestDatabase) -> World {
+    let world = processing(db).await;
+    world.db.execute("create table effects (id text, key text, attempt integer, body text, at text, source text)");
+    world
+}
+
+fn parse(world: &World, sql: &str) -> HandlerSql {
+    HandlerSql::parse(sql, world.store.dialect()).unwrap()
+}
+
+async fn run(world: &World, sql: &str, batch: &[Claimed]) -> (Tx, Ran) {
+    let mut tx = world.store.begin().await.unwrap();
+    let ran = tx.run_handler(&parse(world, sql), batch, DEADLINE).await.unwrap();
+    (tx, ran)
+}
+
+testkit::contract! {
+    async fn effects_and_marks_commit_together(db: TestDatabase) {
+        let world = with_effects(db).await;
+        world.insert((0..40).map(|n| world.event(&format!("evt_{n:02}"), r#"{"a":"ü"}"#))).await;
+        let batch = claim(&world, 100).await;
+        let sql = "insert into effects (id, key, attempt, body, source) values (:event_id, :key, :attempt, :body, :source); \
+                   select count(*) from effects where id = :event_id; -- done\n";
+        let (mut tx, ran) = run(&world, sql, &batch).await;
+        assert_eq!(ran, Ran::All);
+        let fences: Vec<_> = batch.iter().map(|one| one.fence).collect();
+        assert_eq!(tx.finish(&fences, NOW).await.unwrap(), Finished::All);
+        assert_eq!(world.db.count("effects"), 0, "nothing shows before the commit");
+        committed(tx).await.unwrap();
+        assert_eq!(world.db.count("effects"), 40);
+        let row = world.db.query("select id, attempt, body, source from effects order by id limit 1");
+        assert_eq!(row, [["evt_00", "1", r#"{"a":"ü"}"#, "src"]]);
+        assert_eq!(world.db.query("select key from effects order by id limit 1")[0][0], batch.iter().find(|one| one.event_id == "evt_00").unwrap().key.to_string());
+        assert!(states(&world).iter().all(|row| row[0] == "done"));
+    }
+
+    async fn the_failing_event_is_named_and_nothing_commits(db: TestDatabase) {
+        let world = with_effects(db).await;
+        world.db.execute("create table strict (id text check (id <> 'evt_2'))");
+        world.insert((0..5).map(|n| world.event(&format!("evt_{n}"), "{}"))).await;
+        let mut batch = claim(&world, 100).await;
+        let sql = "insert into effects (id) values (:event_id); insert into strict values (:event_id)";
+        let (mut tx, ran) = run(&world, sql, &batch).await;
+        let bad = batch.iter().position(|one| one.event_id == "evt_2").unwrap();
+        assert!(matches!(&ran, Ran::Failed { index, failed: Failed::Transient { .. }, error }
+            if *index == bad && error.to_lowercase().contains("check")), "{ran:?}");
+        let fences: Vec<_> = batch.iter().map(|one| one.fence).collect();
+        let _ = tx.finish(&fences, NOW).await;
+        assert!(committed(tx).await.is_err());
+        assert_eq!(world.db.count("effects"), 0);
+        batch.remove(bad);
+        let (mut tx, ran) = run(&world, sql, &batch).await;
+        assert_eq!(ran, Ran::All);
+        let fences: Vec<_> = batch.iter().map(|one| one.fence).collect();
+        assert_eq!(tx.finish(&fences, NOW).await.unwrap(), Finished::All);
+        committed(tx).await.unwrap();
+        assert_eq!(world.db.count("effects"), 4);
+    }
+
+    async fn a_body_that_is_no_text_fails_for_good_unless_bytes_are_asked_for(db: TestDatabase) {
+        let world = with_effects(db).await;
+        world.insert_one(world.event("evt_1", "a\0b")).await;
+        let batch = claim(&world, 1).await;
+        let (tx, ran) = run(&world, "insert into effects (body) values (:body)", &batch).await;
+        assert!(matches!(&ran, Ran::Failed { failed: Failed::Permanent, error, .. } if error.contains(":body_bytes")), "{ran:?}");
+        drop(tx);
+        let (tx, ran) = run(&world, "insert into effects (attempt) values (length(:body_bytes))", &batch).await;
+        assert_eq!(ran, Ran::All);
+        committed(tx).await.unwrap();
+        assert_eq!(world.db.query("select attempt from effects"), [["3"]]);
+    }
+
+    async fn the_time_is_bound_as_a_time(db: TestDatabase) {
+        let world = with_effects(db).await;
+        world.insert_one(world.event("evt_1", "{}")).await;
+        let batch = claim(&world, 1).await;
+        let sql = match world.db.backend() {
+            Backend::Sqlite => "insert into effects (at) values (:received_at)",
+            Backend::Postgres => {
+                "insert into effects (at) select to_char(:received_at at time zone 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+            }
+        };
+        let (tx, ran) = run(&world, sql, &batch).await;
+        assert_eq!(ran, Ran::All);
+        committed(tx).await.unwrap();
+        assert_eq!(world.db.query("select at from effects"), [["2024-11-15T19:46:40.123Z"]]);
+    }
+
+    async fn a_statement_ends_at_its_deadline(db: TestDatabase) {
+        let world = with_effects(db).await;
+        world.insert_one(world.event("evt_1", "{}")).await;
+        let batch = claim(&world, 1).await;
+        let endless = match world.db.backend() {
+            Backend::Sqlite => "with recursive n (i) as (select 1 union all select i + 1 from n) select count(*) from n",
+            Backend::Postgres => "select pg_sleep(60)",
+        };
+        let mut tx = world.store.begin().await.unwrap();
+        let ran = tx.run_handler(&parse(&world, endless), &batch, Duration::from_millis(200)).await.unwrap();
+        assert!(matches!(ran, Ran::Failed { index: 0, failed: Failed::Transient { .. }, .. }), "{ran:?}");
+        assert!(committed(tx).await.is_err());
+        assert!(matches!(run(&world, "select 1", &batch).await.1, Ran::All));
+    }
+}

@@ -1,0 +1,150 @@
+//! One at a time per key, newest version only, one change once, prerequisites.
+
+use std::time::Duration;
+
+use oncebox::delivery::Next;
+use oncebox::event::EventKey;
+use oncebox::order::order_key;
+use oncebox::routing::Duty;
+use oncebox::store::{Change, Fenced, Finished, NewEvent, OnDead, Prerequisite, Version};
+use testkit::TestDatabase;
+
+use super::deliveries::{BILLING, claim, fail, finish, make_due, processing, register, states};
+use crate::world::{NOW, World, committed};
+
+fn serial(world: &World, id: &str, key: &str) -> NewEvent {
+    let mut event = world.event(id, "{}");
+    event.handlers = vec![Duty { handler: BILLING.into(), order_key: Some(order_key(key)) }];
+    event
+}
+
+async fn ids(world: &World, limit: usize) -> Vec<String> {
+    let mut ids: Vec<_> = claim(world, limit).await.into_iter().map(|one| one.event_id).collect();
+    ids.sort();
+    ids
+}
+
+async fn newer(world: &World, version: i64, or_equal: bool) -> Version {
+    let mut tx = world.store.begin().await.unwrap();
+    let answer = tx.newer(BILLING, order_key("sub_1"), version, or_equal, NOW).await.unwrap();
+    committed(tx).await.unwrap();
+    answer
+}
+
+async fn once_per(world: &World, mark: u8, delivery: u8, now: i64) -> Change {
+    let mut tx = world.store.begin().await.unwrap();
+    let key = |n| EventKey::from_bytes([n; 16]);
+    let answer = tx.once_per(key(mark), key(delivery), Duration::from_secs(600), now).await.unwrap();
+    committed(tx).await.unwrap();
+    answer
+}
+
+testkit::contract! {
+    async fn one_at_a_time_per_key_in_the_order_of_arrival(db: TestDatabase) {
+        let world = processing(db).await;
+        world.insert(["a1", "a2", "a3", "b1", "b2"].map(|id| serial(&world, id, &id[..1]))).await;
+        for expected in [&["a1", "b1"][..], &["a2", "b2"], &["a3"], &[]] {
+            let claimed = claim(&world, 10).await;
+            let mut names: Vec<_> = claimed.iter().map(|one| one.event_id.as_str()).collect();
+            names.sort_unstable();
+            assert_eq!(names, expected);
+            assert_eq!(claim(&world, 10).await.len(), 0, "the keys are busy");
+            let fences: Vec<_> = claimed.iter().map(|one| one.fence).collect();
+            assert_eq!(finish(&world, &fences).await, Finished::All);
+        }
+    }
+
+    async fn a_retry_blocks_its_own_key_only(db: TestDatabase) {
+        let world = processing(db).await;
+        world.insert(["a1", "a2", "b1"].map(|id| serial(&world, id, &id[..1]))).await;
+        let first = claim(&world, 1).await;
+        assert_eq!(first[0].event_id, "a1");
+        fail(&world, first[0].fence, Next::Retry { after: Duration::from_secs(3600) }).await;
+        assert_eq!(ids(&world, 10).await, ["b1"]);
+        make_due(&world);
+        assert_eq!(ids(&world, 10).await, ["a1"]);
+    }
+
+    async fn a_late_event_of_a_busy_key_waits(db: TestDatabase) {
+        let world = processing(db).await;
+        let early = serial(&world, "a1", "a");
+        world.insert_one(serial(&world, "a2", "a")).await;
+        assert_eq!(ids(&world, 10).await, ["a2"]);
+        world.insert_one(early).await;
+        assert_eq!(claim(&world, 10).await.len(), 0, "another of its key is claimed");
+    }
+
+    async fn a_dead_one_is_skipped_or_blocks_as_asked(db: TestDatabase) {
+        let world = processing(db).await;
+        world.insert(["a1", "a2"].map(|id| serial(&world, id, "a"))).await;
+        let first = claim(&world, 10).await;
+        fail(&world, first[0].fence, Next::Dead).await;
+        register(&world, OnDead::Block).await;
+        assert_eq!(claim(&world, 10).await.len(), 0);
+        register(&world, OnDead::Skip).await;
+        assert_eq!(ids(&world, 10).await, ["a2"]);
+    }
+
+    async fn only_newer_versions_are_applied(db: TestDatabase) {
+        let world = processing(db).await;
+        assert_eq!(newer(&world, 5, false).await, Version::Newer);
+        assert_eq!(newer(&world, 5, false).await, Version::Older);
+        assert_eq!(newer(&world, 5, true).await, Version::Newer);
+        assert_eq!(newer(&world, 4, true).await, Version::Older);
+        assert_eq!(newer(&world, i64::MAX, false).await, Version::Newer);
+        let mut tx = world.store.begin().await.unwrap();
+        assert_eq!(tx.newer("mail", order_key("sub_1"), 1, false, NOW).await.unwrap(), Version::Newer);
+        drop(tx);
+        assert_eq!(world.count("versions"), 1, "a version goes with its effect");
+    }
+
+    async fn a_superseded_delivery_is_over(db: TestDatabase) {
+        let world = processing(db).await;
+        world.insert_one(world.event("evt_1", "{}")).await;
+        let claimed = claim(&world, 1).await;
+        let mut tx = world.store.begin().await.unwrap();
+        assert_eq!(tx.supersede(claimed[0].fence, "older than 5", NOW).await.unwrap(), Fenced::Recorded);
+        committed(tx).await.unwrap();
+        assert_eq!(states(&world), [["superseded", "1"]]);
+    }
+
+    async fn a_change_counts_once_within_its_window(db: TestDatabase) {
+        let world = processing(db).await;
+        assert_eq!(once_per(&world, 1, 1, NOW).await, Change::First);
+        assert_eq!(once_per(&world, 1, 1, NOW).await, Change::First);
+        assert_eq!(once_per(&world, 1, 2, NOW).await, Change::Again);
+        assert_eq!(once_per(&world, 2, 2, NOW).await, Change::First);
+        world.db.execute(&format!("update {} set until_ms = 1", world.db.table("changes")));
+        assert_eq!(once_per(&world, 1, 2, NOW).await, Change::First);
+    }
+
+    async fn who_waits_is_woken_by_what_it_waits_for(db: TestDatabase) {
+        let world = processing(db).await;
+        let mark = EventKey::from_bytes([3; 16]);
+        let within = Duration::from_secs(600);
+        world.insert_one(world.event("evt_1", "{}")).await;
+        let claimed = claim(&world, 1).await;
+        let mut tx = world.store.begin().await.unwrap();
+        assert_eq!(tx.wait_for(claimed[0].fence, mark, within, NOW).await.unwrap(), Prerequisite::Waiting);
+        committed(tx).await.unwrap();
+        assert_eq!((states(&world), claim(&world, 1).await.len()), (vec![vec!["ready".into(), "0".into()]], 0));
+        let mut tx = world.store.begin().await.unwrap();
+        assert_eq!(tx.wait_for(claimed[0].fence, mark, within, NOW).await.unwrap(), Prerequisite::LeaseLost);
+        tx.prerequisite_done(mark, NOW).await.unwrap();
+        committed(tx).await.unwrap();
+        let claimed = claim(&world, 1).await;
+        assert_eq!(claimed[0].attempt, 1);
+        let mut tx = world.store.begin().await.unwrap();
+        assert_eq!(tx.wait_for(claimed[0].fence, mark, within, NOW).await.unwrap(), Prerequisite::Done);
+    }
+
+    async fn waiting_ends_at_the_deadline(db: TestDatabase) {
+        let world = processing(db).await;
+        world.insert_one(world.event("evt_1", "{}")).await;
+        world.db.execute(&format!("update {} set wait_until_ms = 1", world.db.table("deliveries")));
+        let claimed = claim(&world, 1).await;
+        let mut tx = world.store.begin().await.unwrap();
+        let answer = tx.wait_for(claimed[0].fence, EventKey::from_bytes([3; 16]), Duration::from_secs(600), NOW).await;
+        assert_eq!(answer.unwrap(), Prerequisite::Overdue);
+    }
+}
