@@ -17,7 +17,7 @@ use oncebox::secret::Secret;
 use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
 
-use operator::{EventArgs, EventsArgs, ExplainArgs, StatusArgs};
+use operator::{EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
 use send::{BenchArgs, SendArgs};
 use values::listen;
@@ -59,6 +59,8 @@ pub(crate) enum Command {
     Event(EventArgs),
     /// Judge captured requests offline and say why one was refused
     Explain(ExplainArgs),
+    /// List the catalogue, or show what to click and which secret to copy
+    Providers(ProvidersArgs),
     /// Show rates, deliveries, held and conflicting events
     Status(StatusArgs),
     /// Measure how fast events are accepted

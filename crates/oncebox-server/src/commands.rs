@@ -7,6 +7,7 @@ pub(crate) mod event;
 pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod migrate;
+pub(crate) mod providers;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod status;

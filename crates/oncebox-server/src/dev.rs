@@ -1,6 +1,5 @@
 //! The config of `oncebox dev`: every provider of the catalogue as a source, one handler that logs, loopback only.
 
-use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
@@ -75,17 +74,14 @@ fn defaults(listen: SocketAddr, admin_listen: SocketAddr, store: &StoreUrl) -> R
 
 fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec> {
     let description = Description::named(slug)?;
-    let secret = secrets.get(slug)?.clone();
-    let mut settings = BTreeMap::from([("public_url".to_owned(), Secret::new(public_url))]);
-    // Asked for by handshakes, which nobody but the vendor begins.
-    settings.insert("verify_token".to_owned(), secret.clone());
-    let (secrets, path_token) = by_form(&description, secret);
+    let settings = provider::sample_settings(slug).iter().copied().chain([("public_url", public_url)]);
+    let (secrets, path_token) = by_form(&description, secrets.get(slug)?.clone());
     Some(SourceSpec {
         name: slug.to_owned(),
         provider: slug.to_owned(),
         description,
         secrets,
-        settings,
+        settings: settings.map(|(name, value)| (name.to_owned(), Secret::new(value))).collect(),
         tolerance: None,
         repeated_body: None,
         unverified: false,

@@ -14,11 +14,17 @@ use data_encoding::{BASE64, HEXLOWER};
 use oncebox::provider::{Description, SecretForm};
 use oncebox::secret::Secret;
 use ring::rand::{SecureRandom as _, SystemRandom};
-use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, Ed25519KeyPair};
+use ring::signature::Ed25519KeyPair;
+use rsa::pkcs8::EncodePrivateKey as _;
 
 use crate::config::store::StoreUrl;
 
 const HEAD: &str = "# Made by `oncebox dev` for this machine alone; delete the file to have new ones made.\n";
+
+/// Vendors that sign with an RSA key.
+const WITH_RSA: [&str; 3] = ["aws-sns", "google-pubsub", "paypal"];
+/// The shortest that verifiers take.
+const RSA_BITS: usize = 2048;
 
 /// One secret per provider.
 #[derive(Clone, Debug)]
@@ -37,7 +43,11 @@ impl DevSecrets {
             return Ok(found);
         }
         for slug in missing {
-            found.secrets.insert(slug.to_owned(), Secret::new(make(slug)?));
+            // An RSA key takes a while to make, and on this machine one can play all vendors that need one.
+            let shared =
+                WITH_RSA.iter().filter(|_| WITH_RSA.contains(&slug)).find_map(|other| found.get(other)).cloned();
+            let secret = shared.map_or_else(|| make(slug).map(Secret::new), Ok)?;
+            found.secrets.insert(slug.to_owned(), secret);
         }
         found.save().map_err(|error| found.cannot_write(&error))?;
         Ok(found)
@@ -99,6 +109,12 @@ impl DevSecrets {
 
 /// A secret in the form that the provider hands out; where that is a public key, the private one that samples need.
 fn make(slug: &str) -> io::Result<String> {
+    if WITH_RSA.contains(&slug) {
+        return Ok(BASE64.encode(&rsa_key()?));
+    }
+    if slug == "plaid" {
+        return Ok(BASE64.encode(&p256_key()?));
+    }
     let no_randomness = |ring::error::Unspecified| io::Error::other("the system has no randomness");
     let system = SystemRandom::new();
     let form = Description::named(slug).and_then(|description| description.secret_form());
@@ -109,10 +125,24 @@ fn make(slug: &str) -> io::Result<String> {
         SecretForm::Whsec => format!("whsec_{}", BASE64.encode(&random::<24>()?)),
         SecretForm::UserPassword => format!("oncebox:{}", HEXLOWER.encode(&random::<20>()?)),
         SecretForm::Ed25519 => BASE64.encode(Ed25519KeyPair::generate_pkcs8(&system).map_err(no_randomness)?.as_ref()),
-        SecretForm::P256 => {
-            BASE64.encode(EcdsaKeyPair::generate_pkcs8(&P256, &system).map_err(no_randomness)?.as_ref())
-        }
+        SecretForm::P256 => BASE64.encode(&p256_key()?),
     })
+}
+
+/// A new RSA key as PKCS#8. Ring makes none; this crate is used for nothing else.
+fn rsa_key() -> io::Result<Vec<u8>> {
+    let key = rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, RSA_BITS).map_err(io::Error::other)?;
+    let document = key.to_pkcs8_der().map_err(io::Error::other)?;
+    Ok(document.as_bytes().to_vec())
+}
+
+/// A new P-256 key as PKCS#8.
+fn p256_key() -> io::Result<Vec<u8>> {
+    let kind = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
+    match ring::signature::EcdsaKeyPair::generate_pkcs8(kind, &SystemRandom::new()) {
+        Ok(document) => Ok(document.as_ref().to_vec()),
+        Err(ring::error::Unspecified) => Err(io::Error::other("the system has no randomness")),
+    }
 }
 
 /// Bytes that nobody can guess.
@@ -158,6 +188,22 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
+}
+
+/// A secret of the provider's form that costs no time to make.
+#[cfg(test)]
+pub(crate) fn for_tests(slug: &str) -> Secret {
+    let form = Description::named(slug).and_then(|description| description.secret_form());
+    Secret::new(match (slug, form.unwrap_or(SecretForm::Text)) {
+        ("aws-sns" | "google-pubsub" | "paypal", _) => testkit::vendor::RSA_KEY,
+        ("plaid", _) | (_, SecretForm::P256) => testkit::vendor::P256_KEY,
+        (_, SecretForm::Ed25519) => "MC4CAQAwBQYDK2VwBCIEIAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8g",
+        (_, SecretForm::Hex) => "00c0ffee",
+        (_, SecretForm::Base64) => "c2VjcmV0",
+        (_, SecretForm::Whsec) => "whsec_c2VjcmV0",
+        (_, SecretForm::UserPassword) => "user:password",
+        (_, SecretForm::Text | SecretForm::PathToken) => "secret",
+    })
 }
 
 #[cfg(test)]
@@ -214,9 +260,23 @@ mod tests {
             ("basic-auth", "oncebox:", 48),
             ("airtable", "", 32),
             ("telnyx", "", 112),
+            ("plaid", "MI", 184),
         ] {
             let secret = make(slug).expect("randomness");
             assert!(secret.starts_with(prefix) && secret.len() == length && is_plain(&secret), "{slug}");
+        }
+    }
+
+    #[test]
+    fn private_keys_play_the_vendor() {
+        for slug in ["aws-sns", "plaid"] {
+            let mut spec = oncebox::source::SourceSpec::named(slug, slug).expect("a provider");
+            spec.secrets = vec![Secret::new(make(slug).expect("a key"))];
+            spec.settings.insert("topic_arn".to_owned(), Secret::new("arn:aws:sns:eu-central-1:1:a"));
+            let source = oncebox::source::Source::build(spec).expect("a source");
+            let sample = oncebox::provider::Sample { id: "a", event_type: None, filler_bytes: 0 };
+            let draft = oncebox::provider::sample(&source, &sample, 1_790_000_000_000);
+            assert!(source.sign(draft, 1_790_000_000_000).is_ok(), "{slug}");
         }
     }
 

@@ -38,6 +38,7 @@ async fn main() -> ExitCode {
         Command::Event(args) => commands::event::run(&args).await,
         Command::Status(args) => commands::status::run(&args).await,
         Command::Explain(args) => commands::explain::run(&args),
+        Command::Providers(args) => commands::providers::run(&args),
         Command::Bench(args) => commands::bench::run(&args).await,
     };
     outcome.unwrap_or_else(|error| commands::report(&error))

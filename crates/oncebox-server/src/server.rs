@@ -13,7 +13,8 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::clock::Clock;
 use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
-use oncebox::ingest::{Batcher, Settings};
+use oncebox::ingest::{Batcher, Ingest, Settings};
+use oncebox::outgoing::VendorCalls;
 use oncebox::routing::{Route, Routes};
 use oncebox::shutdown::Shutdown;
 use oncebox::source::Source;
@@ -31,6 +32,9 @@ use crate::rejections::Rejections;
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
 const LAST_COMMIT: Duration = Duration::from_secs(12);
+
+/// How often fetched keys are looked at.
+const KEYS_EVERY: Duration = Duration::from_secs(30);
 
 /// A server with its sockets bound and its schema up to date.
 #[derive(Debug)]
@@ -83,6 +87,9 @@ impl Server {
         let rejections = Rejections::new(clock.clone());
         let (ingest, batcher) =
             Batcher::start(self.store.clone(), self.settings, clock.clone(), Arc::new(KeyMaker::default()));
+        let vendors = VendorCalls::new(clock.clone()).context("cannot set up TLS for calls to vendors")?;
+        let ingest = ingest.with_errands(Arc::new(vendors));
+        let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
         let admin = Admin::new(AdminParts {
             store: self.store.clone(),
             clock,
@@ -103,6 +110,7 @@ impl Server {
         wait_for_stop(&self.setup, reload).await?;
         tracing::info!("stopping: no new connections, running requests finish");
         draining.request();
+        refreshing.await.context("the refreshing of keys failed")?;
         public.await.context("the public listener failed")?;
         // No request holds an ingest any more, so this ends with the commit that is under way.
         if tokio::time::timeout(LAST_COMMIT, batcher.finish()).await.is_err() {
@@ -113,6 +121,17 @@ impl Server {
         self.store.close().await;
         tracing::info!("stopped");
         Ok(())
+    }
+}
+
+/// Keeps fetched keys fresh, so that requests need not wait for them.
+async fn refresh_keys(ingest: Ingest, setup: Arc<ArcSwap<Setup>>, draining: Shutdown) {
+    while tokio::time::timeout(KEYS_EVERY, draining.wait()).await.is_err() {
+        let sources: Vec<Arc<Source>> = setup.load().sources.values().cloned().collect();
+        tokio::select! {
+            () = ingest.refresh_keys(sources) => {}
+            () = draining.wait() => {}
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 mod arrivals;
 mod batcher;
 mod bookkeeper;
+mod keys;
 mod metric;
 
 use std::sync::Arc;
@@ -16,8 +17,10 @@ use tokio::sync::mpsc;
 
 pub use batcher::{Batcher, Settings};
 use batcher::{Stored, Submission};
+use keys::{OutOfReach, VendorDesk};
 
 use crate::clock::Clock;
+use crate::errands::Errands;
 use crate::event::{Identity, IdentityKind, KeyMaker};
 use crate::limits;
 use crate::request::Request;
@@ -59,6 +62,8 @@ pub enum Unavailable {
     StoreFailed,
     /// The commit's result is unknown.
     Unknown,
+    /// A key that the request was signed with could not be fetched, or a URL that it wants visited did not answer.
+    VendorOutOfReach,
 }
 
 /// Takes requests in. Cheap to clone.
@@ -67,6 +72,7 @@ pub struct Ingest {
     submissions: mpsc::Sender<Submission>,
     clock: Clock,
     keys: Arc<KeyMaker>,
+    vendors: Arc<VendorDesk>,
 }
 
 /// Where a request came from and whom its events concern.
@@ -83,11 +89,34 @@ pub struct Context<'a> {
 }
 
 impl Ingest {
+    /// The same, with somebody who fetches keys and visits confirmations; without, both are refused.
+    pub fn with_errands(self, errands: Arc<dyn Errands>) -> Self {
+        Self { vendors: Arc::new(VendorDesk::new(errands)), ..self }
+    }
+
+    /// Fetches keys that are in use again before they expire, so that no request has to wait for them.
+    pub async fn refresh_keys(&self, sources: impl IntoIterator<Item = Arc<Source>>) {
+        for source in sources {
+            self.vendors.refresh(&source, &self.clock).await;
+        }
+    }
+
     /// Judges a request and stores what it brings.
     pub async fn accept(&self, context: Context<'_>, request: Request) -> Answer {
         let source = context.source.clone();
-        let (verdict, request) = judge(source, context.path_token, request, self.clock.now()).await;
+        let (mut verdict, mut request) = judge(source, context.path_token, request, self.clock.now()).await;
+        if let Verdict::NeedsKey(wanted) = &verdict {
+            if self.vendors.bring_key(context.source, wanted, &self.clock).await.is_err() {
+                return self.out_of_reach(&context);
+            }
+            (verdict, request) = judge(context.source.clone(), context.path_token, request, self.clock.now()).await;
+        }
         match verdict {
+            Verdict::NeedsKey(_) => self.out_of_reach(&context),
+            Verdict::Visit(visit) => match self.vendors.visit(&visit).await {
+                Ok(()) => Answer::Handshake(visit.reply),
+                Err(OutOfReach) => self.out_of_reach(&context),
+            },
             Verdict::Reject(rejection) => {
                 metric::rejected(context.source.name(), &rejection);
                 Answer::Rejected(rejection)
@@ -95,6 +124,11 @@ impl Ingest {
             Verdict::Handshake(reply) => Answer::Handshake(reply),
             Verdict::Accept(accepted) => self.store(&context, &request, accepted).await,
         }
+    }
+
+    fn out_of_reach(&self, context: &Context<'_>) -> Answer {
+        metric::out_of_reach(context.source.name());
+        Answer::Unavailable(Unavailable::VendorOutOfReach)
     }
 
     async fn store(&self, context: &Context<'_>, request: &Request, accepted: Accepted) -> Answer {

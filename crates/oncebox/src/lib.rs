@@ -5,6 +5,7 @@
 //! The library reads no environment and no clock of its own: both are handed in.
 
 pub mod clock;
+pub mod errands;
 pub mod event;
 pub mod fault;
 pub mod limits;
@@ -18,5 +19,7 @@ pub mod verdict;
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod ingest;
+#[cfg(feature = "http")]
+pub mod outgoing;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;

@@ -11,30 +11,38 @@ mod catalogue;
 mod curve;
 mod describe;
 mod diagnose;
+mod facts;
 mod field;
 mod form;
 mod handshake;
 mod identity;
 mod json;
+mod jwt;
+mod keyring;
 mod mac;
+mod paypal;
+mod pin;
 mod place;
+mod public_key;
 mod sample;
 mod scheme;
 mod sign;
+mod sns;
 mod template;
 mod timestamp;
 mod twilio;
+mod vendor_keys;
 mod verifier;
-
-use std::time::Duration;
 
 use crate::verdict::OnRepeat;
 
 pub(crate) use describe::{IdentityRule, RepeatScope};
 pub use diagnose::likely_cause;
+pub use facts::Facts;
 pub(crate) use handshake::Greeting;
 pub(crate) use identity::Naming;
-pub use sample::{Sample, id_for, sample};
+pub(crate) use keyring::Keyring;
+pub use sample::{Sample, id_for, sample, sample_settings};
 pub(crate) use scheme::Verified;
 pub use sign::{Draft, SignError};
 pub(crate) use verifier::Verifier;
@@ -43,6 +51,7 @@ pub(crate) use verifier::Verifier;
 #[derive(Clone, Debug, Default)]
 pub struct Description {
     pub(crate) scheme: Option<builtin::Kind>,
+    pub(crate) jwt: Option<jwt::Rule>,
     pub(crate) mac: Option<mac::Mac>,
     pub(crate) enc: mac::Encoding,
     pub(crate) key: mac::KeyForm,
@@ -108,33 +117,6 @@ pub struct Problem {
     pub cure: String,
 }
 
-/// What people want to know about a provider before they use it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts<'a> {
-    /// The vendor's name.
-    pub title: &'a str,
-    /// What to click at the vendor.
-    pub setup: &'a str,
-    /// Which secret to copy.
-    pub secret_hint: &'a str,
-    /// Where the vendor describes it.
-    pub docs: &'a str,
-    /// How sure we are of authentication, id and retries: S source, D documentation, T third party, M memory.
-    pub confidence: &'a str,
-    /// How long the sender keeps trying.
-    pub retry_window: Option<Duration>,
-    /// How long the sender waits for an answer.
-    pub deadline: Option<Duration>,
-    /// The largest body the sender makes, in bytes, where that is above the ordinary limit.
-    pub body_limit: Option<usize>,
-    /// What events belong together and which is newer, in a line; a hint, since few vendors promise it.
-    pub order: Option<String>,
-    /// How a request is authenticated, in a line.
-    pub signature: String,
-    /// What identifies an event, in a line.
-    pub identity: String,
-}
-
 impl Description {
     /// The keys a description may have.
     pub const KEYS: &'static [&'static str] = describe::KEYS;
@@ -147,24 +129,6 @@ impl Description {
     /// Sets one key from its TOML value.
     pub fn set(&mut self, key: &str, value: &toml::Value) -> Result<(), Problem> {
         describe::set(self, &field::Field::new(key, value), key)
-    }
-
-    /// What people want to know before they use it.
-    pub fn facts(&self) -> Facts<'_> {
-        let seconds = |seconds: Option<u32>| seconds.map(|seconds| Duration::from_secs(u64::from(seconds)));
-        Facts {
-            title: &self.title,
-            setup: &self.setup,
-            secret_hint: &self.secret_hint,
-            docs: &self.docs,
-            confidence: &self.confidence,
-            retry_window: seconds(self.retry_window),
-            deadline: seconds(self.deadline),
-            body_limit: self.body_limit(),
-            order: self.order.as_ref().map(|(entity, version)| format!("{entity}, by {version}")),
-            signature: describe::signature_line(self),
-            identity: describe::identity_line(self),
-        }
     }
 
     /// The largest body the sender makes, in bytes, where that is above the ordinary limit.
@@ -216,6 +180,7 @@ impl Description {
     /// True when the signature covers the whole body.
     pub fn body_covered(&self) -> bool {
         let covered = || match self.scheme {
+            Some(builtin::Kind::Jwt) => self.jwt.as_ref().is_some_and(|rule| rule.body.is_some()),
             Some(scheme) => scheme.covers_body(),
             None => self.msg.as_ref().is_some_and(template::Template::covers_body),
         };

@@ -10,10 +10,12 @@ use http::{Method, StatusCode};
 use subtle::ConstantTimeEq;
 
 use crate::clock::UnixMillis;
-use crate::provider::{Description, Draft, Greeting, IdentityRule, Naming, Problem, SignError, Verified, Verifier};
+use crate::provider::{
+    Description, Draft, Greeting, IdentityRule, Keyring, Naming, Problem, SignError, Verified, Verifier,
+};
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{Accepted, OnRepeat, Reason, Rejection, Reply, Step, Verdict};
+use crate::verdict::{Accepted, KeyWanted, OnRepeat, Reason, Rejection, Reply, Step, Verdict, Visit};
 
 /// What the operator wrote about a source.
 #[derive(Clone, Debug)]
@@ -148,8 +150,31 @@ impl Source {
     pub fn judge(&self, request: &Request, path_token: Option<&str>, now: UnixMillis) -> Verdict {
         match self.try_judge(request, path_token, now) {
             Ok(verdict) => verdict,
+            Err(rejection) if rejection.reason == Reason::UnknownKey => {
+                let wanted = self.verifier.as_ref().and_then(|verifier| verifier.key_wanted(request, now));
+                wanted.map_or(Verdict::Reject(rejection), Verdict::NeedsKey)
+            }
             Err(rejection) => Verdict::Reject(rejection),
         }
+    }
+
+    /// Keeps what the address of a key answered, for the requests to come; false when there is no key in it.
+    pub fn learn(&self, wanted: &KeyWanted, text: &[u8], max_age: Option<Duration>, now: UnixMillis) -> bool {
+        self.keyring().is_some_and(|ring| ring.put(wanted, text, max_age, now))
+    }
+
+    /// True when a key may be fetched now; counted, so that forged key names make no storm of fetches.
+    pub fn may_fetch_key(&self, now: UnixMillis) -> bool {
+        self.keyring().is_some_and(|ring| ring.may_start(now))
+    }
+
+    /// Keys that are in use and should be fetched again before they expire.
+    pub fn keys_due(&self, now: UnixMillis) -> Vec<KeyWanted> {
+        self.keyring().map(|ring| ring.due(now)).unwrap_or_default()
+    }
+
+    fn keyring(&self) -> Option<&Keyring> {
+        self.verifier.as_ref().and_then(Verifier::keyring)
     }
 
     /// Signs a draft as the provider would, with the first secret, so that [`Source::judge`] accepts it.
@@ -180,6 +205,12 @@ impl Source {
             Some(verifier) => verifier.verify(request, now)?,
             None => Verified { secret: usize::from(self.spec.path_token.is_some()), covered: None, opened: None },
         };
+        if let Some(url) = self.verifier.as_ref().and_then(|verifier| verifier.visit(request)) {
+            let body = bytes::Bytes::new();
+            let reply =
+                Reply { status: StatusCode::OK, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body };
+            return Ok(Verdict::Visit(Visit { url, reply }));
+        }
         if let Some(answer) = self.greeting.answer(request, true) {
             return answer.map(Verdict::Handshake);
         }

@@ -14,6 +14,10 @@ pub enum Verdict {
     Handshake(Reply),
     /// Not verified: one generic answer, store nothing.
     Reject(Rejection),
+    /// A handshake that wants a URL visited before it is answered; nothing is stored.
+    Visit(Visit),
+    /// Cannot be judged before this key is there.
+    NeedsKey(KeyWanted),
 }
 
 /// A verified request.
@@ -159,6 +163,14 @@ pub enum Reason {
     TooNew,
     /// A header that must have a certain value has another.
     RequiredHeader,
+    /// The key that signed is not among those that are known.
+    UnknownKey,
+    /// The request names a key at an address that is not the vendor's.
+    ForeignKey,
+    /// The certificate's own dates say that it is not good now.
+    ExpiredKey,
+    /// A signed value (issuer, audience, topic) is missing or another one than configured.
+    WrongClaim,
 }
 
 impl Reason {
@@ -174,6 +186,10 @@ impl Reason {
             Self::TooOld => "too_old",
             Self::TooNew => "too_new",
             Self::RequiredHeader => "required_header",
+            Self::UnknownKey => "unknown_key",
+            Self::ForeignKey => "foreign_key",
+            Self::ExpiredKey => "expired_key",
+            Self::WrongClaim => "wrong_claim",
         }
     }
 }
@@ -187,4 +203,33 @@ pub struct Rejection {
     pub reason: Reason,
     /// How far the signed time is from ours, in seconds, where that was the cause.
     pub off_by_seconds: Option<i64>,
+}
+
+/// A key without which a request cannot be judged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyWanted {
+    /// Where it is; a vendor's URL was held against the vendor's own hosts.
+    pub url: String,
+    /// Whose word the URL is: it decides which addresses may be reached.
+    pub named_by: NamedBy,
+    /// The certificate must lead to the web's authorities and be for a name in this domain.
+    pub proof: Option<&'static str>,
+}
+
+/// A URL that a verified request wants visited (SNS: the confirmation of a subscription).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Visit {
+    /// The URL, held against the vendor's own hosts.
+    pub url: String,
+    /// What to answer once it was visited.
+    pub reply: Reply,
+}
+
+/// Who named an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NamedBy {
+    /// The operator's config or our catalogue.
+    Operator,
+    /// A request: only public addresses may be reached.
+    Request,
 }

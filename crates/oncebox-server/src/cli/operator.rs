@@ -1,4 +1,4 @@
-//! Arguments of the commands that look: `events`, `event`, `explain`, `status`.
+//! Arguments of the commands that look: `events`, `event`, `explain`, `providers`, `status`.
 
 use std::path::PathBuf;
 
@@ -121,8 +121,9 @@ pub(crate) struct ExplainArgs {
     /// The provider to judge by, without a config
     #[arg(long, value_name = "NAME")]
     pub(crate) provider: Option<String>,
+    // A certificate begins with dashes.
     /// A secret, certificate or key; repeats
-    #[arg(long = "secret", value_name = "SECRET", conflicts_with = "source", value_parser = private(secret))]
+    #[arg(long = "secret", value_name = "SECRET", allow_hyphen_values = true, conflicts_with = "source", value_parser = private(secret))]
     pub(crate) secrets: Vec<Secret>,
     /// A further setting of the provider; repeats
     #[arg(long = "set", value_name = "NAME=VALUE", conflicts_with = "source", value_parser = private(setting))]
@@ -132,6 +133,23 @@ pub(crate) struct ExplainArgs {
     pub(crate) json: bool,
     /// The captured requests, or - for standard input
     pub(crate) file: PathBuf,
+}
+
+/// Arguments of `providers`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  oncebox providers
+  oncebox providers shopify
+  oncebox providers --json")]
+pub(crate) struct ProvidersArgs {
+    /// Show this entry: what to click at the vendor, which secret, what identifies an event
+    pub(crate) name: Option<String>,
+    /// Print JSON
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print the whole catalogue as Markdown, as in docs/providers.md
+    #[arg(long, hide = true, conflicts_with_all = ["name", "json"])]
+    pub(crate) markdown: bool,
 }
 
 const STATES: [&str; 3] = ["accepted", "held", "conflict"];

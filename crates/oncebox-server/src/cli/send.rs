@@ -29,8 +29,8 @@ pub(crate) struct SendArgs {
     /// Where to; without it the source of that name on 127.0.0.1:8080
     #[arg(long, value_name = "URL")]
     pub(crate) to: Option<String>,
-    /// Sign with this secret
-    #[arg(long, value_parser = private(secret))]
+    /// Sign with this secret, or private key where the vendor has one
+    #[arg(long, allow_hyphen_values = true, value_parser = private(secret))]
     pub(crate) secret: Option<Secret>,
     /// The event's type
     #[arg(long = "type", value_name = "TYPE")]

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::Context as _;
+use oncebox::provider;
 use oncebox::secret::Secret;
 use oncebox::source::Source;
 use tokio::sync::mpsc;
@@ -76,8 +77,13 @@ pub(crate) fn development_secret(database: Option<&StoreUrl>, provider: &str) ->
 /// The source to sign as, and the token in its URL where it has one of `dev`'s.
 fn source(args: &SendArgs, target: &Target) -> anyhow::Result<(Source, Option<Secret>)> {
     let mut settings = args.settings.clone();
-    if settings.iter().all(|setting| setting.name != "public_url") {
-        settings.push(Setting { name: "public_url".to_owned(), value: Secret::new(target.base()) });
+    // What `dev` gave its own source, unless the command line says otherwise.
+    for (name, value) in
+        provider::sample_settings(&args.provider).iter().copied().chain([("public_url", target.base())])
+    {
+        if settings.iter().all(|setting| setting.name != name) {
+            settings.push(Setting { name: name.to_owned(), value: Secret::new(value) });
+        }
     }
     // An unknown provider is refused before its secret is looked for.
     let mut spec = provider_args::spec(target.source(), &args.provider, Vec::new(), &settings)?;
@@ -86,8 +92,6 @@ fn source(args: &SendArgs, target: &Target) -> anyhow::Result<(Source, Option<Se
         None if args.provider == "custom" => return Err(wrong_usage(UNDESCRIBED)),
         None => development_secret(args.database.as_ref(), &args.provider)?,
     };
-    // Only a handshake reads it, and none is sent.
-    spec.settings.entry("verify_token".to_owned()).or_insert_with(|| secret.clone());
     let (secrets, path_token) = by_form(&spec.description, secret);
     spec.secrets = secrets;
     spec.path_token = spec.path_token.or_else(|| path_token.clone());

@@ -1,8 +1,7 @@
 //! Pieces of HTTP in the config: URLs, header names, address ranges. URLs are never quoted: they may hold a password.
 
-use std::net::IpAddr;
-
 use http::{HeaderName, HeaderValue};
+pub(crate) use oncebox::outgoing::AddressRange;
 use oncebox::secret::Secret;
 use reqwest::Url;
 
@@ -21,42 +20,6 @@ const RESERVED_HEADERS: [&str; 10] = [
     "webhook-signature",
     "webhook-timestamp",
 ];
-
-/// A range of addresses, such as `169.254.0.0/16`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct AddressRange {
-    first: IpAddr,
-    prefix: u8,
-}
-
-impl AddressRange {
-    /// Reads `10.0.0.0/8`, `fe80::/10` or a single address; bits behind the prefix must be zero.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
-        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
-        let first: IpAddr = address.parse().ok()?;
-        let bits = if first.is_ipv4() { 32 } else { 128 };
-        let prefix = match prefix {
-            Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().ok()?,
-            Some(_) => return None,
-            None => bits,
-        };
-        let range = Self { first, prefix };
-        (prefix <= bits && range.masked(first) == bits_of(first)).then_some(range)
-    }
-
-    /// True when the address lies in the range; an IPv4 address written as IPv6 counts as IPv4.
-    pub(crate) fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.first.is_ipv4() == address.is_ipv4() && self.masked(address) == bits_of(self.first)
-    }
-
-    fn masked(&self, address: IpAddr) -> u128 {
-        let width = if address.is_ipv4() { 32 } else { 128 };
-        let host_bits = width - u32::from(self.prefix).min(width);
-        let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
-        bits_of(address) & mask
-    }
-}
 
 /// A URL that we call.
 pub(crate) fn target_url(item: &Item<'_>) -> Option<String> {
@@ -117,15 +80,10 @@ fn checked_url(item: &Item<'_>) -> Option<Url> {
     None
 }
 
-fn bits_of(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(v4) => u128::from(v4.to_bits()),
-        IpAddr::V6(v6) => v6.to_bits(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::net::IpAddr;
+
     use super::*;
 
     #[test]

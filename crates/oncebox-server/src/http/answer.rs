@@ -31,6 +31,9 @@ pub(crate) fn into_response(answer: Answer, allow: impl FnOnce() -> String) -> R
         Answer::Unavailable(Unavailable::Unknown) => {
             Problem::unavailable("it is not known whether the event was stored").into_response()
         }
+        Answer::Unavailable(Unavailable::VendorOutOfReach) => {
+            Problem::unavailable("the vendor's key or confirmation cannot be reached").into_response()
+        }
     }
 }
 

@@ -6,6 +6,7 @@ mod bad_input;
 mod config;
 mod crash_points;
 mod disconnect;
+mod fetched_keys;
 mod identity;
 mod kill;
 mod nodes;

@@ -71,7 +71,7 @@ impl Batcher {
             tasks.spawn(writer.run(queue.clone()));
         }
         tasks.spawn(bookkeeper::run(store, settled));
-        (Ingest { submissions, clock, keys }, Self(tasks))
+        (Ingest { submissions, clock, keys, vendors: Arc::default() }, Self(tasks))
     }
 
     /// Waits until everything submitted is answered and counted. Drop every [`Ingest`] first.

@@ -19,6 +19,10 @@ pub(super) fn secret_matched(source: &str, position: usize) {
     }
 }
 
+pub(super) fn out_of_reach(source: &str) {
+    arrivals(source, "unavailable");
+}
+
 pub(super) fn unavailable(events: &[NewEvent]) {
     for new in events {
         arrivals(&new.source, "unavailable");

@@ -9,25 +9,36 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Problem;
 use super::address::Address;
+use super::jwt::Jwt;
+use super::keyring::Keyring;
 use super::mac::Encoding;
+use super::paypal::PayPal;
 use super::scheme::Verified;
 use super::sign::SignError;
+use super::sns::Sns;
 use super::twilio::Twilio;
 use crate::clock::UnixMillis;
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::source::SourceSpec;
-use crate::verdict::{Reason, Rejection, Step};
+use crate::verdict::{KeyWanted, Reason, Rejection, Step};
 
 /// The built-in schemes by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// The configured URL and sorted form pairs, or the URL with a hash of the body in it.
     Twilio,
+    /// A token with claims about the request.
+    Jwt,
+    /// Amazon SNS: fields of the body, a certificate.
+    Sns,
+    /// PayPal: headers and a checksum of the body, a certificate.
+    PayPal,
 }
 
 /// The words of `scheme` in a description.
-pub(crate) const KINDS: &[(&str, Kind)] = &[("twilio", Kind::Twilio)];
+pub(crate) const KINDS: &[(&str, Kind)] =
+    &[("twilio", Kind::Twilio), ("jwt", Kind::Jwt), ("sns", Kind::Sns), ("paypal", Kind::PayPal)];
 
 /// A built-in scheme with its keys.
 pub(crate) trait BuiltIn: fmt::Debug + Send + Sync {
@@ -51,6 +62,21 @@ pub(crate) trait BuiltIn: fmt::Debug + Send + Sync {
     fn moved_to(&self, _address: Address) -> Option<Box<dyn BuiltIn>> {
         None
     }
+
+    /// The key that must be fetched before the request can be judged, after `verify` said that it is not known.
+    fn key_wanted(&self, _request: &Request, _now: UnixMillis) -> Option<KeyWanted> {
+        None
+    }
+
+    /// The fetched keys, where there may be some.
+    fn keyring(&self) -> Option<&Keyring> {
+        None
+    }
+
+    /// The URL that a verified request wants visited in place of being stored.
+    fn visit(&self, _request: &Request) -> Option<String> {
+        None
+    }
 }
 
 impl Kind {
@@ -58,13 +84,28 @@ impl Kind {
     pub(crate) fn compile(self, spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Box<dyn BuiltIn>> {
         match self {
             Self::Twilio => boxed(Twilio::compile(spec, problems)),
+            Self::Jwt => boxed(Jwt::compile(spec, problems)),
+            Self::Sns => boxed(Sns::compile(spec, problems)),
+            Self::PayPal => boxed(PayPal::compile(spec, problems)),
         }
     }
 
     /// True when the signature fixes what the whole body says.
     pub(crate) fn covers_body(self) -> bool {
         match self {
-            Self::Twilio => true,
+            Self::Twilio | Self::Sns => true,
+            // A token may hash the body (the description's jwt.body says so); a checksum fixes nothing.
+            Self::Jwt | Self::PayPal => false,
+        }
+    }
+
+    /// Settings that the scheme reads besides those of its description.
+    pub(crate) fn settings(self) -> &'static [&'static str] {
+        match self {
+            Self::Twilio => &["public_url"],
+            Self::Jwt => &[],
+            Self::Sns => &["topic_arn", "cert_url"],
+            Self::PayPal => &["webhook_id", "cert_url"],
         }
     }
 
@@ -72,6 +113,11 @@ impl Kind {
     pub(crate) fn signature_line(self) -> &'static str {
         match self {
             Self::Twilio => "hmac-sha1 over the URL and the sorted form fields, in x-twilio-signature",
+            Self::Jwt => "a signed token (JWT) with claims about the request",
+            Self::Sns => "rsa-sha256 (rsa-sha1 for version 1) over fields of the body, by certificate, in /Signature",
+            Self::PayPal => {
+                "rsa-sha256 over transmission id, time, webhook id and the body's CRC-32, by certificate, in paypal-transmission-sig"
+            }
         }
     }
 }

@@ -25,6 +25,8 @@ const TEXTS: &[&str] = &[
     include_str!("catalogue/standard_webhooks.toml"),
     include_str!("catalogue/tokens.toml"),
     include_str!("catalogue/forms.toml"),
+    include_str!("catalogue/jwt.toml"),
+    include_str!("catalogue/certificates.toml"),
 ];
 
 fn read_all() -> Result<BTreeMap<String, Description>, Problem> {

@@ -26,6 +26,7 @@ pub(crate) const WINDOW_SECONDS: u32 = 300;
 /// The keys a description may have.
 pub(crate) const KEYS: &[&str] = &[
     "scheme",
+    "jwt",
     "mac",
     "enc",
     "key",
@@ -70,7 +71,8 @@ pub(crate) enum IdentityRule {
 }
 
 impl IdentityRule {
-    fn line(self) -> &'static str {
+    /// What identifies an event, in words.
+    pub(crate) fn line(self) -> &'static str {
         match self {
             Self::Id => "its id",
             Self::Digest => "the exact bytes of the body",
@@ -147,6 +149,7 @@ pub(crate) struct Success {
 /// Sets one key.
 pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -> Result<(), Problem> {
     match key {
+        "jwt" => description.jwt = Some(super::jwt::Rule::read(field, setting)?),
         "scheme" => description.scheme = Some(field.word(KINDS)?),
         "mac" => description.mac = Some(field.word(MACS)?),
         "enc" => description.enc = field.word(ENCODINGS)?,
@@ -187,41 +190,7 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
     Ok(())
 }
 
-/// How a request is authenticated, in a line.
-pub(crate) fn signature_line(description: &Description) -> String {
-    if let Some(scheme) = description.scheme {
-        return scheme.signature_line().to_owned();
-    }
-    let Some(mac) = description.mac else { return "nothing is signed".to_owned() };
-    let mut line = word_of(MACS, mac).to_owned();
-    if let Some(msg) = description.msg.as_ref().filter(|_| !mac.is_token()) {
-        line.push_str(&format!(" over {}", msg.as_str()));
-    }
-    match description.sig.as_ref().map(|sig| &sig.at) {
-        Some(CarriedAt::Headers(names)) => line.push_str(&format!(", in {}", names.join(" or "))),
-        Some(CarriedAt::Place(_) | CarriedAt::Every(..)) => line.push_str(", in the request"),
-        None => {}
-    }
-    if let Some(ts) = &description.ts {
-        line.push_str(&format!(", at most {} s old", ts.past));
-    }
-    line
-}
-
-/// What identifies an event, in a line.
-pub(crate) fn identity_line(description: &Description) -> String {
-    match description.identity {
-        rule @ (IdentityRule::Digest | IdentityRule::None) => rule.line().to_owned(),
-        IdentityRule::Id => {
-            let describe = |id: &Composite| id.parts().iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
-            let mut lines: Vec<String> = description.id.iter().map(describe).collect();
-            lines.extend(description.otherwise.map(|rule| rule.line().to_owned()));
-            lines.join(", else ")
-        }
-    }
-}
-
-const MACS: &[(&str, Mac)] = &[
+pub(super) const MACS: &[(&str, Mac)] = &[
     ("hmac-sha256", Mac::HmacSha256),
     ("hmac-sha1", Mac::HmacSha1),
     ("hmac-sha512", Mac::HmacSha512),
@@ -251,7 +220,7 @@ const CONTENT_TYPES: &[(&str, &str)] =
 const PLACES: &str =
     "write header:name, json:/pointer, root:/pointer, parent:/pointer, form:name, form:name#/pointer or query:name";
 
-fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
 }
 

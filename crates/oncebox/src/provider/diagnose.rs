@@ -47,6 +47,13 @@ pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, n
             Some(format!("the signature is right, but its time is {off} s in the future: one of the clocks is off"))
         }
         Reason::RequiredHeader => Some("a header that names the key or its version has another value".to_owned()),
+        Reason::UnknownKey => Some("the key that signed is not among those that were given or fetched".to_owned()),
+        Reason::ForeignKey => Some("the address of the certificate is not one of the vendor's hosts".to_owned()),
+        Reason::ExpiredKey => Some("the signature is right, but the certificate is not good at this time".to_owned()),
+        Reason::WrongClaim => Some(
+            "issuer, audience, topic or account of the message are not those in the settings: it is meant for somebody else"
+                .to_owned(),
+        ),
         Reason::Mismatch => Some(mismatch(source, verifier, request, now)),
     }
 }

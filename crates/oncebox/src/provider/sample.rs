@@ -42,6 +42,17 @@ pub fn id_for(provider: &str, unique: &str) -> String {
     format!("{prefix}{unique}")
 }
 
+/// Settings without which the provider cannot be built, with values for development.
+pub fn sample_settings(provider: &str) -> &'static [(&'static str, &'static str)] {
+    match provider {
+        "aws-sns" => &[("topic_arn", "arn:aws:sns:eu-central-1:000000000000:sample")],
+        "google-pubsub" => &[("audience", "https://hooks.example.com"), ("service_account", "sample@example.com")],
+        "meta-whatsapp" => &[("verify_token", "sample")],
+        "paypal" => &[("webhook_id", "WH-SAMPLE")],
+        _ => &[],
+    }
+}
+
 /// Drafts an event as this source's provider would send it; [`Source::sign`] makes it a request.
 pub fn sample(source: &Source, sample: &Sample<'_>, now: UnixMillis) -> Draft {
     let filler = "x".repeat(sample.filler_bytes);

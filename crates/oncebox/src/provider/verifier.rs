@@ -3,12 +3,13 @@
 use super::Problem;
 use super::address::Address;
 use super::builtin::BuiltIn;
+use super::keyring::Keyring;
 use super::scheme::{Scheme, Verified};
 use super::sign::{Draft, SignError};
 use crate::clock::UnixMillis;
 use crate::request::Request;
 use crate::source::SourceSpec;
-use crate::verdict::Rejection;
+use crate::verdict::{KeyWanted, Rejection};
 
 /// What verifies and signs a source's requests.
 #[derive(Debug)]
@@ -67,6 +68,28 @@ impl Verifier {
                 Some(Self::Described(Box::new(Scheme { address: Some(address), ..Scheme::clone(scheme) })))
             }
             Self::BuiltIn(scheme) => scheme.moved_to(address).map(Self::BuiltIn),
+        }
+    }
+
+    /// The key that must be fetched first, after `verify` said that it is not known.
+    pub(crate) fn key_wanted(&self, request: &Request, now: UnixMillis) -> Option<KeyWanted> {
+        self.built_in().and_then(|scheme| scheme.key_wanted(request, now))
+    }
+
+    /// The fetched keys, where there may be some.
+    pub(crate) fn keyring(&self) -> Option<&Keyring> {
+        self.built_in().and_then(BuiltIn::keyring)
+    }
+
+    /// The URL that a verified request wants visited.
+    pub(crate) fn visit(&self, request: &Request) -> Option<String> {
+        self.built_in().and_then(|scheme| scheme.visit(request))
+    }
+
+    fn built_in(&self) -> Option<&dyn BuiltIn> {
+        match self {
+            Self::Described(_) => None,
+            Self::BuiltIn(scheme) => Some(&**scheme),
         }
     }
 

@@ -14,6 +14,7 @@ mod properties;
 mod scheme;
 mod signature;
 mod vector;
+mod vendor_keys;
 
 pub(super) const NOW: UnixMillis = 1_731_700_000_000;
 pub(super) const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
@@ -82,6 +83,8 @@ pub(super) fn line_at(source: &Source, request: &Request, now: UnixMillis) -> St
         Verdict::Accept(accepted) => accepted.events.iter().map(event_line).collect::<Vec<_>>().join(", "),
         Verdict::Handshake(reply) => format!("reply {}", String::from_utf8_lossy(&reply.body)),
         Verdict::Reject(no) => format!("{} {}", no.step.as_str(), no.reason.as_str()),
+        Verdict::Visit(visit) => format!("visit {}", visit.url),
+        Verdict::NeedsKey(wanted) => format!("fetch {}", wanted.url),
     }
 }
 

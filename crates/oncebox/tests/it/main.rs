@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod crash_sweep;
+mod fetched_keys;
 mod ingest;
 mod store_contract;
 mod tidy;

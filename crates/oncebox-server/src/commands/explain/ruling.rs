@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use oncebox::request::Request;
-use oncebox::verdict::{Identified, Rejection, Reply, Verdict};
+use oncebox::verdict::{Identified, KeyWanted, Reason, Rejection, Reply, Step, Verdict, Visit};
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
@@ -96,13 +96,24 @@ impl Ruling {
                 let events = accepted.events.into_iter().map(named).collect();
                 Self { events, reply: accepted.reply.map(answer), ..empty }
             }
-            Verdict::Handshake(reply) => Self { verdict: Word::Handshake, reply: Some(answer(reply)), ..empty },
+            Verdict::Visit(Visit { reply, .. }) | Verdict::Handshake(reply) => {
+                Self { verdict: Word::Handshake, reply: Some(answer(reply)), ..empty }
+            }
             Verdict::Reject(Rejection { step, reason, off_by_seconds }) => Self {
                 verdict: Word::Reject,
                 step: Some(step.as_str()),
                 reason: Some(Cow::Borrowed(reason.as_str())),
                 off_by_seconds,
                 cause: Cause::Refused(cause),
+                ..empty
+            },
+            Verdict::NeedsKey(KeyWanted { url, .. }) => Self {
+                verdict: Word::Reject,
+                step: Some(Step::Signature.as_str()),
+                reason: Some(Cow::Borrowed(Reason::UnknownKey.as_str())),
+                cause: Cause::Refused(Some(format!(
+                    "the key at {url} would be fetched; to judge offline, give it with --secret"
+                ))),
                 ..empty
             },
         }

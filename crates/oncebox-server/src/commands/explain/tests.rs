@@ -1,7 +1,5 @@
 //! Whole runs over captures made here: every provider's own samples, good and bad.
 
-use std::sync::LazyLock;
-
 use data_encoding::BASE64;
 use oncebox::provider::{Description, Sample, sample};
 use oncebox::request::Request;
@@ -10,25 +8,18 @@ use oncebox::source::{Source, SourceSpec};
 use serde_json::{Value, json};
 
 use super::*;
-use crate::config::store::StoreUrl;
 use crate::dev::dev_slugs;
-use crate::dev_secrets::DevSecrets;
 
 const AT: i64 = 1_790_000_000;
 
 fn spec(provider: &str) -> SourceSpec {
     let mut spec = SourceSpec::named(provider, provider).expect("a provider");
-    spec.secrets = vec![SECRETS.get(provider).expect("a secret").clone()];
-    spec.settings.insert("verify_token".to_owned(), Secret::new("verify"));
+    spec.secrets = vec![crate::dev_secrets::for_tests(provider)];
+    for (name, value) in provider::sample_settings(provider) {
+        spec.settings.insert((*name).to_owned(), Secret::new(*value));
+    }
     spec
 }
-
-/// One secret per provider, in its form.
-static SECRETS: LazyLock<DevSecrets> = LazyLock::new(|| {
-    let folder = tempfile::tempdir().expect("a folder");
-    let store = StoreUrl::Sqlite(folder.path().join("oncebox.db"));
-    DevSecrets::load_or_create(&store, &dev_slugs()).expect("secrets")
-});
 
 fn signed(provider: &str, name: &str) -> Request {
     let mut spec = spec(provider);
@@ -61,8 +52,8 @@ fn verdicts(provider: &str, input: &str) -> Vec<Value> {
 
 #[test]
 fn every_provider_accepts_its_own_and_rejects_a_changed_body() {
-    let covers = |slug: &&str| Description::named(slug).is_some_and(|description| description.body_covered());
-    for provider in dev_slugs().into_iter().filter(covers) {
+    let covered = |slug: &&str| Description::named(slug).is_some_and(|known| known.body_covered());
+    for provider in dev_slugs().into_iter().filter(covered) {
         let request = signed(provider, "hook");
         let mut changed = request.body.to_vec();
         changed.extend_from_slice(b"0");

@@ -100,19 +100,15 @@ mod tests {
     use oncebox::verdict::Verdict;
 
     use super::*;
-    use crate::config::store::StoreUrl;
-    use crate::dev_secrets::DevSecrets;
 
     fn letters(provider: &str, plan: Plan) -> (Source, Letters) {
-        let folder = tempfile::tempdir().expect("a folder");
-        let store = StoreUrl::Sqlite(folder.path().join("oncebox.db"));
-        let secrets = DevSecrets::load_or_create(&store, &[provider]).expect("secrets");
         let build = || {
             let mut spec = SourceSpec::named(provider, provider).expect("a provider");
-            spec.secrets = vec![secrets.get(provider).expect("a secret").clone()];
-            for setting in ["public_url", "verify_token"] {
-                spec.settings.insert(setting.to_owned(), Secret::new("http://127.0.0.1:8080"));
+            spec.secrets = vec![crate::dev_secrets::for_tests(provider)];
+            for (name, value) in provider::sample_settings(provider) {
+                spec.settings.insert((*name).to_owned(), Secret::new(*value));
             }
+            spec.settings.insert("public_url".to_owned(), Secret::new("http://127.0.0.1:8080"));
             if spec.description.needs_path_token() {
                 spec.path_token = spec.secrets.pop();
             }

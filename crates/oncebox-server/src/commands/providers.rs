@@ -1,0 +1,119 @@
+//! `oncebox providers [NAME]`: the catalogue, or one entry in full.
+//!
+//! Everything shown comes from the descriptions the engine runs. `docs/providers.md` is the same text as Markdown; a
+//! test fails when the file is older than the catalogue.
+
+mod guide;
+
+use std::process::ExitCode;
+
+use oncebox::provider::{self, Description};
+use serde_json::{Value, json};
+
+use super::wrong_usage;
+use crate::cli::operator::ProvidersArgs;
+use crate::config::units::show_duration;
+use crate::terminal;
+
+/// Runs the command.
+pub(crate) fn run(args: &ProvidersArgs) -> anyhow::Result<ExitCode> {
+    if args.markdown {
+        terminal::print(guide::whole().trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    match &args.name {
+        None => list(args.json)?,
+        Some(name) => {
+            let description = Description::named(name).ok_or_else(|| unknown(name))?;
+            if args.json {
+                terminal::print_json(&entry(name, &description))?;
+            } else {
+                terminal::print(guide::entry_for_people(name, &description))?;
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn list(as_json: bool) -> anyhow::Result<()> {
+    let named = |name: &&'static str| Description::named(name).map(|description| (*name, description));
+    let all: Vec<(&str, Description)> = provider::names().iter().filter_map(named).collect();
+    if as_json {
+        let items: Vec<Value> = all.iter().map(|(name, description)| entry(name, description)).collect();
+        return terminal::print_json(&json!({ "items": items }));
+    }
+    let mut table = terminal::table(&["provider", "vendor", "signature", "an event is", "retries for", "sure"]);
+    for (name, description) in &all {
+        let facts = description.facts();
+        let signature = facts.signature.split([' ', ',']).next().unwrap_or_default().to_owned();
+        let retries = facts.retry_window.map_or_else(|| "?".to_owned(), show_duration);
+        table.add_row([
+            terminal::cell(name),
+            terminal::cell(facts.title),
+            terminal::cell(signature),
+            terminal::cell(terminal::shorten(&facts.identity, 48)),
+            terminal::cell(retries),
+            terminal::cell(facts.confidence),
+        ]);
+    }
+    terminal::print(table.trim_fmt())?;
+    let count = terminal::counted(all.len() as u64, "provider");
+    Ok(terminal::print(format!("{count}; `oncebox providers NAME` shows what to click and which secret to copy"))?)
+}
+
+/// An entry as JSON.
+fn entry(name: &str, description: &Description) -> Value {
+    let facts = description.facts();
+    json!({
+        "name": name,
+        "title": facts.title,
+        "setup": facts.setup,
+        "secret": facts.secret_hint,
+        "settings": facts.settings,
+        "signature": facts.signature,
+        "identity": facts.identity,
+        "type": facts.event_type,
+        "order": facts.order,
+        "batch": facts.batch,
+        "body_varies": facts.body_varies,
+        "not_covered": facts.not_covered,
+        "handshakes": facts.handshakes,
+        "retry_window_seconds": facts.retry_window.map(|window| window.as_secs()),
+        "deadline_seconds": facts.deadline.map(|deadline| deadline.as_secs()),
+        "docs": facts.docs,
+        "confidence": facts.confidence,
+    })
+}
+
+/// Names the entries that look like what was asked for.
+fn unknown(name: &str) -> anyhow::Error {
+    let stem: String = name.to_lowercase().chars().take_while(|c| c.is_ascii_alphanumeric()).take(4).collect();
+    let near: Vec<&str> =
+        provider::names().into_iter().filter(|slug| !stem.is_empty() && slug.contains(&stem)).collect();
+    let hint = match near.as_slice() {
+        [] => "`oncebox providers` lists them; `custom` describes any other sender".to_owned(),
+        near => format!("did you mean {}?", near.join(", ")),
+    };
+    wrong_usage(format!("there is no provider {name:?}; {hint}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_are_near() {
+        assert!(unknown("Stripe-v2").to_string().contains("did you mean stripe?"));
+        assert!(unknown("nobody-knows").to_string().contains("`oncebox providers` lists them"));
+    }
+
+    #[test]
+    fn every_entry_tells_what_to_do() {
+        for name in provider::names() {
+            let facts = entry(name, &Description::named(name).unwrap());
+            for key in ["title", "setup", "secret", "signature"] {
+                assert!(facts[key].as_str().is_some_and(|text| !text.is_empty()), "{name}: {key}");
+            }
+        }
+    }
+}

@@ -1,0 +1,128 @@
+//! A catalogue entry in words: for the terminal, and as Markdown for `docs/providers.md`.
+
+use oncebox::provider::{self, Description, Facts};
+
+use crate::config::units::show_duration;
+
+const HEAD: &str = "\
+# Providers
+
+What each sender of the catalogue signs, what makes two of its requests one event, and what to click. This page is
+written by `oncebox providers --markdown`; a test compares it with the catalogue. `oncebox send NAME` sends a signed
+sample of any of them to a running `oncebox dev`.
+
+How sure we are stands at each entry, as three letters for authentication, id and retries: **S** read in the vendor's
+source, **D** official documentation, **T** a third party's page, **M** from memory: check it before you rely on it.
+
+Every key of an entry can be overridden in the source's table; [custom.md](custom.md) explains them.
+";
+
+/// The whole page.
+pub(super) fn whole() -> String {
+    let mut page = HEAD.to_owned();
+    page.push_str(
+        "\n| provider | vendor | an event is | retries for | answer within | sure |\n|---|---|---|---|---|---|\n",
+    );
+    let described = |name: &'static str| Description::named(name).map(|description| (name, description));
+    let all: Vec<(&str, Description)> = provider::names().into_iter().filter_map(described).collect();
+    for (name, description) in &all {
+        let facts = description.facts();
+        let cells = [
+            format!("[`{name}`](#{name})"),
+            facts.title.to_owned(),
+            facts.identity.clone(),
+            duration(facts.retry_window),
+            duration(facts.deadline),
+            facts.confidence.to_owned(),
+        ];
+        page.push_str(&format!("| {} |\n", cells.map(|cell| cell.replace('|', "\\|")).join(" | ")));
+    }
+    for (name, description) in &all {
+        let facts = description.facts();
+        page.push_str(&format!("\n## {name}\n\n**{}.** {}\n\n", facts.title, facts.setup));
+        for (label, text) in lines(&facts) {
+            page.push_str(&format!("- {label}: {text}\n"));
+        }
+    }
+    page
+}
+
+/// One entry for the terminal.
+pub(super) fn entry_for_people(name: &str, description: &Description) -> String {
+    let facts = description.facts();
+    let mut text = format!("{name}: {}\n\n{}\n\n", facts.title, facts.setup);
+    let lines = lines(&facts);
+    let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or_default();
+    for (label, line) in &lines {
+        text.push_str(&format!("{label:width$}  {line}\n"));
+    }
+    text.push_str(&format!(
+        "\nIn oncebox.toml:\n\n[[source]]\nname = \"{name}\"\nprovider = \"{name}\"\nsecrets = [{{ env = \"{}_SECRET\" }}]",
+        name.to_uppercase().replace('-', "_")
+    ));
+    for setting in &facts.settings {
+        text.push_str(&format!("\n{setting} = \"…\""));
+    }
+    text
+}
+
+fn lines(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
+    let mut lines = vec![("secret", facts.secret_hint.to_owned())];
+    if !facts.settings.is_empty() {
+        lines.push(("settings", facts.settings.join(", ")));
+    }
+    lines.push(("signature", facts.signature.clone()));
+    lines.push(("an event is", facts.identity.clone()));
+    if !facts.event_type.is_empty() {
+        lines.push(("its type", facts.event_type.clone()));
+    }
+    if facts.batch {
+        lines.push(("batches", "one request may carry many events; each is stored on its own".to_owned()));
+    }
+    if facts.body_varies {
+        lines.push(("retries", "may change the body, so the id alone decides".to_owned()));
+    }
+    if let Some(order) = &facts.order {
+        lines.push(("order", order.clone()));
+    }
+    let open = if facts.not_covered.is_empty() {
+        "nothing of body, id and time".to_owned()
+    } else {
+        facts.not_covered.join("; ")
+    };
+    lines.push(("not covered", open));
+    if !facts.handshakes.is_empty() {
+        lines.push(("handshakes", facts.handshakes.join("; ")));
+    }
+    lines.push(("retries for", duration(facts.retry_window)));
+    lines.push(("answer within", duration(facts.deadline)));
+    if !facts.confidence.is_empty() {
+        lines.push(("sure", facts.confidence.to_owned()));
+    }
+    if !facts.docs.is_empty() {
+        lines.push(("docs", facts.docs.to_owned()));
+    }
+    lines
+}
+
+fn duration(duration: Option<std::time::Duration>) -> String {
+    match duration {
+        None => "not known".to_owned(),
+        Some(duration) if duration.is_zero() => "does not".to_owned(),
+        Some(duration) => show_duration(duration),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_is_as_new_as_the_catalogue() {
+        let page = include_str!("../../../../../docs/providers.md");
+        assert!(
+            page == whole(),
+            "docs/providers.md is stale: run `cargo run -- providers --markdown > docs/providers.md`"
+        );
+    }
+}

@@ -1,0 +1,52 @@
+//! What must be done over the network before a request can be answered: fetch a vendor's key, visit a confirmation.
+//!
+//! Judging never reaches out; it says what it lacks. The program hands in somebody who goes: `outgoing::VendorCalls` with
+//! the feature `http`, a stand-in in tests, [`Nobody`] where the operator gave all keys.
+
+use std::fmt;
+use std::pin::Pin;
+use std::time::Duration;
+
+use bytes::Bytes;
+
+use crate::verdict::{KeyWanted, Visit};
+
+/// A call that is under way.
+pub type Errand<'a, T> = Pin<Box<dyn Future<Output = Result<T, ErrandError>> + Send + 'a>>;
+
+/// Somebody who goes to vendors.
+pub trait Errands: fmt::Debug + Send + Sync {
+    /// Fetches the text that holds a key.
+    fn fetch<'a>(&'a self, wanted: &'a KeyWanted) -> Errand<'a, Fetched>;
+
+    /// Visits a URL; success is a 2xx.
+    fn visit<'a>(&'a self, visit: &'a Visit) -> Errand<'a, ()>;
+}
+
+/// What an address answered.
+#[derive(Clone, Debug)]
+pub struct Fetched {
+    /// The text that holds the keys.
+    pub text: Bytes,
+    /// How long the vendor says it may be kept.
+    pub max_age: Option<Duration>,
+}
+
+/// Why an errand failed: a sentence for the log, without any secret.
+#[derive(Clone, Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct ErrandError(pub String);
+
+/// Goes nowhere.
+#[derive(Clone, Copy, Debug)]
+pub struct Nobody;
+
+impl Errands for Nobody {
+    fn fetch<'a>(&'a self, _wanted: &'a KeyWanted) -> Errand<'a, Fetched> {
+        Box::pin(async { Err(ErrandError("nobody is there to fetch keys".to_owned())) })
+    }
+
+    fn visit<'a>(&'a self, _visit: &'a Visit) -> Errand<'a, ()> {
+        Box::pin(async { Err(ErrandError("nobody is there to visit confirmations".to_owned())) })
+    }
+}

@@ -1,0 +1,131 @@
+//! Keys that are fetched and confirmations that are visited, over real TLS against a pretended vendor.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use http::{HeaderMap, Method};
+use oncebox::clock::Clock;
+use oncebox::ingest::{Answer, Batcher, Context, Ingest, Settings, Unavailable};
+use oncebox::outgoing::VendorCalls;
+use oncebox::request::Request;
+use oncebox::routing::Routes;
+use oncebox::secret::Secret;
+use oncebox::source::{Source, SourceSpec};
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use serde_json::Value;
+use testkit::TestDatabase;
+use testkit::vendor::{self, TOPIC, VendorServer};
+use tokio::task::JoinSet;
+
+use crate::world::World;
+
+const NOW: i64 = 1_731_700_000_000;
+const PEM: &str = "/SimpleNotificationService-1.pem";
+const CONFIRM: &str = "https://sns.eu-central-1.amazonaws.com/confirm?Token=t";
+
+/// A source of SNS messages, and somebody who answers for Amazon.
+struct Rig {
+    world: World,
+    amazon: VendorServer,
+    clock: Clock,
+    ingest: Ingest,
+    source: Arc<Source>,
+    batcher: Batcher,
+}
+
+impl Rig {
+    async fn start(db: TestDatabase) -> Self {
+        let world = World::new(db).await;
+        let amazon = VendorServer::tls().await;
+        let authority = CertificateDer::from_pem_slice(vendor::AUTHORITY.as_bytes()).unwrap();
+        let hosts = HashMap::from([("sns.eu-central-1.amazonaws.com".to_owned(), amazon.address())]);
+        let clock = Clock::manual(NOW);
+        let calls = VendorCalls::with_vendors(clock.clone(), vec![authority], hosts).unwrap();
+        let settings = Settings { batch: 64, writers: 1 };
+        let (ingest, batcher) = Batcher::start(world.store.clone(), settings, clock.clone(), world.keys.clone());
+        let mut spec = SourceSpec::named("sns", "aws-sns").unwrap();
+        spec.settings.insert("topic_arn".to_owned(), Secret::new(TOPIC));
+        let source = Arc::new(Source::build(spec).unwrap());
+        Self { world, amazon, clock, ingest: ingest.with_errands(Arc::new(calls)), source, batcher }
+    }
+
+    async fn send(&self, message: &Value) -> String {
+        send(&self.ingest, &self.source, message).await
+    }
+
+    async fn finish(self, events: i64) {
+        drop(self.ingest);
+        self.batcher.finish().await;
+        assert_eq!(self.world.count("events"), events);
+    }
+}
+
+async fn send(ingest: &Ingest, source: &Arc<Source>, message: &Value) -> String {
+    let routes = Routes::default();
+    let context = Context { source, path_token: None, remote: "::1".into(), routes: &routes };
+    let (headers, body) = (HeaderMap::new(), message.to_string().into());
+    match ingest.accept(context, Request { method: Method::POST, target: "/in/sns".to_owned(), headers, body }).await {
+        Answer::Stored(_) => "stored".to_owned(),
+        Answer::Handshake(reply) => format!("handshake {}", reply.status.as_u16()),
+        Answer::Rejected(no) => no.reason.as_str().to_owned(),
+        Answer::Unavailable(Unavailable::VendorOutOfReach) => "out of reach".to_owned(),
+        Answer::Unavailable(other) => format!("{other:?}"),
+    }
+}
+
+fn message(id: &str) -> Value {
+    vendor::sns(&[("MessageId", id.into())])
+}
+
+testkit::contract! {
+    async fn one_fetch_serves_everybody(db: TestDatabase) {
+        let rig = Rig::start(db).await;
+        rig.amazon.serve(PEM, vendor::SNS_CERTIFICATE);
+        let mut senders = JoinSet::new();
+        for n in 0..20 {
+            let (ingest, source) = (rig.ingest.clone(), rig.source.clone());
+            senders.spawn(async move { send(&ingest, &source, &message(&format!("m-{n}"))).await });
+        }
+        assert!(senders.join_all().await.iter().all(|answer| answer == "stored"));
+        assert_eq!(rig.amazon.requests(), [format!("GET {PEM} HTTP/1.1")]);
+        rig.clock.set(NOW + 5 * 3_600_000);
+        assert_eq!(rig.send(&message("old")).await, "too_old");
+        rig.ingest.refresh_keys([rig.source.clone()]).await;
+        assert_eq!(rig.amazon.requests().len(), 2, "fetched again before it expires");
+        rig.finish(20).await;
+    }
+
+    async fn a_vendor_out_of_reach_is_no_verdict(db: TestDatabase) {
+        let rig = Rig::start(db).await;
+        assert_eq!(rig.send(&message("m-1")).await, "out of reach");
+        rig.amazon.serve(PEM, "<html>");
+        assert_eq!(rig.send(&message("m-1")).await, "out of reach");
+        rig.amazon.answer(PEM, "302 Found\r\nlocation: /other.pem\r\ncontent-length: 0\r\n\r\n");
+        assert_eq!(rig.send(&message("m-1")).await, "out of reach");
+        rig.amazon.serve(PEM, vendor::EXPIRED_CERTIFICATE);
+        assert_eq!(rig.send(&message("m-1")).await, "expired_key");
+        for n in 0..20 {
+            let url = format!("https://sns.eu-central-1.amazonaws.com/forged-{n}.pem");
+            let answer = rig.send(&vendor::sns(&[("SigningCertURL", url.into())])).await;
+            assert_eq!(answer, "out of reach");
+        }
+        assert_eq!(rig.amazon.requests().len(), 6, "forged addresses make no storm");
+        rig.finish(0).await;
+    }
+
+    async fn a_subscription_is_confirmed_once_it_is_verified(db: TestDatabase) {
+        let rig = Rig::start(db).await;
+        rig.amazon.serve(PEM, vendor::SNS_CERTIFICATE);
+        assert_eq!(rig.send(&vendor::sns_confirmation(CONFIRM)).await, "out of reach", "Amazon said 404");
+        rig.amazon.serve("/confirm?Token=t", "<ConfirmSubscriptionResponse/>");
+        assert_eq!(rig.send(&vendor::sns_confirmation(CONFIRM)).await, "handshake 200");
+        let visits = rig.amazon.requests().len();
+        let mut forged = vendor::sns_confirmation(CONFIRM);
+        forged["Token"] = "other".into();
+        assert_eq!(rig.send(&forged).await, "mismatch");
+        assert_eq!(rig.send(&vendor::sns_confirmation("https://evil.example/")).await, "wrong_claim");
+        assert_eq!(rig.amazon.requests().len(), visits, "nothing is visited for strangers");
+        rig.finish(0).await;
+    }
+}
