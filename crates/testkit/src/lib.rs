@@ -12,6 +12,7 @@ mod process;
 pub mod program;
 pub mod proxy;
 pub mod sender;
+pub mod vendor;
 
 pub use database::{Backend, TestDatabase};
 pub use program::free_port;

@@ -4,6 +4,7 @@
 
 mod crash_sweep;
 mod ingest;
+mod providers;
 mod store_contract;
 mod tidy;
 mod world;
