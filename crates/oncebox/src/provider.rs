@@ -5,6 +5,7 @@
 //! description can say have a file of their own here.
 
 mod address;
+mod builtin;
 mod catalogue;
 mod describe;
 mod diagnose;
@@ -21,6 +22,7 @@ mod sign;
 mod template;
 mod timestamp;
 mod twilio;
+mod verifier;
 
 use std::time::Duration;
 
@@ -31,12 +33,14 @@ pub use diagnose::likely_cause;
 pub(crate) use handshake::Greeting;
 pub(crate) use identity::Naming;
 pub use sample::{Sample, id_for, sample};
-pub(crate) use scheme::Scheme;
+pub(crate) use scheme::Verified;
 pub use sign::{Draft, SignError};
+pub(crate) use verifier::Verifier;
 
 /// A provider described as data: a catalogue entry, a user's own description, or one laid over the other.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
+    pub(crate) scheme: Option<builtin::Kind>,
     pub(crate) mac: Option<mac::Mac>,
     pub(crate) enc: mac::Encoding,
     pub(crate) key: mac::KeyForm,
@@ -166,7 +170,10 @@ impl Description {
 
     /// True when the signature covers the whole body.
     pub fn body_covered(&self) -> bool {
-        let covered = || self.mac == Some(mac::Mac::Twilio) || self.msg.as_ref().is_some_and(|msg| msg.covers_body());
+        let covered = || match self.scheme {
+            Some(scheme) => scheme.covers_body(),
+            None => self.msg.as_ref().is_some_and(template::Template::covers_body),
+        };
         self.body_covered.unwrap_or_else(covered)
     }
 }

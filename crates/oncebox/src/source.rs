@@ -10,7 +10,7 @@ use http::{Method, StatusCode};
 use subtle::ConstantTimeEq;
 
 use crate::clock::UnixMillis;
-use crate::provider::{Description, Draft, Greeting, IdentityRule, Naming, Problem, Scheme, SignError};
+use crate::provider::{Description, Draft, Greeting, IdentityRule, Naming, Problem, SignError, Verified, Verifier};
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{Accepted, OnRepeat, Reason, Rejection, Reply, Step, Verdict};
@@ -44,7 +44,7 @@ pub struct SourceSpec {
 #[derive(Debug)]
 pub struct Source {
     spec: SourceSpec,
-    scheme: Option<Scheme>,
+    verifier: Option<Verifier>,
     greeting: Greeting,
     naming: Naming,
     methods: Vec<Method>,
@@ -74,13 +74,14 @@ impl Source {
     pub fn build(spec: SourceSpec) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
         let by_token_only = spec.secrets.is_empty() && spec.path_token.is_some();
-        let scheme = if spec.unverified || by_token_only { None } else { Scheme::compile(&spec, &mut problems) };
+        let verifier = if spec.unverified || by_token_only { None } else { Verifier::compile(&spec, &mut problems) };
         check_rest(&spec, &mut problems);
         let greeting = Greeting::compile(&spec, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
-        let naming = Naming::new(&spec, scheme.is_some(), scheme.as_ref().is_some_and(Scheme::has_signed_time));
+        let signs_time = verifier.as_ref().is_some_and(Verifier::has_signed_time);
+        let naming = Naming::new(&spec, verifier.is_some(), signs_time);
         let mut methods = vec![Method::POST];
         for method in greeting.methods() {
             if !methods.contains(method) {
@@ -93,7 +94,7 @@ impl Source {
             headers: Vec::new(),
             body: success.body.clone().into(),
         });
-        Ok(Self { spec, scheme, greeting, naming, methods, success })
+        Ok(Self { spec, verifier, greeting, naming, methods, success })
     }
 
     /// Its name.
@@ -123,7 +124,7 @@ impl Source {
 
     /// True when nothing proves who sent a request.
     pub fn is_unverified(&self) -> bool {
-        self.scheme.is_none() && self.spec.path_token.is_none()
+        self.verifier.is_none() && self.spec.path_token.is_none()
     }
 
     /// True when its URL ends with a token.
@@ -133,7 +134,7 @@ impl Source {
 
     /// True when the signature covers a time, so that an old request is refused.
     pub fn signs_time(&self) -> bool {
-        self.scheme.as_ref().is_some_and(Scheme::has_signed_time)
+        self.verifier.as_ref().is_some_and(Verifier::has_signed_time)
     }
 
     /// How many secrets are live.
@@ -153,14 +154,14 @@ impl Source {
 
     /// Signs a draft as the provider would, with the first secret, so that [`Source::judge`] accepts it.
     pub fn sign(&self, draft: Draft, now: UnixMillis) -> Result<Request, SignError> {
-        match &self.scheme {
-            Some(scheme) => scheme.sign(draft, now),
+        match &self.verifier {
+            Some(verifier) => verifier.sign(draft, now),
             None => Ok(draft.into_request()),
         }
     }
 
-    pub(crate) fn scheme(&self) -> Option<&Scheme> {
-        self.scheme.as_ref()
+    pub(crate) fn verifier(&self) -> Option<&Verifier> {
+        self.verifier.as_ref()
     }
 
     pub(crate) fn spec(&self) -> &SourceSpec {
@@ -175,9 +176,9 @@ impl Source {
         if let Some(answer) = self.greeting.answer(request, false) {
             return answer.map(Verdict::Handshake);
         }
-        let (secret, covered) = match &self.scheme {
-            Some(scheme) => scheme.verify(request, now).map(|verified| (verified.secret, verified.covered))?,
-            None => (usize::from(self.spec.path_token.is_some()), None),
+        let verified = match &self.verifier {
+            Some(verifier) => verifier.verify(request, now)?,
+            None => Verified { secret: usize::from(self.spec.path_token.is_some()), covered: None, opened: None },
         };
         if let Some(answer) = self.greeting.answer(request, true) {
             return answer.map(Verdict::Handshake);
@@ -186,8 +187,8 @@ impl Source {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
         }
         Ok(Verdict::Accept(Accepted {
-            secret,
-            events: self.naming.identify(request, covered),
+            secret: verified.secret,
+            events: self.naming.identify(request, &verified),
             batch: self.naming.is_batch(),
             reply: self.success.clone(),
         }))

@@ -4,13 +4,29 @@
 //! server's base (`https://hooks.example.com`, perhaps with a path in front) or the full address of the source, told
 //! apart by `/in/NAME` at its end or before a path token. The query is the request's own, since vendors sign it as they send it.
 
+use super::Problem;
+use super::builtin::problem;
 use super::place::query;
+use crate::source::SourceSpec;
 
 /// A source's public address without a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Address(String);
 
 impl Address {
+    /// The address of a source whose scheme signs it; adds to `problems` when it is not known.
+    pub(crate) fn of(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
+        let text = spec.settings.get("public_url").map(|url| String::from_utf8_lossy(url.expose()).into_owned());
+        let address = text.as_deref().and_then(|url| Self::new(url, &spec.name));
+        if address.is_none() {
+            let message =
+                if text.is_none() { "this provider signs the URL, which is not known" } else { "this is no URL" };
+            let cure = "add public_url = \"https://hooks.example.com\", as the vendor sees it";
+            problems.push(problem("public_url", message, cure));
+        }
+        address
+    }
+
     /// Reads `public_url` for the source of this name; none when it is no http URL.
     pub(crate) fn new(public_url: &str, source: &str) -> Option<Self> {
         let base = public_url.split(['?', '#']).next().unwrap_or_default();

@@ -5,6 +5,7 @@
 
 use http::{HeaderName, Method};
 
+use super::builtin::KINDS;
 use super::field::Field;
 use super::json::Pointer;
 use super::mac::{Encoding, KeyForm, Mac};
@@ -18,6 +19,7 @@ pub(crate) const WINDOW_SECONDS: u32 = 300;
 
 /// The keys a description may have.
 pub(crate) const KEYS: &[&str] = &[
+    "scheme",
     "mac",
     "enc",
     "key",
@@ -160,6 +162,7 @@ pub(crate) struct Success {
 /// Sets one key.
 pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -> Result<(), Problem> {
     match key {
+        "scheme" => description.scheme = Some(field.word(KINDS)?),
         "mac" => description.mac = Some(field.word(MACS)?),
         "enc" => description.enc = field.word(ENCODINGS)?,
         "key" => description.key = field.word(KEY_FORMS)?,
@@ -202,6 +205,9 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
 
 /// How a request is authenticated, in a line.
 pub(crate) fn signature_line(description: &Description) -> String {
+    if let Some(scheme) = description.scheme {
+        return scheme.signature_line().to_owned();
+    }
     let Some(mac) = description.mac else { return "nothing is signed".to_owned() };
     let mut line = word_of(MACS, mac).to_owned();
     if let Some(msg) = description.msg.as_ref().filter(|_| !mac.is_token()) {
@@ -240,7 +246,6 @@ const MACS: &[(&str, Mac)] = &[
     ("ecdsa-p256", Mac::EcdsaP256),
     ("equal", Mac::Equal),
     ("basic", Mac::Basic),
-    ("twilio", Mac::Twilio),
 ];
 const ENCODINGS: &[(&str, Encoding)] =
     &[("hex", Encoding::Hex), ("base64", Encoding::Base64), ("base64url", Encoding::Base64Url)];

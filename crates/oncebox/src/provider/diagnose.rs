@@ -8,7 +8,7 @@ use http::Method;
 use super::describe::{CarriedAt, TimeAt};
 use super::mac::KeyForm;
 use super::place::looks_like_json;
-use super::scheme::Scheme;
+use super::verifier::Verifier;
 use crate::clock::UnixMillis;
 use crate::request::Request;
 use crate::secret::Secret;
@@ -21,7 +21,7 @@ const ADDRESS_CURE: &str = "set public_url to the address exactly as it stands a
 
 /// The likely cause of a rejection, if one can be told.
 pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, now: UnixMillis) -> Option<String> {
-    let Some(scheme) = source.scheme() else {
+    let Some(verifier) = source.verifier() else {
         return match rejection.step {
             Step::Method => Some(other_method(request)),
             Step::Signature => Some("the token in the URL is missing or another one".to_owned()),
@@ -31,7 +31,7 @@ pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, n
     let off = rejection.off_by_seconds.unwrap_or_default();
     match rejection.reason {
         Reason::Method => Some(other_method(request)),
-        Reason::MissingSignature => Some(missing(scheme, request)),
+        Reason::MissingSignature => Some(missing(verifier, request)),
         Reason::MalformedSignature => {
             Some("the signature is there, but not in the form this provider writes".to_owned())
         }
@@ -39,7 +39,7 @@ pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, n
             "the signature header stands more than once or holds too many signatures; a proxy may have added one"
                 .to_owned(),
         ),
-        Reason::BadTimestamp => Some(bad_timestamp(scheme)),
+        Reason::BadTimestamp => Some(bad_timestamp(verifier)),
         Reason::TooOld => Some(format!(
             "the signature is right, but it was made {off} s ago: the request was held up or is a replay, or this clock is ahead"
         )),
@@ -47,7 +47,7 @@ pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, n
             Some(format!("the signature is right, but its time is {off} s in the future: one of the clocks is off"))
         }
         Reason::RequiredHeader => Some("a header that names the key or its version has another value".to_owned()),
-        Reason::Mismatch => Some(mismatch(source, scheme, request, now)),
+        Reason::Mismatch => Some(mismatch(source, verifier, request, now)),
     }
 }
 
@@ -55,50 +55,52 @@ fn other_method(request: &Request) -> String {
     format!("this source does not answer {}", request.method)
 }
 
-fn missing(scheme: &Scheme, request: &Request) -> String {
-    let names = scheme.carriers.first().map(|(carrier, _)| match &carrier.at {
+fn missing(verifier: &Verifier, request: &Request) -> String {
+    let carrier = verifier.described().and_then(|scheme| scheme.carriers.first());
+    let names = carrier.map(|(carrier, _)| match &carrier.at {
         CarriedAt::Headers(names) => names.join(" or "),
         CarriedAt::Place(place) => place.to_string(),
     });
-    let names = names.unwrap_or_default();
+    let names = names.unwrap_or_else(|| "the signature".to_owned());
     if names == "x-hub-signature-256" && request.headers.contains_key("x-hub-signature") {
         return "only the old SHA-1 header x-hub-signature is there; x-hub-signature-256 is missing".to_owned();
     }
     format!("{names} is missing: the sender has no secret for this URL, or a proxy removed it")
 }
 
-fn bad_timestamp(scheme: &Scheme) -> String {
-    let place = match scheme.time.as_ref().map(|time| &time.at) {
+fn bad_timestamp(verifier: &Verifier) -> String {
+    let time = verifier.described().and_then(|scheme| scheme.time.as_ref());
+    let place = match time.map(|time| &time.at) {
         Some(TimeAt::Header(part) | TimeAt::Json(part)) => part.to_string(),
         _ => "the signature header".to_owned(),
     };
     format!("the time in {place} is missing, stands twice or is not written the way this provider writes it")
 }
 
-fn mismatch(source: &Source, scheme: &Scheme, request: &Request, now: UnixMillis) -> String {
+fn mismatch(source: &Source, verifier: &Verifier, request: &Request, now: UnixMillis) -> String {
     if request.method != Method::POST {
         return "the token of the handshake is not the one in the settings".to_owned();
     }
-    other_body(scheme, request, now)
+    other_body(verifier, request, now)
         .or_else(|| other_secret(source.spec(), request, now))
-        .or_else(|| other_address(scheme, request, now))
-        .unwrap_or_else(|| unexplained(source, scheme))
+        .or_else(|| other_address(verifier, request, now))
+        .unwrap_or_else(|| unexplained(source, verifier))
 }
 
 /// Nothing that was tried fits: what is left, the most frequent first.
-fn unexplained(source: &Source, scheme: &Scheme) -> String {
+fn unexplained(source: &Source, verifier: &Verifier) -> String {
     let mut sentence = "no secret matches: a wrong secret, or a body that was changed on its way".to_owned();
     if source.spec().path_token.is_some() {
         sentence.push_str(", or another token in the URL");
     }
-    if scheme.address.is_some() {
+    if verifier.address().is_some() {
         sentence.push_str(", or a wrong public_url, since this provider signs the URL; ");
         sentence.push_str(ADDRESS_CURE);
     }
     sentence
 }
 
-fn other_body(scheme: &Scheme, request: &Request, now: UnixMillis) -> Option<String> {
+fn other_body(verifier: &Verifier, request: &Request, now: UnixMillis) -> Option<String> {
     if request.body.len() > BODY_BYTES_MAX {
         return None;
     }
@@ -121,7 +123,7 @@ fn other_body(scheme: &Scheme, request: &Request, now: UnixMillis) -> Option<Str
     }
     let found = spellings.into_iter().find(|(_, body)| {
         let changed = Request { body: Bytes::from(body.clone()), ..request.clone() };
-        *body != request.body && fits(scheme, &changed, now)
+        *body != request.body && fits(verifier, &changed, now)
     });
     found.map(|(what, _)| changed(what))
 }
@@ -131,7 +133,7 @@ fn other_secret(spec: &SourceSpec, request: &Request, now: UnixMillis) -> Option
         let mut spec = spec.clone();
         spec.description.key = form;
         spec.secrets = spec.secrets.iter().map(|secret| Secret::new(change(secret.expose()))).collect();
-        Scheme::compile(&spec, &mut Vec::new()).is_some_and(|scheme| fits(&scheme, request, now))
+        Verifier::compile(&spec, &mut Vec::new()).is_some_and(|verifier| fits(&verifier, request, now))
     };
     let own = spec.description.key;
     let same = |secret: &[u8]| secret.to_vec();
@@ -161,18 +163,17 @@ fn other_secret(spec: &SourceSpec, request: &Request, now: UnixMillis) -> Option
     fits_with(own, &bare).then(|| "the sender uses the secret without its whsec_ in front".to_owned())
 }
 
-fn other_address(scheme: &Scheme, request: &Request, now: UnixMillis) -> Option<String> {
-    let address = scheme.address.as_ref()?;
-    let (what, _) = address.variants(&request.target).into_iter().find(|(_, variant)| {
-        let other = Scheme { address: Some(variant.clone()), ..scheme.clone() };
-        fits(&other, request, now)
-    })?;
+fn other_address(verifier: &Verifier, request: &Request, now: UnixMillis) -> Option<String> {
+    let variants = verifier.address()?.variants(&request.target);
+    let (what, _) = variants
+        .into_iter()
+        .find(|(_, variant)| verifier.moved_to(variant.clone()).is_some_and(|other| fits(&other, request, now)))?;
     Some(format!("the URL differs from the one the vendor calls in {what}; {ADDRESS_CURE}"))
 }
 
 /// True when the signature is right, whatever the time.
-fn fits(scheme: &Scheme, request: &Request, now: UnixMillis) -> bool {
-    match scheme.verify(request, now) {
+fn fits(verifier: &Verifier, request: &Request, now: UnixMillis) -> bool {
+    match verifier.verify(request, now) {
         Ok(_) => true,
         Err(rejection) => matches!(rejection.reason, Reason::TooOld | Reason::TooNew),
     }

@@ -12,6 +12,7 @@ use data_encoding::HEXLOWER;
 use super::describe::{IdentityRule, RepeatScope};
 use super::json::{self, Pointer};
 use super::place::{Composite, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants};
+use super::scheme::Verified;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
 use crate::request::Request;
 use crate::source::SourceSpec;
@@ -77,17 +78,21 @@ impl Naming {
         self.each.is_some()
     }
 
-    /// The events of a verified request. `covered` is what the signature fixes, where that is not the body's bytes.
-    pub(crate) fn identify(&self, request: &Request, covered: Option<Digest>) -> Vec<Identified> {
+    /// The events of a verified request.
+    pub(crate) fn identify(&self, request: &Request, verified: &Verified) -> Vec<Identified> {
+        let document = verified.opened.as_ref().unwrap_or(&request.body);
         let Some(each) = &self.each else {
-            return vec![self.event(request, request.body.clone(), covered)];
+            return vec![self.event(request, request.body.clone(), document, verified.covered)];
         };
-        let view = View::new(request, &self.batch);
+        let view = View::of_body(request, document, &self.batch);
         let elements = view.raw(each).and_then(|raw| json::elements(raw, BATCH_EVENTS_MAX));
         match elements {
             Some(elements) if !elements.is_empty() => {
-                let own = |element: &str| request.body.slice_ref(element.as_bytes());
-                elements.into_iter().map(|element| self.event(request, own(element), None)).collect()
+                let own = |element: &str| document.slice_ref(element.as_bytes());
+                elements
+                    .into_iter()
+                    .map(|element| self.event(request, own(element), element.as_bytes(), None))
+                    .collect()
             }
             _ => vec![self.held(request, HeldReason::Unreadable)],
         }
@@ -98,9 +103,11 @@ impl Naming {
         self.by_body(request.body.clone(), digest, String::new(), Some(reason))
     }
 
-    fn event(&self, request: &Request, body: Bytes, covered: Option<Digest>) -> Identified {
+    /// Names one event: `body` is what is kept, `document` what is read, `covered` what the signature fixes, where that is
+    /// not the body's bytes.
+    fn event(&self, request: &Request, body: Bytes, document: &[u8], covered: Option<Digest>) -> Identified {
         let digest = sha256(&body);
-        let view = View::of_body(request, &body, &self.wants);
+        let view = View::of_body(request, document, &self.wants);
         let event_type = self.event_type(&view);
         let id = match self.rule {
             IdentityRule::Id => self.id(&view),

@@ -33,8 +33,6 @@ pub(crate) enum Mac {
     Equal,
     /// HTTP basic authentication; the secret is `user:password`.
     Basic,
-    /// Twilio's sorted form pairs.
-    Twilio,
 }
 
 /// How signatures are written.
@@ -126,7 +124,7 @@ impl Key {
         let algorithm = match mac {
             Mac::HmacSha256 => Some(hmac::HMAC_SHA256),
             Mac::HmacSha512 => Some(hmac::HMAC_SHA512),
-            Mac::HmacSha1 | Mac::Twilio => Some(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
+            Mac::HmacSha1 => Some(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
             _ => None,
         };
         match mac {

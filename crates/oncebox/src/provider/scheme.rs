@@ -5,6 +5,7 @@
 
 use std::borrow::Cow;
 
+use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use subtle::ConstantTimeEq;
 
@@ -14,7 +15,6 @@ use super::mac::{Encoding, Key, Mac};
 use super::place::{Part, Reading, View, Wants};
 use super::template::{Filling, Template};
 use super::timestamp::{Unit, Window};
-use super::twilio;
 use crate::clock::UnixMillis;
 use crate::event::Digest;
 use crate::request::Request;
@@ -48,12 +48,21 @@ pub(crate) struct SignedTime {
 }
 
 /// A request whose signature and time are right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Verified {
     /// Position of the key that matched, from 1.
     pub(crate) secret: usize,
     /// What the signature fixes, where that is not the exact bytes of the body.
     pub(crate) covered: Option<Digest>,
+    /// The document that ids and types are read from, where that is not the body: what a form field or an envelope holds.
+    pub(crate) opened: Option<Bytes>,
+}
+
+impl Verified {
+    /// Verified by the key at this position from 0; the body is what was signed and what is read.
+    pub(crate) fn by_key(index: usize) -> Self {
+        Self { secret: index + 1, covered: None, opened: None }
+    }
 }
 
 /// Signatures that share one time.
@@ -127,16 +136,11 @@ impl Scheme {
         filling: &Filling<'_, '_>,
         signatures: &[Vec<u8>],
     ) -> Result<Option<Verified>, Rejection> {
-        if self.mac == Mac::Twilio {
-            let signed = twilio::Signed::new(filling.request);
-            let found = keys.iter().position(|key| signed.verify(key, filling.url, signatures));
-            return Ok(found.map(|index| Verified { secret: index + 1, covered: signed.digest() }));
-        }
         for (index, key) in keys.iter().enumerate() {
             let message = self.template.render(filling, key.expose());
             let message = message.ok_or_else(|| reject(Reason::MalformedSignature))?;
             if key.verify(&message, signatures) {
-                return Ok(Some(Verified { secret: index + 1, covered: None }));
+                return Ok(Some(Verified::by_key(index)));
             }
         }
         Ok(None)

@@ -13,7 +13,6 @@ use super::mac::{Key, Mac};
 use super::place::{Place, View};
 use super::scheme::Scheme;
 use super::template::Filling;
-use super::twilio;
 use crate::clock::UnixMillis;
 use crate::request::Request;
 
@@ -93,9 +92,6 @@ impl Scheme {
         let view = View::new(request, &self.wants);
         let url = self.address.as_ref().map_or_else(String::new, |address| address.with_query_of(&request.target));
         let filling = Filling { request, view: &view, time, url: &url };
-        if self.mac == Mac::Twilio {
-            return key.sign(&twilio::Signed::new(request).message(&url)).ok_or(SignError::PrivateKey);
-        }
         let message: Vec<Cow<'_, [u8]>> = self.template.render(&filling, key.expose()).ok_or(SignError::Incomplete)?;
         key.sign(&message).ok_or(SignError::PrivateKey)
     }

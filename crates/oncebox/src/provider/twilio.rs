@@ -7,25 +7,77 @@
 use std::borrow::Cow;
 use std::collections::BTreeSet;
 
+use http::HeaderName;
 use subtle::ConstantTimeEq;
 
-use super::address::with_other_port;
-use super::form;
-use super::mac::{Encoding, Key};
+use super::address::{Address, with_other_port};
+use super::builtin::{self, BuiltIn};
+use super::mac::{Encoding, Key, KeyForm, Mac};
 use super::place::query;
+use super::scheme::Verified;
+use super::sign::SignError;
+use super::{Problem, form};
+use crate::clock::UnixMillis;
 use crate::event::{Digest, sha256};
 use crate::request::Request;
+use crate::source::SourceSpec;
+use crate::verdict::{Reason, Rejection};
+
+const SIGNATURE: HeaderName = HeaderName::from_static("x-twilio-signature");
+
+/// The scheme with an account's tokens.
+#[derive(Clone, Debug)]
+pub(crate) struct Twilio {
+    keys: Vec<Key>,
+    address: Address,
+}
+
+impl Twilio {
+    /// Compiles a spec; adds what is wrong to `problems`.
+    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
+        let keys = builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha1, KeyForm::Utf8, secret));
+        let address = Address::of(spec, problems)?;
+        Some(Self { keys, address })
+    }
+}
+
+impl BuiltIn for Twilio {
+    fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
+        let given = [builtin::signature(&request.headers, &SIGNATURE, Encoding::Base64)?];
+        let signed = Signed::new(request);
+        let url = self.address.with_query_of(&request.target);
+        let found = self.keys.iter().position(|key| signed.verify(key, &url, &given));
+        let index = found.ok_or_else(|| builtin::reject(Reason::Mismatch))?;
+        Ok(Verified { covered: signed.digest(), ..Verified::by_key(index) })
+    }
+
+    fn sign(&self, mut request: Request, _now: UnixMillis) -> Result<Request, SignError> {
+        let key = self.keys.first().ok_or(SignError::Incomplete)?;
+        let url = self.address.with_query_of(&request.target);
+        let signature = key.sign(&Signed::new(&request).message(&url)).ok_or(SignError::Incomplete)?;
+        builtin::insert(&mut request.headers, SIGNATURE, &Encoding::Base64.encode(&signature))?;
+        Ok(request)
+    }
+
+    fn address(&self) -> Option<&Address> {
+        Some(&self.address)
+    }
+
+    fn moved_to(&self, address: Address) -> Option<Box<dyn BuiltIn>> {
+        Some(Box::new(Self { address, ..self.clone() }))
+    }
+}
 
 /// What Twilio signs for a request, without the URL.
 #[derive(Debug)]
-pub(crate) struct Signed {
+struct Signed {
     fields: Vec<u8>,
     body_fits: bool,
 }
 
 impl Signed {
     /// Reads a request.
-    pub(crate) fn new(request: &Request) -> Self {
+    fn new(request: &Request) -> Self {
         match form::field(query(&request.target).as_bytes(), "bodySHA256") {
             form::Field::Missing => Self { fields: sorted_fields(&request.body), body_fits: true },
             form::Field::Text(hash) => Self { fields: Vec::new(), body_fits: is_hash_of(&hash, &request.body) },
@@ -34,18 +86,18 @@ impl Signed {
     }
 
     /// True when one of the signatures belongs to the request at this URL, with or without its default port.
-    pub(crate) fn verify(&self, key: &Key, url: &str, signatures: &[Vec<u8>]) -> bool {
+    fn verify(&self, key: &Key, url: &str, signatures: &[Vec<u8>]) -> bool {
         let matches = |url: &str| key.verify(&self.message(url), signatures);
         self.body_fits && (matches(url) || matches(&with_other_port(url)))
     }
 
     /// The signed message.
-    pub(crate) fn message<'a>(&'a self, url: &'a str) -> [Cow<'a, [u8]>; 2] {
+    fn message<'a>(&'a self, url: &'a str) -> [Cow<'a, [u8]>; 2] {
         [Cow::Borrowed(url.as_bytes()), Cow::Borrowed(&self.fields)]
     }
 
     /// What the signature fixes of a form body; none where it fixes the bytes.
-    pub(crate) fn digest(&self) -> Option<Digest> {
+    fn digest(&self) -> Option<Digest> {
         (!self.fields.is_empty()).then(|| sha256(&self.fields))
     }
 }
@@ -65,7 +117,6 @@ mod tests {
     use http::{HeaderMap, Method};
 
     use super::*;
-    use crate::provider::mac::{KeyForm, Mac};
     use crate::secret::Secret;
 
     const BODY: &str =
@@ -74,7 +125,7 @@ mod tests {
 
     /// The helper libraries' vector: token 12345.
     fn check(target: &str, body: &str, signature: &str, expected: bool) {
-        let key = Key::new(Mac::Twilio, KeyForm::Utf8, &Secret::new("12345")).unwrap();
+        let key = Key::new(Mac::HmacSha1, KeyForm::Utf8, &Secret::new("12345")).unwrap();
         let given = Encoding::Base64.decode(signature).unwrap();
         let request = Request {
             method: Method::POST,

@@ -41,8 +41,7 @@ impl Scheme {
         }
         carriers.extend(second_carrier(spec, mac, problems));
         let time = description.ts.as_ref().and_then(|time| signed_time(spec, time, &template, problems));
-        let needs_url = mac == Mac::Twilio || template.needs_url();
-        let address = if needs_url { address(spec, problems) } else { None };
+        let address = if template.needs_url() { Address::of(spec, problems) } else { None };
         let require = required(spec, problems);
         let wants = Wants::new(wanted(&template, &carriers, time.as_ref()).collect::<Vec<_>>());
         Some(Self { mac, enc: description.enc, carriers, template, time, require, wants, address })
@@ -56,7 +55,7 @@ fn problem(key: &str, message: &str, cure: &str) -> Problem {
 fn template(spec: &SourceSpec, mac: Mac, problems: &mut Vec<Problem>) -> Template {
     let empty = Template::default();
     let template = spec.description.msg.clone();
-    if mac.is_token() || mac == Mac::Twilio {
+    if mac.is_token() {
         return empty;
     }
     if template.is_none() {
@@ -146,20 +145,6 @@ fn signed_time(spec: &SourceSpec, time: &Time, template: &Template, problems: &m
 
 fn seconds(seconds: u64) -> i64 {
     i64::try_from(seconds).unwrap_or(i64::MAX)
-}
-
-fn address(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Address> {
-    let text = spec.settings.get("public_url").map(|url| String::from_utf8_lossy(url.expose()).into_owned());
-    let address = text.as_deref().and_then(|url| Address::new(url, &spec.name));
-    if address.is_none() {
-        let message = if text.is_none() { "this provider signs the URL, which is not known" } else { "this is no URL" };
-        problems.push(problem(
-            "public_url",
-            message,
-            "add public_url = \"https://hooks.example.com\", as the vendor sees it",
-        ));
-    }
-    address
 }
 
 fn required(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Vec<(http::HeaderName, Secret)> {
