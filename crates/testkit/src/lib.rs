@@ -7,12 +7,12 @@
 pub mod database;
 pub mod http;
 pub mod ledger;
+pub mod oracle;
 pub mod postgres;
 mod process;
 pub mod program;
 pub mod proxy;
 pub mod sender;
-pub mod vendor;
 
 pub use database::{Backend, TestDatabase};
 pub use program::free_port;

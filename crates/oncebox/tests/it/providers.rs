@@ -16,8 +16,8 @@ use oncebox::request::Request;
 use oncebox::secret::Secret;
 use oncebox::source::{Source, SourceSpec};
 use oncebox::verdict::{Accepted, Identified, Verdict};
-use testkit::vendor::spoil::{changed, spoilt};
-use testkit::vendor::{Capture, Case, Expected, Id, ORIGIN, Place, cases};
+use testkit::oracle::spoil::{changed, spoilt};
+use testkit::oracle::{Capture, Case, Expected, Id, ORIGIN, Place, cases};
 
 /// Providers that no case describes; none so far.
 const WITHOUT_CASE: [&str; 0] = [];
