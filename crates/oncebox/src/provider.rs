@@ -7,6 +7,7 @@
 mod address;
 mod builtin;
 mod catalogue;
+mod curve;
 mod describe;
 mod diagnose;
 mod field;

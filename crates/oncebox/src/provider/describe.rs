@@ -10,6 +10,7 @@ use super::field::Field;
 use super::json::Pointer;
 use super::mac::{Encoding, KeyForm, Mac};
 use super::place::{Composite, Part, Place};
+use super::curve::Curve;
 use super::template::Template;
 use super::timestamp::Unit;
 use super::{Description, Problem, SETTINGS};
@@ -242,15 +243,22 @@ const MACS: &[(&str, Mac)] = &[
     ("hmac-sha512", Mac::HmacSha512),
     ("sha1", Mac::Sha1),
     ("sha256", Mac::Sha256),
-    ("ed25519", Mac::Ed25519),
-    ("ecdsa-p256", Mac::EcdsaP256),
+    ("ed25519", Mac::Public(Curve::Ed25519)),
+    ("ecdsa-p256", Mac::Public(Curve::P256)),
     ("equal", Mac::Equal),
     ("basic", Mac::Basic),
+    ("none", Mac::Nothing),
 ];
 const ENCODINGS: &[(&str, Encoding)] =
     &[("hex", Encoding::Hex), ("base64", Encoding::Base64), ("base64url", Encoding::Base64Url)];
-const KEY_FORMS: &[(&str, KeyForm)] =
-    &[("utf8", KeyForm::Utf8), ("hex", KeyForm::Hex), ("base64", KeyForm::Base64), ("whsec", KeyForm::Whsec)];
+const KEY_FORMS: &[(&str, KeyForm)] = &[
+    ("utf8", KeyForm::Utf8),
+    ("hex", KeyForm::Hex),
+    ("base64", KeyForm::Base64),
+    ("whsec", KeyForm::Whsec),
+    ("whsec-or-utf8", KeyForm::WhsecOrUtf8),
+    ("nfkd", KeyForm::Nfkd),
+];
 const UNITS: &[(&str, Unit)] = &[("s", Unit::Seconds), ("ms", Unit::Millis), ("rfc3339", Unit::Rfc3339)];
 const IDENTITIES: &[(&str, IdentityRule)] =
     &[("id", IdentityRule::Id), ("digest", IdentityRule::Digest), ("none", IdentityRule::None)];
