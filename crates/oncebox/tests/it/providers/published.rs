@@ -33,8 +33,9 @@ impl Vector {
         Self { provider, secret, public_url: "https://hooks.example.com", target: "/in/src", headers, body, at }
     }
 
+    /// The address as the vendor knows it; behind a proxy the path that arrives is our own.
     fn twilio(target: &'static str, headers: &'static [(&'static str, &'static str)], body: &'static str) -> Self {
-        let (public_url, at) = ("https://mycompany.com", 1_800_000_000);
+        let (public_url, at) = ("https://mycompany.com/myapp.php", 1_800_000_000);
         Self { provider: "twilio", secret: "12345", public_url, target, headers, body, at }
     }
 
@@ -120,14 +121,25 @@ fn standard_webhooks_and_svix_libraries() {
 #[test]
 fn twilio_form() {
     let headers = &[FORM, ("x-twilio-signature", "RSOYDt4T1cUTdK1PDd93/VVr8B8=")];
-    Vector::twilio("/myapp.php?foo=1&bar=2", headers, CALL).check();
+    Vector::twilio("/in/src?foo=1&bar=2", headers, CALL).check();
     // The vendor may sign the address with its default port.
     let headers = &[FORM, ("x-twilio-signature", "kvajT1Ptam85bY51eRf/AJRuM3w=")];
-    Vector::twilio("/myapp.php?foo=1&bar=2", headers, CALL).check();
+    Vector::twilio("/in/src?foo=1&bar=2", headers, CALL).check();
     // A name that repeats gives its distinct values, sorted.
     let headers = &[FORM, ("x-twilio-signature", "IK+Dwps556ElfBT0I3Rgjkr1wJU=")];
     let body = "Sid=CA123&SidAccount=AC123&Digits=5678&Digits=1234&Digits=1234";
-    Vector::twilio("/myapp.php?foo=1&bar=2", headers, body).check();
+    Vector::twilio("/in/src?foo=1&bar=2", headers, body).check();
+}
+
+#[test]
+fn twilio_form_at_an_origin() {
+    let headers = &[FORM, ("x-twilio-signature", "RSOYDt4T1cUTdK1PDd93/VVr8B8=")];
+    for (public_url, target) in [
+        ("https://mycompany.com", "/myapp.php?foo=1&bar=2"),
+        ("https://mycompany.com", "https://mycompany.com/myapp.php?foo=1&bar=2"),
+    ] {
+        Vector { public_url, ..Vector::twilio(target, headers, CALL) }.check();
+    }
 }
 
 #[test]
@@ -135,11 +147,11 @@ fn twilio_json() {
     let body = r#"{"property": "value", "boolean": true}"#;
     for (target, signature) in [
         (
-            "/myapp.php?foo=1&bar=2&bodySHA256=0a1ff7634d9ab3b95db5c9a2dfe9416e41502b283a80c7cf19632632f96e6620",
+            "/in/src?foo=1&bar=2&bodySHA256=0a1ff7634d9ab3b95db5c9a2dfe9416e41502b283a80c7cf19632632f96e6620",
             &[JSON, ("x-twilio-signature", "a9nBmqA0ju/hNViExpshrM61xv4=")],
         ),
         (
-            "/myapp.php?bodySHA256=0a1ff7634d9ab3b95db5c9a2dfe9416e41502b283a80c7cf19632632f96e6620",
+            "/in/src?bodySHA256=0a1ff7634d9ab3b95db5c9a2dfe9416e41502b283a80c7cf19632632f96e6620",
             &[JSON, ("x-twilio-signature", "y77kIzt2vzLz71DgmJGsen2scGs=")],
         ),
     ] {
