@@ -6,11 +6,11 @@
 use http::{HeaderName, Method};
 
 use super::builtin::KINDS;
-use super::curve::Curve;
 use super::field::Field;
 use super::json::Pointer;
 use super::mac::{Encoding, KeyForm, Mac};
 use super::place::{Composite, Part, Place};
+use super::curve::Curve;
 use super::template::Template;
 use super::timestamp::Unit;
 use super::{Description, Problem, SETTINGS};
