@@ -186,9 +186,13 @@ impl Source {
         if request.method != Method::POST {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
         }
+        let events = self.naming.identify(request, &verified);
+        if events.is_empty() {
+            return Ok(Verdict::Handshake(self.success.clone().unwrap_or_else(nothing_to_store)));
+        }
         Ok(Verdict::Accept(Accepted {
             secret: verified.secret,
-            events: self.naming.identify(request, &verified),
+            events,
             batch: self.naming.is_batch(),
             reply: self.success.clone(),
         }))
@@ -202,6 +206,16 @@ impl Source {
             _ => Reason::Mismatch,
         };
         Err(Rejection { step: Step::Signature, reason, off_by_seconds: None })
+    }
+}
+
+/// The answer to an empty batch, by which senders check that the URL is alive.
+fn nothing_to_store() -> Reply {
+    Reply {
+        status: StatusCode::OK,
+        content_type: "text/plain; charset=utf-8",
+        headers: Vec::new(),
+        body: bytes::Bytes::new(),
     }
 }
 

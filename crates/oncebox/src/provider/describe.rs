@@ -5,12 +5,13 @@
 
 use http::{HeaderName, Method};
 
+use super::batch::Batch;
 use super::builtin::KINDS;
+use super::curve::Curve;
 use super::field::Field;
 use super::json::Pointer;
 use super::mac::{Encoding, KeyForm, Mac};
 use super::place::{Composite, Part, Place};
-use super::curve::Curve;
 use super::template::Template;
 use super::timestamp::Unit;
 use super::{Description, Problem, SETTINGS};
@@ -33,6 +34,7 @@ pub(crate) const KEYS: &[&str] = &[
     "identity",
     "id",
     "id_signed",
+    "id_unique",
     "body_covered",
     "body_varies",
     "repeat_scope",
@@ -63,6 +65,16 @@ pub(crate) enum IdentityRule {
     None,
 }
 
+impl IdentityRule {
+    fn line(self) -> &'static str {
+        match self {
+            Self::Id => "its id",
+            Self::Digest => "the exact bytes of the body",
+            Self::None => "nothing: every arrival is an event",
+        }
+    }
+}
+
 /// What must be equal for bytes to count as seen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RepeatScope {
@@ -74,7 +86,7 @@ pub(crate) enum RepeatScope {
 }
 
 /// Where signatures are carried.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Carrier {
     /// The header, or the field of the request.
     pub(crate) at: CarriedAt,
@@ -88,12 +100,37 @@ pub(crate) struct Carrier {
     pub(crate) lines: bool,
     /// The setting whose value is this carrier's own key.
     pub(crate) setting: Option<String>,
+    /// The algorithm of this carrier, where it is not the description's.
+    pub(crate) mac: Option<Mac>,
 }
 
 impl Carrier {
     /// True when this header is one of those the carrier reads.
     pub(crate) fn is_in(&self, header: &HeaderName) -> bool {
         matches!(&self.at, CarriedAt::Headers(names) if names.iter().any(|name| name_fits(name, header)))
+    }
+}
+
+impl Carrier {
+    /// Signatures in these headers, nothing else.
+    pub(crate) fn in_headers(names: Vec<String>) -> Self {
+        Self {
+            at: CarriedAt::Headers(names),
+            group: None,
+            split: None,
+            item: String::new(),
+            lines: false,
+            setting: None,
+            mac: None,
+        }
+    }
+
+    /// The query field it reads, if it reads one.
+    pub(crate) fn query(&self) -> Option<&str> {
+        match &self.at {
+            CarriedAt::Place(Place::Query(name)) => Some(name),
+            _ => None,
+        }
     }
 }
 
@@ -106,12 +143,23 @@ pub(crate) fn name_fits(pattern: &str, header: &HeaderName) -> bool {
 }
 
 /// The header, or the field of the request.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) enum CarriedAt {
     /// Header names, the first that is there counts; `x-name-*` means every one that starts so.
     Headers(Vec<String>),
     /// A place in body or query.
     Place(Place),
+    /// Every element of a list in the body, each with its own.
+    Every(Batch, Pointer),
+}
+
+/// A header that must hold the value of a setting.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Required {
+    pub(crate) header: HeaderName,
+    pub(crate) setting: String,
+    /// Only where the setting is given.
+    pub(crate) optional: bool,
 }
 
 /// The signed timestamp.
@@ -171,12 +219,11 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
         "sig" => description.sig = Some(carrier(field)?),
         "sig2" => description.sig2 = Some(carrier(field)?),
         "ts" => description.ts = Some(time(field)?),
-        "require" => description.require = required(field, true)?,
-        "require_value" => description.require_value = required(field, false)?,
+        "require" => description.require = required(field)?,
+        "require_value" => description.require_value = required_values(field)?,
         "identity" => description.identity = field.word(IDENTITIES)?,
-        "id" => {
-            description.id = field.texts()?.into_iter().map(|text| composite(field, text)).collect::<Result<_, _>>()?
-        }
+        "id" => (description.id, description.otherwise) = ids(field)?,
+        "id_unique" => description.id_unique = Some(field.flag()?),
         "id_signed" => description.id_signed = field.flag()?,
         "body_covered" => description.body_covered = Some(field.flag()?),
         "body_varies" => description.body_varies = field.flag()?,
@@ -188,7 +235,7 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
                 field.texts()?.into_iter().map(|text| part(field, text)).collect::<Result<_, _>>()?
         }
         "order" => description.order = Some(order(field)?),
-        "each" => description.each = Some(pointer(field)?),
+        "each" => description.each = Some(batch(field)?),
         "handshake" => description.handshake = field.tables().iter().map(handshake).collect::<Result<_, _>>()?,
         "success" => description.success = Some(success(field)?),
         "body_limit" => description.body_limit = Some(field.bytes()?),
@@ -216,7 +263,7 @@ pub(crate) fn signature_line(description: &Description) -> String {
     }
     match description.sig.as_ref().map(|sig| &sig.at) {
         Some(CarriedAt::Headers(names)) => line.push_str(&format!(", in {}", names.join(" or "))),
-        Some(CarriedAt::Place(_)) => line.push_str(", in the request"),
+        Some(CarriedAt::Place(_) | CarriedAt::Every(..)) => line.push_str(", in the request"),
         None => {}
     }
     if let Some(ts) = &description.ts {
@@ -228,11 +275,12 @@ pub(crate) fn signature_line(description: &Description) -> String {
 /// What identifies an event, in a line.
 pub(crate) fn identity_line(description: &Description) -> String {
     match description.identity {
-        IdentityRule::Digest => "the exact bytes of the body".to_owned(),
-        IdentityRule::None => "nothing: every arrival is an event".to_owned(),
+        rule @ (IdentityRule::Digest | IdentityRule::None) => rule.line().to_owned(),
         IdentityRule::Id => {
             let describe = |id: &Composite| id.parts().iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
-            description.id.iter().map(describe).collect::<Vec<_>>().join(", else ")
+            let mut lines: Vec<String> = description.id.iter().map(describe).collect();
+            lines.extend(description.otherwise.map(|rule| rule.line().to_owned()));
+            lines.join(", else ")
         }
     }
 }
@@ -264,7 +312,8 @@ const IDENTITIES: &[(&str, IdentityRule)] =
     &[("id", IdentityRule::Id), ("digest", IdentityRule::Digest), ("none", IdentityRule::None)];
 const CONTENT_TYPES: &[(&str, &str)] =
     &[("text", "text/plain; charset=utf-8"), ("json", "application/json"), ("xml", "text/xml; charset=utf-8")];
-const PLACES: &str = "write header:name, json:/pointer, form:name, form:name#/pointer or query:name";
+const PLACES: &str =
+    "write header:name, json:/pointer, root:/pointer, parent:/pointer, form:name, form:name#/pointer or query:name";
 
 fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
@@ -278,9 +327,21 @@ fn composite(field: &Field<'_>, text: &str) -> Result<Composite, Problem> {
     Composite::parse(text).ok_or_else(|| field.problem("this id cannot be read", format!("{PLACES}, joined by +")))
 }
 
-fn pointer(field: &Field<'_>) -> Result<Pointer, Problem> {
-    let cure = "write \"/name/name\", or \"\" for the whole body";
-    Pointer::parse(field.text()?).ok_or_else(|| field.problem("this is no JSON pointer", cure))
+/// The ids, and what stands in for them: a last word `digest` or `none`.
+fn ids(field: &Field<'_>) -> Result<(Vec<Composite>, Option<IdentityRule>), Problem> {
+    let mut texts = field.texts()?;
+    let word = texts.last().and_then(|last| IDENTITIES[1..].iter().find(|(word, _)| word == last));
+    let otherwise = word.map(|(_, rule)| *rule);
+    if otherwise.is_some() {
+        texts.pop();
+    }
+    let ids = texts.into_iter().map(|text| composite(field, text)).collect::<Result<_, _>>()?;
+    Ok((ids, otherwise))
+}
+
+fn batch(field: &Field<'_>) -> Result<Batch, Problem> {
+    let cure = "write \"/name/*/name\", \"\" for the whole body, \"lines\" for JSON lines, or a list of these";
+    Batch::parse(&field.texts()?).ok_or_else(|| field.problem("this is no JSON pointer", cure))
 }
 
 fn template(field: &Field<'_>) -> Result<Template, Problem> {
@@ -290,17 +351,20 @@ fn template(field: &Field<'_>) -> Result<Template, Problem> {
 
 fn carrier(field: &Field<'_>) -> Result<Carrier, Problem> {
     let mut at = None;
-    let mut carrier = Carrier {
-        at: CarriedAt::Headers(Vec::new()),
-        group: None,
-        split: None,
-        item: String::new(),
-        lines: false,
-        setting: None,
-    };
-    for (name, field) in
-        field.table(&["header", "json", "form", "query", "group", "split", "item", "lines", "key_param"])?
-    {
+    let mut carrier = Carrier::in_headers(Vec::new());
+    for (name, field) in field.table(&[
+        "header",
+        "json",
+        "every",
+        "form",
+        "query",
+        "group",
+        "split",
+        "item",
+        "lines",
+        "key_param",
+        "mac",
+    ])? {
         match name {
             "header" => at = Some(CarriedAt::Headers(field.headers()?)),
             "group" => carrier.group = Some(separator(&field)?),
@@ -308,6 +372,8 @@ fn carrier(field: &Field<'_>) -> Result<Carrier, Problem> {
             "item" => field.text()?.clone_into(&mut carrier.item),
             "lines" => carrier.lines = field.word(&[("one", false), ("many", true)])?,
             "key_param" => carrier.setting = Some(setting(&field)?),
+            "mac" => carrier.mac = Some(field.word(MACS)?),
+            "every" => at = Some(every(&field)?),
             kind => {
                 let place = part(&field, &format!("{kind}:{}", field.text()?))?;
                 at = place.places().first().cloned().map(CarriedAt::Place);
@@ -316,6 +382,15 @@ fn carrier(field: &Field<'_>) -> Result<Carrier, Problem> {
     }
     carrier.at = at.ok_or_else(|| field.problem("this does not say where the signature is", "add header = [\"…\"]"))?;
     Ok(carrier)
+}
+
+/// `/value/*/clientState`: a list, and a place in each of its elements.
+fn every(field: &Field<'_>) -> Result<CarriedAt, Problem> {
+    let read = |text: &str| {
+        let (list, place) = text.rsplit_once("/*")?;
+        Some(CarriedAt::Every(Batch::parse(&[list])?, Pointer::parse(place)?))
+    };
+    read(field.text()?).ok_or_else(|| field.problem("this place cannot be read", "write \"/list/*/name\""))
 }
 
 fn separator(field: &Field<'_>) -> Result<String, Problem> {
@@ -348,14 +423,25 @@ fn time(field: &Field<'_>) -> Result<Time, Problem> {
     Ok(Time { at, unit, past, future: future.unwrap_or(past.min(WINDOW_SECONDS)) })
 }
 
-fn required(field: &Field<'_>, by_setting: bool) -> Result<Vec<(HeaderName, String)>, Problem> {
+fn required(field: &Field<'_>) -> Result<Vec<Required>, Problem> {
+    let words: Vec<(String, &str)> =
+        SETTINGS.iter().flat_map(|name| [((*name).to_owned(), *name), (format!("{name}?"), *name)]).collect();
+    let words: Vec<(&str, &str)> = words.iter().map(|(word, name)| (word.as_str(), *name)).collect();
     let read = |(name, field): (&str, Field<'_>)| {
-        let header = HeaderName::try_from(name);
-        let header =
-            header.map_err(|_invalid| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))?;
-        Ok((header, if by_setting { setting(&field)? } else { field.text()?.to_owned() }))
+        let optional = field.text().is_ok_and(|text| text.ends_with('?'));
+        Ok(Required { header: header(&field, name)?, setting: field.word(&words)?.to_owned(), optional })
     };
     field.any_table()?.into_iter().map(read).collect()
+}
+
+fn required_values(field: &Field<'_>) -> Result<Vec<(HeaderName, String)>, Problem> {
+    let read = |(name, field): (&str, Field<'_>)| Ok((header(&field, name)?, field.text()?.to_owned()));
+    field.any_table()?.into_iter().map(read).collect()
+}
+
+fn header(field: &Field<'_>, name: &str) -> Result<HeaderName, Problem> {
+    HeaderName::try_from(name)
+        .map_err(|_invalid| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))
 }
 
 fn setting(field: &Field<'_>) -> Result<String, Problem> {

@@ -60,6 +60,7 @@ fn missing(verifier: &Verifier, request: &Request) -> String {
     let names = carrier.map(|(carrier, _)| match &carrier.at {
         CarriedAt::Headers(names) => names.join(" or "),
         CarriedAt::Place(place) => place.to_string(),
+        CarriedAt::Every(_, place) => format!("{place} of an element"),
     });
     let names = names.unwrap_or_else(|| "the signature".to_owned());
     if names == "x-hub-signature-256" && request.headers.contains_key("x-hub-signature") {

@@ -8,6 +8,7 @@ use crate::provider::{Sample, sample};
 use crate::verdict::Identified;
 
 mod build;
+mod catalogue;
 mod identity;
 mod properties;
 mod scheme;
