@@ -28,6 +28,9 @@ pub const NOW: i64 = 1_800_000_000;
 /// Where the vendors believe the inbox to be; the setting `public_url` of the cases that sign it.
 pub const ORIGIN: &str = "https://hooks.example.com";
 
+/// Stands in a URL for the name of the query field that carries a token, where the vendor lets the operator choose it.
+pub const QUERY_FIELD: &str = "QUERY_FIELD";
+
 /// What a draft and its signature are made from.
 #[derive(Clone, Debug)]
 pub struct Ctx {

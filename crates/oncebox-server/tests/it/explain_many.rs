@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 use testkit::oracle::generate::{Line, lines};
-use testkit::oracle::{Case, Expected, Place, cases};
+use testkit::oracle::{Case, Expected, Place, QUERY_FIELD, cases};
 use testkit::program::run;
 
 const BIN: &str = env!("CARGO_BIN_EXE_oncebox");
@@ -18,7 +18,9 @@ fn every_provider_over_hundreds_of_captures() {
     for case in cases().iter().filter(|case| case.place != Place::Path && case.description.is_empty()) {
         let lines = lines(case, LINES);
         let file = folder.path().join("captures.jsonl");
-        let text: Vec<&str> = lines.iter().map(|line| line.json.as_str()).collect();
+        let known = oncebox::provider::Description::named(case.slug);
+        let field = known.as_ref().and_then(|known| known.credential_query()).unwrap_or_default();
+        let text: Vec<String> = lines.iter().map(|line| line.json.replace(QUERY_FIELD, field)).collect();
         fs::write(&file, text.join("\n")).expect("written");
         failures.extend(explain(case, &lines, folder.path()).err());
     }

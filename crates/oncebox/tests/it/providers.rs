@@ -17,7 +17,7 @@ use oncebox::secret::Secret;
 use oncebox::source::{Source, SourceSpec};
 use oncebox::verdict::{Accepted, Identified, Verdict};
 use testkit::oracle::spoil::{changed, spoilt};
-use testkit::oracle::{Capture, Case, Expected, Id, ORIGIN, Place, cases};
+use testkit::oracle::{Capture, Case, Expected, Id, ORIGIN, Place, QUERY_FIELD, cases};
 
 /// Providers that no case describes; none so far.
 const WITHOUT_CASE: [&str; 0] = [];
@@ -106,7 +106,8 @@ fn request(case: &Case, capture: &Capture) -> (Request, Option<String>) {
     for (name, value) in &capture.headers {
         headers.append(HeaderName::try_from(name.as_str()).unwrap(), HeaderValue::try_from(value.as_str()).unwrap());
     }
-    let target = capture.url.strip_prefix(ORIGIN).unwrap().to_owned();
+    let field = spec(case).and_then(|spec| spec.description.credential_query().map(str::to_owned)).unwrap_or_default();
+    let target = capture.url.strip_prefix(ORIGIN).unwrap().replace(QUERY_FIELD, &field);
     let token = match case.place {
         Place::Path => Some(target.rsplit('/').next().unwrap().to_owned()),
         Place::Header(_) | Place::Inner => None,
