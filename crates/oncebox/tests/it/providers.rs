@@ -49,6 +49,24 @@ fn no_provider_is_without_a_case() {
     );
 }
 
+/// The driver itself: a source that lets everything in must fail at every spoilt request, or the table proves nothing.
+#[test]
+fn a_source_that_accepts_everything_is_noticed() {
+    for case in cases() {
+        let Some(mut open) = spec(&case) else { continue };
+        (open.unverified, open.path_token) = (true, None);
+        let Ok(source) = Source::build(open) else { continue };
+        let mut unnoticed = Vec::new();
+        for spoilt in spoilt(&case, 1) {
+            let (request, _) = request(&case, &spoilt.capture);
+            if matches!(source.judge(&request, None, spoilt.capture.at * 1000), Verdict::Reject(_)) {
+                unnoticed.push(spoilt.how);
+            }
+        }
+        assert!(unnoticed.is_empty(), "{}: {unnoticed:?}", case.name());
+    }
+}
+
 /// The source that an operator would configure for a case.
 fn build(case: &Case) -> Result<Source, String> {
     Source::build(spec(case).ok_or("no such provider")?).map_err(|problems| format!("{problems:?}"))

@@ -106,7 +106,8 @@ fn forges() -> Vec<Case> {
                 .header("X-GitHub-Delivery", ctx.uuid())
                 .event([&ctx.uuid()], ["push"])
         })
-        .form("form"),
+        .form("form")
+        .unmeasured(),
         plain!("bitbucket-cloud", "X-Hub-Signature", "sha256=", |ctx| {
             let body = json!({"repository": {"uuid": "{r-1}", "full_name": "team/repo"}, "push": {"changes": [{"closed": false}]},
                 "actor": {"nickname": "emma"}});

@@ -62,7 +62,7 @@ fn batches() -> Vec<Case> {
             "airtable",
             "X-Airtable-Content-MAC",
             |ctx| {
-                let body = json!({"base": {"id": "app00000000000000"}, "webhook": {"id": "ach00000000000000"},
+                let body = json!({"base": {"id": "app00000000000000"}, "webhook": {"id": ctx.id("ach")},
                     "timestamp": ctx.rfc3339(".000")});
                 ctx.json(body).event_by(Id::Arrival, [""])
             },

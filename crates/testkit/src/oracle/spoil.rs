@@ -53,7 +53,9 @@ pub fn changed(case: &Case, number: u32, change: Change) -> Capture {
     capture
 }
 
-const SIGNATURES: [(&str, fn(&str) -> String); 7] = [
+type Respell = fn(&str) -> String;
+
+const SIGNATURES: [(&str, Respell); 7] = [
     ("signature is empty", |_| String::new()),
     ("signature is white space", |_| "   ".to_owned()),
     // Padding alone may be missing in base64, so three characters go and not one.
@@ -71,7 +73,7 @@ fn by_somebody_else(case: &Case, number: u32) -> Capture {
 }
 
 /// The request with its signature changed where it stands, in the header, the body or the URL.
-fn with_signature(case: &Case, good: &Capture, change: fn(&str) -> String) -> Capture {
+fn with_signature(case: &Case, good: &Capture, change: Respell) -> Capture {
     let mut capture = good.clone();
     match case.place {
         Place::Header(name) => capture.set(name, change(good.value(name))),
@@ -113,4 +115,33 @@ fn bodies(good: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     all.push(("body is empty", Vec::new()));
     all.push(("body twice", good.repeat(2)));
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::oracle::cases;
+
+    #[test]
+    fn what_is_spoilt_differs_from_what_is_good() {
+        for case in cases() {
+            let ctx = case.ctx(1);
+            let good = case.signed(&ctx);
+            for Spoilt { how, capture } in spoilt(&case, 1) {
+                let same = capture.body == good.body
+                    && capture.headers == good.headers
+                    && capture.url == good.url
+                    && capture.at == good.at;
+                assert!(!same, "{}: {how}", case.name());
+            }
+        }
+    }
+
+    #[test]
+    fn a_good_request_differs_from_the_next() {
+        for case in cases().iter().filter(|case| case.form != "version 1") {
+            let (first, second) = (case.signed(&case.ctx(1)), case.signed(&case.ctx(2)));
+            assert!(first.body != second.body || first.headers != second.headers, "{}", case.name());
+        }
+    }
 }
