@@ -140,8 +140,8 @@ mod tests {
             let signature = PublicKey::new(curve, &private).unwrap().sign(&[b"hello".into()]).unwrap();
             for public in &publics {
                 let key = PublicKey::new(curve, public).unwrap();
-                assert!(key.verify(&[b"hel".into(), b"lo".into()], &[signature.clone()]));
-                assert!(!key.verify(&[b"hello!".into()], &[signature.clone()]));
+                assert!(key.verify(&[b"hel".into(), b"lo".into()], std::slice::from_ref(&signature)));
+                assert!(!key.verify(&[b"hello!".into()], std::slice::from_ref(&signature)));
                 assert!(!key.verify(&[b"hello".into()], &[signature[1..].to_vec(), Vec::new()]));
                 assert!(key.sign(&[b"hello".into()]).is_none());
             }
