@@ -7,6 +7,7 @@
 pub mod database;
 pub mod http;
 pub mod ledger;
+pub mod oracle;
 pub mod postgres;
 mod process;
 pub mod program;

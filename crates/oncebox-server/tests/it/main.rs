@@ -6,6 +6,7 @@ mod bad_input;
 mod config;
 mod crash_points;
 mod disconnect;
+mod explain_many;
 mod fetched_keys;
 mod handshakes;
 mod identity;
