@@ -17,7 +17,7 @@ use oncebox::secret::Secret;
 use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
 
-use operator::{EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
+use operator::{ArmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
 use send::{BenchArgs, SendArgs};
 use values::listen;
@@ -63,6 +63,8 @@ pub(crate) enum Command {
     Providers(ProvidersArgs),
     /// Show rates, deliveries, held and conflicting events
     Status(StatusArgs),
+    /// Let the next handshake of a source bring its secret, once
+    Arm(ArmArgs),
     /// Measure how fast events are accepted
     Bench(BenchArgs),
 }

@@ -1,5 +1,6 @@
 //! The commands, one file each, and how a failed one ends: 1 when its work failed, 2 for wrong usage or config.
 
+pub(crate) mod arm;
 pub(crate) mod bench;
 pub(crate) mod check;
 pub(crate) mod dev;

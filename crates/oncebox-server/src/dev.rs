@@ -1,5 +1,6 @@
 //! The config of `oncebox dev`: every provider of the catalogue as a source, one handler that logs, loopback only.
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
@@ -73,19 +74,34 @@ fn defaults(listen: SocketAddr, admin_listen: SocketAddr, store: &StoreUrl) -> R
 }
 
 fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec> {
-    let settings = provider::sample_settings(slug).iter().copied().chain([("public_url", public_url)]);
+    let description = Description::named(slug)?;
+    let secret = secrets.get(slug)?.clone();
+    let mut settings = agreed(slug);
+    settings.insert("public_url".to_owned(), Secret::new(public_url));
+    let (secrets, path_token) = by_form(&description, secret);
     Some(SourceSpec {
         name: slug.to_owned(),
         provider: slug.to_owned(),
-        description: Description::named(slug)?,
-        secrets: vec![secrets.get(slug)?.clone()],
-        settings: settings.map(|(name, value)| (name.to_owned(), Secret::new(value))).collect(),
+        description,
+        secrets,
+        settings,
         tolerance: None,
         repeated_body: None,
         unverified: false,
-        path_token: None,
+        path_token,
         body_bytes_max: None,
     })
+}
+
+/// What the operator would have agreed on with the vendor, beside the secret.
+pub(crate) fn agreed(slug: &str) -> BTreeMap<String, Secret> {
+    let settings = provider::sample_settings(slug).iter();
+    settings.map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect()
+}
+
+/// A development secret as secrets, or as the token in the URL where the sender signs nothing.
+pub(crate) fn by_form(description: &Description, secret: Secret) -> (Vec<Secret>, Option<Secret>) {
+    if description.needs_path_token() { (Vec::new(), Some(secret)) } else { (vec![secret], None) }
 }
 
 fn log_handler() -> HandlerConfig {

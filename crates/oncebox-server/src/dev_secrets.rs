@@ -11,8 +11,10 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use data_encoding::{BASE64, HEXLOWER};
+use oncebox::provider::{Description, SecretForm};
 use oncebox::secret::Secret;
 use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, Ed25519KeyPair};
 use rsa::pkcs8::EncodePrivateKey as _;
 
 use crate::config::store::StoreUrl;
@@ -105,20 +107,22 @@ impl DevSecrets {
     }
 }
 
-/// A secret in the form that the provider hands out.
+/// A secret in the form that the provider hands out; where that is a public key, the private one that samples need.
 fn make(slug: &str) -> io::Result<String> {
-    Ok(match slug {
-        "stripe" => format!("whsec_{}", HEXLOWER.encode(&random::<24>()?)),
-        "standard-webhooks" | "svix" | "clerk" | "resend" | "openai" | "liveblocks" | "gitlab" => {
-            format!("whsec_{}", BASE64.encode(&random::<24>()?))
+    let no_randomness = |ring::error::Unspecified| io::Error::other("the system has no randomness");
+    let system = SystemRandom::new();
+    let form = Description::named(slug).and_then(|description| description.secret_form());
+    Ok(match form.unwrap_or(SecretForm::Text) {
+        SecretForm::Text if slug == "stripe" => format!("whsec_{}", HEXLOWER.encode(&random::<24>()?)),
+        SecretForm::Text | SecretForm::Hex | SecretForm::PathToken => HEXLOWER.encode(&random::<20>()?),
+        SecretForm::Base64 => BASE64.encode(&random::<24>()?),
+        SecretForm::Whsec => format!("whsec_{}", BASE64.encode(&random::<24>()?)),
+        SecretForm::UserPassword => format!("oncebox:{}", HEXLOWER.encode(&random::<20>()?)),
+        SecretForm::Ed25519 => BASE64.encode(Ed25519KeyPair::generate_pkcs8(&system).map_err(no_randomness)?.as_ref()),
+        SecretForm::P256 => {
+            BASE64.encode(EcdsaKeyPair::generate_pkcs8(&P256, &system).map_err(no_randomness)?.as_ref())
         }
-        // The vendor's private key: verifying uses its public half.
-        slug if WITH_RSA.contains(&slug) => BASE64.encode(&rsa_key()?),
-        "plaid" => BASE64.encode(&p256_key()?),
-        "basic-auth" | "chargebee" | "azure-devops" | "postmark" => {
-            format!("oncebox:{}", HEXLOWER.encode(&random::<20>()?))
-        }
-        _ => HEXLOWER.encode(&random::<20>()?),
+        SecretForm::Rsa => BASE64.encode(&rsa_key()?),
     })
 }
 
@@ -127,15 +131,6 @@ fn rsa_key() -> io::Result<Vec<u8>> {
     let key = rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, RSA_BITS).map_err(io::Error::other)?;
     let document = key.to_pkcs8_der().map_err(io::Error::other)?;
     Ok(document.as_bytes().to_vec())
-}
-
-/// A new P-256 key as PKCS#8.
-fn p256_key() -> io::Result<Vec<u8>> {
-    let kind = &ring::signature::ECDSA_P256_SHA256_FIXED_SIGNING;
-    match ring::signature::EcdsaKeyPair::generate_pkcs8(kind, &SystemRandom::new()) {
-        Ok(document) => Ok(document.as_ref().to_vec()),
-        Err(ring::error::Unspecified) => Err(io::Error::other("the system has no randomness")),
-    }
 }
 
 /// Bytes that nobody can guess.
@@ -181,17 +176,6 @@ fn write_private(path: &Path, text: &str) -> io::Result<()> {
     let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
     file.write_all(text.as_bytes())?;
     file.sync_all()
-}
-
-/// A secret of the provider's form that costs no time to make.
-#[cfg(test)]
-pub(crate) fn for_tests(slug: &str) -> Secret {
-    Secret::new(match slug {
-        "svix" | "standard-webhooks" => "whsec_c2VjcmV0",
-        "aws-sns" | "google-pubsub" | "paypal" => testkit::vendor::RSA_KEY,
-        "plaid" => testkit::vendor::P256_KEY,
-        _ => "secret",
-    })
 }
 
 #[cfg(test)]
@@ -247,6 +231,8 @@ mod tests {
             ("github", "", 40),
             ("basic-auth", "oncebox:", 48),
             ("plaid", "MI", 184),
+            ("airtable", "", 32),
+            ("telnyx", "", 112),
         ] {
             let secret = make(slug).expect("randomness");
             assert!(secret.starts_with(prefix) && secret.len() == length && is_plain(&secret), "{slug}");

@@ -1,5 +1,6 @@
 //! The program `oncebox`: parse the command line, run the command.
 
+mod arrived_secrets;
 mod cli;
 mod commands;
 #[expect(dead_code, reason = "what handlers, destinations and retention are told is checked before they run")]
@@ -40,6 +41,7 @@ async fn main() -> ExitCode {
         Command::Send(args) => commands::send::run(&args).await,
         Command::Events(args) => commands::events::run(&args).await,
         Command::Event(args) => commands::event::run(&args).await,
+        Command::Arm(args) => commands::arm::run(&args).await,
         Command::Status(args) => commands::status::run(&args).await,
         Command::Explain(args) => commands::explain::run(&args),
         Command::Providers(args) => commands::providers::run(&args),

@@ -80,6 +80,17 @@ impl Operator {
         Ok(found)
     }
 
+    /// Lets the next handshake of a source bring its secret.
+    pub(crate) async fn arm(&self, source: &str) -> anyhow::Result<()> {
+        match self {
+            Self::Server(client) => client.arm(source).await,
+            Self::Database(store) => {
+                let armed = store.arm_secret(source, Clock::system().now()).await;
+                armed.map_err(|error| refuse(QueryError::Store(error)))
+            }
+        }
+    }
+
     /// The numbers of `status`.
     pub(crate) async fn stats(&self) -> anyhow::Result<StatsView> {
         match self {

@@ -17,6 +17,7 @@ use oncebox::ingest::{Batcher, Ingest, Settings};
 use oncebox::order::BodyPointer;
 use oncebox::outgoing::VendorCalls;
 use oncebox::routing::{Route, Routes};
+use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
 use oncebox::source::Source;
 use oncebox::store::{Access, Store};
@@ -24,6 +25,7 @@ use oncebox::wake::Wake;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::arrived_secrets::ArrivedSecrets;
 use crate::config::Config;
 use crate::config::handler::{HandlerConfig, OrderRule};
 use crate::config::server::ServerConfig;
@@ -48,6 +50,7 @@ pub(crate) struct Server {
     public: TcpListener,
     admin: TcpListener,
     setup: Arc<ArcSwap<Setup>>,
+    secret_key: Option<Secret>,
     settings: Settings,
     config: ServerConfig,
     clock: Clock,
@@ -70,6 +73,7 @@ impl Server {
             public: bind(config.server.listen).await?,
             admin: bind(config.server.admin_listen).await?,
             setup: Arc::new(ArcSwap::from_pointee(setup)),
+            secret_key: config.store.secret_key.clone(),
             settings: Settings { batch: config.store.batch, writers: config.store.writers },
             config: config.server.clone(),
             clock,
@@ -104,26 +108,38 @@ impl Server {
         let vendors = VendorCalls::new(clock.clone()).context("cannot set up TLS for calls to vendors")?;
         let ingest = ingest.with_errands(Arc::new(vendors));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
+        let arrived =
+            ArrivedSecrets::new(self.store.clone(), self.secret_key.as_ref(), clock.clone(), self.setup.clone());
+        arrived.look().await;
+        tokio::spawn(arrived.clone().run(draining.clone()));
         let admin = Admin::new(AdminParts {
             store: self.store.clone(),
             clock,
             setup: self.setup.clone(),
             rejections: rejections.clone(),
+            arrived: arrived.clone(),
+            operator: self.config.admin_token.clone(),
             metrics: Some(metrics),
             tokens: [&self.config.admin_token, &self.config.viewer_token].into_iter().flatten().cloned().collect(),
-            operator_token: self.config.admin_token.clone(),
             gauges: Gauges::default(),
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
         let public = {
-            let public = Public::new(self.setup.clone(), ingest, caps(&self.config), rejections, draining.clone());
+            let public = Public::new(
+                self.setup.clone(),
+                ingest,
+                caps(&self.config),
+                rejections,
+                arrived.clone(),
+                draining.clone(),
+            );
             let (connections, grace) = (self.config.connections, self.config.grace);
             let draining = draining.clone();
             let service = move |peer| public.for_peer(peer);
             tokio::spawn(listener::serve(self.public, connections, service, draining, grace))
         };
-        wait_for_stop(&self.setup, &processing, reload).await?;
+        wait_for_stop(&self.setup, &arrived, &processing, reload).await?;
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
         refreshing.await.context("the refreshing of keys failed")?;
@@ -166,6 +182,7 @@ fn serve_admin(
 /// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
 async fn wait_for_stop(
     setup: &ArcSwap<Setup>,
+    arrived: &ArrivedSecrets,
     processing: &Processing,
     reload: impl Fn() -> anyhow::Result<Config>,
 ) -> anyhow::Result<()> {
@@ -182,6 +199,7 @@ async fn wait_for_stop(
                     // The workers first: whatever is stored for a new handler finds it there.
                     processing.change(handlers).await;
                     setup.store(Arc::new(new));
+                    arrived.look().await;
                     tracing::info!("reloaded: {count} sources");
                 }
                 Err(problems) => tracing::error!("reload refused, the old config keeps running:\n{problems}"),
@@ -197,7 +215,9 @@ fn build_setup(config: &Config) -> anyhow::Result<Setup> {
             let lines: Vec<String> = problems.iter().map(|one| format!("{}: {}", one.key, one.message)).collect();
             anyhow::anyhow!("source {}: {}", source.spec.name, lines.join("; "))
         })?;
-        setup.sources.insert(source.spec.name.clone(), Arc::new(built));
+        let built = Arc::new(built);
+        setup.configured.insert(source.spec.name.clone(), built.clone());
+        setup.sources.insert(source.spec.name.clone(), built);
     }
     let routes = config.handlers.iter().map(|handler| Route {
         handler: handler.name.as_str().into(),

@@ -27,7 +27,7 @@ use crate::request::Request;
 use crate::routing::Routes;
 use crate::source::Source;
 use crate::store::{Inserted, NewEvent};
-use crate::verdict::{Accepted, Identified, Rejection, Reply, Verdict};
+use crate::verdict::{Accepted, Brought, Identified, Rejection, Reply, Verdict};
 
 /// What to answer.
 #[derive(Debug)]
@@ -36,6 +36,8 @@ pub enum Answer {
     Stored(Receipt),
     /// A handshake: nothing stored.
     Handshake(Reply),
+    /// A handshake that brings a secret: the caller decides whether anybody waits for it.
+    Secret(Brought),
     /// Not verified: nothing stored.
     Rejected(Rejection),
     /// Not known to be on disk: the sender's retry settles it.
@@ -122,6 +124,7 @@ impl Ingest {
                 Answer::Rejected(rejection)
             }
             Verdict::Handshake(reply) => Answer::Handshake(reply),
+            Verdict::Secret(brought) => Answer::Secret(brought),
             Verdict::Accept(accepted) => self.store(&context, &request, accepted).await,
         }
     }

@@ -18,6 +18,7 @@ pub mod rate;
 pub mod request;
 pub mod retry;
 pub mod routing;
+pub mod sealed;
 pub mod secret;
 pub mod shutdown;
 pub mod source;

@@ -5,10 +5,16 @@
 //! description can say have a file of their own here.
 
 mod address;
+mod adyen;
+mod batch;
+mod braintree;
 mod builtin;
 mod catalogue;
+mod contentful;
+mod curve;
 mod describe;
 mod diagnose;
+mod dropbox_sign;
 mod facts;
 mod field;
 mod form;
@@ -18,6 +24,7 @@ pub(crate) mod json;
 mod jwt;
 mod keyring;
 pub(crate) mod mac;
+mod mandrill;
 mod paypal;
 mod pin;
 mod place;
@@ -31,6 +38,7 @@ mod timestamp;
 mod twilio;
 mod vendor_keys;
 mod verifier;
+mod xml;
 
 use crate::verdict::OnRepeat;
 
@@ -57,17 +65,20 @@ pub struct Description {
     pub(crate) sig: Option<describe::Carrier>,
     pub(crate) sig2: Option<describe::Carrier>,
     pub(crate) ts: Option<describe::Time>,
-    pub(crate) require: Vec<(http::HeaderName, String)>,
+    pub(crate) require: Vec<describe::Required>,
     pub(crate) require_value: Vec<(http::HeaderName, String)>,
     pub(crate) identity: IdentityRule,
     pub(crate) id: Vec<place::Composite>,
+    /// What stands in for an id that is not there.
+    pub(crate) otherwise: Option<IdentityRule>,
     pub(crate) id_signed: bool,
+    pub(crate) id_unique: Option<bool>,
     pub(crate) body_covered: Option<bool>,
     pub(crate) body_varies: bool,
     pub(crate) repeat_scope: RepeatScope,
     pub(crate) event_type: Vec<place::Part>,
     pub(crate) order: Option<(place::Part, place::Part)>,
-    pub(crate) each: Option<json::Pointer>,
+    pub(crate) each: Option<batch::Batch>,
     pub(crate) handshake: Vec<describe::Handshake>,
     pub(crate) success: Option<describe::Success>,
     pub(crate) body_limit: Option<u32>,
@@ -78,6 +89,29 @@ pub struct Description {
     pub(crate) secret_hint: String,
     pub(crate) docs: String,
     pub(crate) confidence: String,
+}
+
+/// The form in which a provider's secret is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SecretForm {
+    /// Any text.
+    Text,
+    /// Hexadecimal.
+    Hex,
+    /// Base64.
+    Base64,
+    /// Base64 behind `whsec_`.
+    Whsec,
+    /// `user:password`.
+    UserPassword,
+    /// An Ed25519 key: the vendor's public one, or for samples a private one (PKCS#8).
+    Ed25519,
+    /// A P-256 key: the vendor's public one, or for samples a private one (PKCS#8).
+    P256,
+    /// An RSA key or a certificate: the vendor's, or for samples a private key (PKCS#8).
+    Rsa,
+    /// None: the token in the URL is all there is.
+    PathToken,
 }
 
 /// Why a description's key was refused.
@@ -119,24 +153,62 @@ impl Description {
 
     /// The query field that carries a credential itself, if one does.
     pub fn credential_query(&self) -> Option<&str> {
-        match self.sig.as_ref().map(|carrier| &carrier.at) {
-            Some(describe::CarriedAt::Place(place::Place::Query(name))) => Some(name),
-            _ => None,
+        let carriers = [&self.sig, &self.sig2].into_iter().flatten();
+        carriers.filter_map(describe::Carrier::query).next()
+    }
+
+    /// The form of the secrets its described scheme takes; none where a scheme with code decides.
+    pub fn secret_form(&self) -> Option<SecretForm> {
+        use curve::Curve;
+        use mac::{KeyForm, Mac};
+        use public_key::Algorithm;
+        let token = self.jwt.as_ref().map(|rule| rule.alg);
+        match (self.scheme, token) {
+            (_, Some(jwt::Signing::Public(Algorithm::P256Fixed))) => return Some(SecretForm::P256),
+            (Some(builtin::Kind::Sns | builtin::Kind::PayPal), _) | (_, Some(jwt::Signing::Public(_))) => {
+                return Some(SecretForm::Rsa);
+            }
+            (Some(builtin::Kind::AdyenStandard), _) => return Some(SecretForm::Hex),
+            _ => {}
         }
+        Some(match (self.mac?, self.key) {
+            (Mac::Nothing, _) => SecretForm::PathToken,
+            (Mac::Basic, _) => SecretForm::UserPassword,
+            (Mac::Public(Curve::Ed25519), _) => SecretForm::Ed25519,
+            (Mac::Public(Curve::P256), _) => SecretForm::P256,
+            (_, KeyForm::Hex) => SecretForm::Hex,
+            (_, KeyForm::Base64) => SecretForm::Base64,
+            (_, KeyForm::Whsec | KeyForm::WhsecOrUtf8) => SecretForm::Whsec,
+            (_, KeyForm::Utf8 | KeyForm::Nfkd) => SecretForm::Text,
+        })
+    }
+
+    /// True when nothing is signed, so that only the token in the URL tells who sends.
+    pub fn needs_path_token(&self) -> bool {
+        self.mac == Some(mac::Mac::Nothing)
     }
 
     /// True when every id outside the body is part of the signed message, as `id_signed` claims.
     pub(crate) fn signs_its_ids(&self) -> bool {
         let places = self.id.iter().flat_map(place::Composite::parts).flat_map(place::Part::places);
-        let is_signed = |place: &place::Place| self.msg.as_ref().is_some_and(|msg| msg.covers(place));
+        let own = self.scheme.map(|scheme| scheme.facts().signs).unwrap_or_default();
+        let is_signed = |place: &place::Place| match place {
+            place::Place::Header(name) if own.contains(&name.as_str()) => true,
+            _ => self.msg.as_ref().is_some_and(|msg| msg.covers(place)),
+        };
         places.filter(|place| !place.is_in_body()).all(is_signed)
+    }
+
+    /// True when the secret arrives by a handshake and need not be configured.
+    pub fn brings_secret(&self) -> bool {
+        self.handshake.iter().any(|handshake| handshake.secret.is_some())
     }
 
     /// True when the signature covers the whole body.
     pub fn body_covered(&self) -> bool {
         let covered = || match self.scheme {
             Some(builtin::Kind::Jwt) => self.jwt.as_ref().is_some_and(|rule| rule.body.is_some()),
-            Some(scheme) => scheme.covers_body(),
+            Some(scheme) => scheme.facts().covers_body,
             None => self.msg.as_ref().is_some_and(template::Template::covers_body),
         };
         self.body_covered.unwrap_or_else(covered)

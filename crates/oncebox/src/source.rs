@@ -139,6 +139,18 @@ impl Source {
         self.verifier.as_ref().is_some_and(Verifier::has_signed_time)
     }
 
+    /// True when its secret arrives by a handshake.
+    pub fn awaits_secret(&self) -> bool {
+        self.spec.description.brings_secret()
+    }
+
+    /// The same source with a secret that arrived added behind those of the config.
+    pub fn with_secret(&self, secret: Secret) -> Result<Self, Vec<Problem>> {
+        let mut spec = self.spec.clone();
+        spec.secrets.push(secret);
+        Self::build(spec)
+    }
+
     /// How many secrets are live.
     pub fn secrets_count(&self) -> usize {
         self.spec.secrets.len()
@@ -198,8 +210,11 @@ impl Source {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
         }
         self.check_path_token(path_token)?;
-        if let Some(answer) = self.greeting.answer(request, false) {
-            return answer.map(Verdict::Handshake);
+        if let Some(answer) = self.greeting.answer(request, self.verifier.as_ref(), false) {
+            return answer;
+        }
+        if self.greeting.may_have_signed(&request.body) && request.method == Method::POST {
+            return Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None });
         }
         let verified = match &self.verifier {
             Some(verifier) => verifier.verify(request, now)?,
@@ -211,15 +226,19 @@ impl Source {
                 Reply { status: StatusCode::OK, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body };
             return Ok(Verdict::Visit(Visit { url, reply }));
         }
-        if let Some(answer) = self.greeting.answer(request, true) {
-            return answer.map(Verdict::Handshake);
+        if let Some(answer) = self.greeting.answer(request, self.verifier.as_ref(), true) {
+            return answer;
         }
         if request.method != Method::POST {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
         }
+        let events = self.naming.identify(request, &verified);
+        if events.is_empty() {
+            return Ok(Verdict::Handshake(self.success.clone().unwrap_or_else(nothing_to_store)));
+        }
         Ok(Verdict::Accept(Accepted {
             secret: verified.secret,
-            events: self.naming.identify(request, &verified),
+            events,
             batch: self.naming.is_batch(),
             reply: self.success.clone(),
         }))
@@ -233,6 +252,16 @@ impl Source {
             _ => Reason::Mismatch,
         };
         Err(Rejection { step: Step::Signature, reason, off_by_seconds: None })
+    }
+}
+
+/// The answer to an empty batch, by which senders check that the URL is alive.
+fn nothing_to_store() -> Reply {
+    Reply {
+        status: StatusCode::OK,
+        content_type: "text/plain; charset=utf-8",
+        headers: Vec::new(),
+        body: bytes::Bytes::new(),
     }
 }
 

@@ -8,6 +8,7 @@
 
 mod actions;
 mod arrivals;
+mod arrived_secrets;
 mod attempts;
 mod commit;
 mod deliveries;
@@ -50,6 +51,7 @@ mod sqlite_migrate;
 
 pub use actions::{Action, ActionError, ActionFilter, ActionKind, ActionRecord};
 pub use arrivals::ArrivalCount;
+pub use arrived_secrets::{ArrivedSecret, Kept};
 pub use attempts::{Failure, Fenced};
 pub use commit::Commit;
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};

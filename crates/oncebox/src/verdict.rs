@@ -1,9 +1,10 @@
 //! What a source says about a request, before anything is stored.
 
 use bytes::Bytes;
-use http::StatusCode;
+use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind};
+use crate::secret::Secret;
 
 /// The judgement of one request.
 #[derive(Clone, Debug)]
@@ -12,12 +13,23 @@ pub enum Verdict {
     Accept(Accepted),
     /// A handshake: answer it, store nothing.
     Handshake(Reply),
+    /// A handshake that brings the source's secret: keep it if somebody armed the source, then answer; store no event.
+    Secret(Brought),
     /// Not verified: one generic answer, store nothing.
     Reject(Rejection),
     /// A handshake that wants a URL visited before it is answered; nothing is stored.
     Visit(Visit),
     /// Cannot be judged before this key is there.
     NeedsKey(KeyWanted),
+}
+
+/// A secret that a handshake brings, with the answer that accepts it.
+#[derive(Clone, Debug)]
+pub struct Brought {
+    /// The secret.
+    pub secret: Secret,
+    /// The answer.
+    pub reply: Reply,
 }
 
 /// A verified request.
@@ -115,7 +127,7 @@ pub struct Reply {
     /// Content type, fixed by us and never taken from the request.
     pub content_type: &'static str,
     /// Further headers.
-    pub headers: Vec<(&'static str, String)>,
+    pub headers: Vec<(HeaderName, HeaderValue)>,
     /// The body.
     pub body: Bytes,
 }
@@ -171,6 +183,8 @@ pub enum Reason {
     ExpiredKey,
     /// A signed value (issuer, audience, topic) is missing or another one than configured.
     WrongClaim,
+    /// A handshake brought a secret and nobody had armed the source.
+    NotArmed,
 }
 
 impl Reason {
@@ -190,6 +204,7 @@ impl Reason {
             Self::ForeignKey => "foreign_key",
             Self::ExpiredKey => "expired_key",
             Self::WrongClaim => "wrong_claim",
+            Self::NotArmed => "not_armed",
         }
     }
 }

@@ -8,6 +8,7 @@ pub mod database;
 pub mod effects;
 pub mod http;
 pub mod ledger;
+pub mod oracle;
 pub mod postgres;
 mod process;
 pub mod program;

@@ -102,6 +102,24 @@ pub(crate) struct StatusArgs {
     pub(crate) operator: OperatorArgs,
 }
 
+/// Arguments of `arm`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "For senders that make up the secret themselves and send it in their first request (Asana, Notion).
+It is kept encrypted with store.secret_key and never shown.
+
+Examples:
+  oncebox arm asana
+  oncebox arm asana --database postgres://…"
+)]
+pub(crate) struct ArmArgs {
+    /// The source
+    pub(crate) source: String,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
 /// Arguments of `explain`.
 #[derive(Args, Debug)]
 #[command(after_help = "FILE holds one captured request per line:

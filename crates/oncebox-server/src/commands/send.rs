@@ -21,6 +21,7 @@ use super::wrong_usage;
 use crate::cli::send::SendArgs;
 use crate::cli::values::Setting;
 use crate::config::store::StoreUrl;
+use crate::dev::{agreed, by_form};
 use crate::dev_secrets::DevSecrets;
 use crate::provider_args;
 use crate::terminal::{self, Progress};
@@ -39,11 +40,15 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
         return Err(wrong_usage("--id names one event; leave --count out, or repeat it with --copies"));
     }
     let target = Target::parse(args.to.as_deref(), &args.provider)?;
-    let source = source(args, &target)?;
+    let (source, path_token) = source(args, &target)?;
     if args.age.is_some() && !source.signs_time() {
         eprintln!("note: {} signs no time, so --age changes nothing", args.provider);
     }
-    let letters = Letters::new(source, target.path_and_query(), plan(args));
+    let path = match &path_token {
+        Some(token) => format!("{}/{}", target.path_and_query(), String::from_utf8_lossy(token.expose())),
+        None => target.path_and_query(),
+    };
+    let letters = Letters::new(source, path, plan(args));
     let started = Instant::now();
     let tally = deliver(letters, &target, args).await?;
     let elapsed = started.elapsed();
@@ -69,7 +74,8 @@ pub(crate) fn development_secret(database: Option<&StoreUrl>, provider: &str) ->
     })
 }
 
-fn source(args: &SendArgs, target: &Target) -> anyhow::Result<Source> {
+/// The source to sign as, and the token in its URL where it has one of `dev`'s.
+fn source(args: &SendArgs, target: &Target) -> anyhow::Result<(Source, Option<Secret>)> {
     let mut settings = args.settings.clone();
     // What `dev` gave its own source, unless the command line says otherwise.
     for (name, value) in
@@ -81,12 +87,19 @@ fn source(args: &SendArgs, target: &Target) -> anyhow::Result<Source> {
     }
     // An unknown provider is refused before its secret is looked for.
     let mut spec = provider_args::spec(target.source(), &args.provider, Vec::new(), &settings)?;
-    spec.secrets = match &args.secret {
-        Some(secret) => vec![secret.clone()],
+    let secret = match &args.secret {
+        Some(secret) => secret.clone(),
         None if args.provider == "custom" => return Err(wrong_usage(UNDESCRIBED)),
-        None => vec![development_secret(args.database.as_ref(), &args.provider)?],
+        None => development_secret(args.database.as_ref(), &args.provider)?,
     };
-    Source::build(spec).map_err(|problems| provider_args::refuse(&args.provider, &problems))
+    for (name, value) in agreed(&args.provider) {
+        spec.settings.entry(name).or_insert(value);
+    }
+    let (secrets, path_token) = by_form(&spec.description, secret);
+    spec.secrets = secrets;
+    spec.path_token = spec.path_token.or_else(|| path_token.clone());
+    let source = Source::build(spec).map_err(|problems| provider_args::refuse(&args.provider, &problems))?;
+    Ok((source, path_token))
 }
 
 fn plan(args: &SendArgs) -> Plan {

@@ -27,6 +27,7 @@ use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use super::public::Setup;
 use super::pull;
+use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::rejections::Rejections;
 
@@ -47,10 +48,12 @@ pub(crate) struct AdminParts {
     pub(crate) rejections: Rejections,
     /// Renders the metrics.
     pub(crate) metrics: Option<PrometheusHandle>,
+    /// Secrets that a handshake brings.
+    pub(crate) arrived: ArrivedSecrets,
+    /// The operator's token: whoever changes something needs it where there are tokens.
+    pub(crate) operator: Option<Secret>,
     /// Tokens that open it; none means loopback only.
     pub(crate) tokens: Vec<Secret>,
-    /// The one of them that may act, too.
-    pub(crate) operator_token: Option<Secret>,
     /// What is counted when somebody looks.
     pub(crate) gauges: Gauges,
     /// Set while the server stops.
@@ -80,6 +83,7 @@ impl Admin {
             .route("/api/v1/held", get(api::held))
             .route("/api/v1/rejections", get(api::rejections))
             .route("/api/v1/stats", get(api::stats))
+            .route("/api/v1/sources/{name}/arm", post(api::arm))
             .layer(middleware::from_fn_with_state(self.clone(), need_token));
         let acting = Router::new()
             .route("/api/v1/handlers/{name}/claim", post(pull::claim))
@@ -111,6 +115,17 @@ impl Admin {
         &self.0.rejections
     }
 
+    pub(super) fn arrived(&self) -> &ArrivedSecrets {
+        &self.0.arrived
+    }
+
+    /// True for whoever may change something: the operator, or anybody where there are no tokens at all.
+    pub(super) fn is_operator(&self, headers: &HeaderMap) -> bool {
+        let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
+        let fits = |token: &Secret| given.is_some_and(|given| bool::from(token.expose().ct_eq(given)));
+        !self.has_tokens() || self.0.operator.as_ref().filter(|token| !token.is_blank()).is_some_and(fits)
+    }
+
     pub(super) fn is_draining(&self) -> bool {
         self.0.draining.requested()
     }
@@ -124,17 +139,6 @@ impl Admin {
             opens |= token.expose().ct_eq(given);
         }
         opens.into()
-    }
-
-    /// Whoever may only look may not act. Without any token everybody on loopback is the operator.
-    fn may_act(&self, headers: &HeaderMap) -> bool {
-        match self.0.operator_token.as_ref().filter(|token| !token.is_blank()) {
-            Some(token) => {
-                let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-                given.is_some_and(|given| token.expose().ct_eq(given).into())
-            }
-            None => !self.has_tokens(),
-        }
     }
 
     fn has_tokens(&self) -> bool {
@@ -170,7 +174,7 @@ async fn need_token(State(admin): State<Admin>, request: Request, next: Next) ->
 }
 
 async fn need_operator(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    if admin.may_act(request.headers()) {
+    if admin.is_operator(request.headers()) {
         return next.run(request).await;
     }
     if admin.opens(request.headers()) {

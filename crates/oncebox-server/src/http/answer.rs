@@ -21,7 +21,8 @@ pub(crate) fn into_response(answer: Answer, allow: impl FnOnce() -> String) -> R
         Answer::Stored(receipt) => stored(receipt),
         Answer::Handshake(reply) => replied(reply),
         Answer::Rejected(rejection) if rejection.step == Step::Method => Problem::method(allow()).into_response(),
-        Answer::Rejected(_) => Problem::unauthorized().into_response(),
+        // Whoever keeps arrived secrets has taken his; nobody waits for this one.
+        Answer::Rejected(_) | Answer::Secret(_) => Problem::unauthorized().into_response(),
         Answer::Unavailable(Unavailable::Overloaded) => {
             Problem::unavailable("too many requests wait to be stored").into_response()
         }
@@ -91,9 +92,7 @@ fn replied(reply: Reply) -> Response<Full<Bytes>> {
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(reply.content_type));
     headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
     for (name, value) in reply.headers {
-        if let Ok(value) = HeaderValue::try_from(value) {
-            headers.insert(HeaderName::from_static(name), value);
-        }
+        headers.insert(name, value);
     }
     response
 }

@@ -25,16 +25,21 @@ use super::answer;
 use super::body::{self, BodyError, ByteBudget};
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
+use crate::arrived_secrets::ArrivedSecrets;
 use crate::rejections::Rejections;
 
 /// A target longer than this is answered 414.
 const TARGET_BYTES_MAX: usize = 8 * 1024;
 
 /// What a reload replaces: all or nothing.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     /// Sources by name.
     pub(crate) sources: HashMap<String, Arc<Source>>,
+    /// Sources as the config has them, without secrets that arrived.
+    pub(crate) configured: HashMap<String, Arc<Source>>,
+    /// The secrets that arrived and are in use, sealed, by source.
+    pub(crate) arrived: HashMap<String, Vec<u8>>,
     /// The handlers' wishes.
     pub(crate) routes: Routes,
     /// The body limit of sources that set none, in bytes.
@@ -53,6 +58,7 @@ struct Inner {
     budget: ByteBudget,
     trusted_proxies: usize,
     rejections: Rejections,
+    arrived: ArrivedSecrets,
     draining: Shutdown,
 }
 
@@ -74,6 +80,7 @@ impl Public {
         ingest: Ingest,
         caps: Caps,
         rejections: Rejections,
+        arrived: ArrivedSecrets,
         draining: Shutdown,
     ) -> Self {
         Self(Arc::new(Inner {
@@ -83,6 +90,7 @@ impl Public {
             budget: ByteBudget::new(caps.in_flight_bytes),
             trusted_proxies: caps.trusted_proxies,
             rejections,
+            arrived,
             draining,
         }))
     }
@@ -165,7 +173,10 @@ impl Inner {
             headers: head.headers,
             body: bytes,
         };
-        let answered = self.ingest.accept(context, judged).await;
+        let answered = match self.ingest.accept(context, judged).await {
+            Answer::Secret(brought) => self.arrived.take(source, brought).await,
+            answered => answered,
+        };
         if let Answer::Rejected(rejection) = &answered {
             self.rejections.record(source.name(), rejection, &remote);
         }

@@ -82,6 +82,13 @@ impl Client {
         self.get(self.url(&["stats"])?).await?.context("the server does not know its numbers")
     }
 
+    /// Lets the next handshake of a source bring its secret.
+    pub(super) async fn arm(&self, source: &str) -> anyhow::Result<()> {
+        let request = self.client.post(self.url(&["sources", source, "arm"])?);
+        let armed: Option<serde_json::Value> = self.answer(request).await?;
+        armed.map(drop).ok_or_else(|| wrong_usage(format!("the server has no source {source:?}")))
+    }
+
     fn url(&self, parts: &[&str]) -> anyhow::Result<Url> {
         let mut url = self.base.clone();
         match url.path_segments_mut() {
@@ -93,8 +100,11 @@ impl Client {
 
     /// The answer; none for 404.
     async fn get<T: DeserializeOwned>(&self, url: Url) -> anyhow::Result<Option<T>> {
+        self.answer(self.client.get(url)).await
+    }
+
+    async fn answer<T: DeserializeOwned>(&self, mut request: reqwest::RequestBuilder) -> anyhow::Result<Option<T>> {
         let base = &self.base;
-        let mut request = self.client.get(url);
         if let Some(token) = &self.token {
             request = request.bearer_auth(String::from_utf8_lossy(token.expose()));
         }

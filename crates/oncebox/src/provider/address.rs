@@ -1,8 +1,9 @@
 //! The URL as configured at the vendor, for schemes that sign it.
 //!
-//! It comes from configuration and never from `Host`, because a proxy may stand between. `public_url` is either the
-//! server's base (`https://hooks.example.com`, perhaps with a path in front) or the full address of the source, told
-//! apart by `/in/NAME` at its end or before a path token. The query is the request's own, since vendors sign it as they send it.
+//! It comes from configuration and never from `Host`, because a proxy may stand between. `public_url` is an origin, and
+//! then the request's own path counts; or a base with a path; or the address exactly as it stands at the vendor. Whether a
+//! path is a base or the whole cannot always be told, so both spellings count; both are the operator's own. The query is
+//! the request's, since vendors sign it as they send it.
 
 use super::Problem;
 use super::builtin::problem;
@@ -11,7 +12,21 @@ use crate::source::SourceSpec;
 
 /// A source's public address without a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Address(String);
+pub(crate) struct Address {
+    written: String,
+    reach: Reach,
+}
+
+/// How much of the address is written down.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Reach {
+    /// Scheme and host.
+    Origin,
+    /// Also a path, of the server or of the source.
+    Base,
+    /// Everything.
+    Whole,
+}
 
 impl Address {
     /// The address of a source whose scheme signs it; adds to `problems` when it is not known.
@@ -29,38 +44,54 @@ impl Address {
 
     /// Reads `public_url` for the source of this name; none when it is no http URL.
     pub(crate) fn new(public_url: &str, source: &str) -> Option<Self> {
-        let base = public_url.split(['?', '#']).next().unwrap_or_default();
-        let (scheme, rest) = base.split_once("://")?;
-        let host = rest.split('/').next().unwrap_or_default();
-        let is_plain = base.bytes().all(|byte| byte.is_ascii_graphic());
+        let written = public_url.split(['?', '#']).next().unwrap_or_default();
+        let (scheme, rest) = written.split_once("://")?;
+        let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+        let is_plain = written.bytes().all(|byte| byte.is_ascii_graphic());
         if !matches!(scheme, "http" | "https") || host.is_empty() || !is_plain {
             return None;
         }
         let own = format!("/in/{source}");
-        let is_full = base.ends_with(&own) || base.contains(&format!("{own}/"));
-        Some(Self(if is_full { base.to_owned() } else { format!("{}{own}", base.trim_end_matches('/')) }))
+        let reach = match path {
+            "" | "/" => Reach::Origin,
+            path if path.ends_with(&own) || path.contains(&format!("{own}/")) => Reach::Whole,
+            _ => Reach::Base,
+        };
+        Some(Self { written: written.to_owned(), reach })
     }
 
-    /// The address with the query of a request.
-    pub(crate) fn with_query_of(&self, target: &str) -> String {
-        match query(target) {
-            "" => self.0.clone(),
-            query => format!("{}?{query}", self.0),
+    /// The URL the vendor most likely called for a request, with its query.
+    pub(crate) fn url(&self, target: &str) -> String {
+        self.urls(target).swap_remove(0)
+    }
+
+    /// Every URL the vendor may have called for a request; never empty.
+    pub(crate) fn urls(&self, target: &str) -> Vec<String> {
+        let query = query(target);
+        let mark = if query.is_empty() { "" } else { "?" };
+        let whole = || format!("{}{mark}{query}", self.written);
+        let joined = || format!("{}{}{mark}{query}", self.written.trim_end_matches('/'), path(target));
+        match self.reach {
+            Reach::Origin => vec![joined()],
+            Reach::Base => vec![joined(), whole()],
+            Reach::Whole => vec![whole()],
         }
     }
 
     /// The same address in the spellings that people mix up, each with what differs.
     pub(crate) fn variants(&self, target: &str) -> Vec<(&'static str, Self)> {
-        let swapped = match self.0.strip_prefix("https://") {
+        let url = self.url(path(target));
+        let swapped = match url.strip_prefix("https://") {
             Some(rest) => format!("http://{rest}"),
-            None => format!("https://{}", self.0.trim_start_matches("http://")),
+            None => format!("https://{}", url.trim_start_matches("http://")),
         };
-        let other_slash = self.0.strip_suffix('/').map_or_else(|| format!("{}/", self.0), str::to_owned);
+        let other_slash = url.strip_suffix('/').map_or_else(|| format!("{url}/"), str::to_owned);
+        let whole = |written: String| Self { written, reach: Reach::Whole };
         vec![
-            ("http or https", Self(swapped)),
-            ("the slash at its end", Self(other_slash)),
-            ("the port", Self(with_other_port(&self.0))),
-            ("its path", Self(format!("{}{}", origin(&self.0), path(target)))),
+            ("http or https", whole(swapped)),
+            ("the slash at its end", whole(other_slash)),
+            ("the port", whole(with_other_port(&url))),
+            ("its path", whole(format!("{}{}", origin(&url), path(target)))),
         ]
     }
 }
@@ -73,7 +104,7 @@ fn origin(url: &str) -> &str {
 }
 
 /// The path of a target, whether or not it holds a host.
-fn path(target: &str) -> &str {
+pub(crate) fn path(target: &str) -> &str {
     let target = target.split(['?', '#']).next().unwrap_or_default();
     &target[origin(target).len()..]
 }
@@ -96,19 +127,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn base_and_full_address() {
-        let check = |public_url: &str, target: &str, expected: Option<&str>| {
-            let url = Address::new(public_url, "sms").map(|address| address.with_query_of(target));
-            assert_eq!(url.as_deref(), expected, "{public_url}");
+    fn what_is_written_and_what_the_request_adds() {
+        let check = |public_url: &str, target: &str, expected: &[&str]| {
+            let urls = Address::new(public_url, "sms").map(|address| address.urls(target)).unwrap_or_default();
+            assert_eq!(urls, expected, "{public_url}");
         };
-        check("https://a.example", "/in/sms", Some("https://a.example/in/sms"));
-        check("https://a.example/", "/in/sms?x=1&y", Some("https://a.example/in/sms?x=1&y"));
-        check("https://a.example/hooks/in/sms", "/in/sms", Some("https://a.example/hooks/in/sms"));
-        check("https://a.example/hooks", "/in/sms", Some("https://a.example/hooks/in/sms"));
-        check("https://a.example/in/sms/tok", "/in/sms/tok", Some("https://a.example/in/sms/tok"));
-        check("a.example", "/in/sms", None);
-        check("ftp://a.example", "/in/sms", None);
-        check("https://", "/in/sms", None);
+        check("https://a.example", "/in/sms", &["https://a.example/in/sms"]);
+        check("https://a.example/", "/in/sms/tok?x=1&y", &["https://a.example/in/sms/tok?x=1&y"]);
+        check("https://a.example", "https://b.example/other?x", &["https://a.example/other?x"]);
+        check("https://a.example/hooks/in/sms", "/in/sms", &["https://a.example/hooks/in/sms"]);
+        check("https://a.example/hooks", "/in/sms", &["https://a.example/hooks/in/sms", "https://a.example/hooks"]);
+        check(
+            "https://a.example/my.php?x=1",
+            "/in/sms?y",
+            &["https://a.example/my.php/in/sms?y", "https://a.example/my.php?y"],
+        );
+        check("https://a.example/in/sms/tok", "/in/sms/tok", &["https://a.example/in/sms/tok"]);
+        check("a.example", "/in/sms", &[]);
+        check("ftp://a.example", "/in/sms", &[]);
+        check("https://", "/in/sms", &[]);
     }
 
     #[test]

@@ -9,14 +9,19 @@ use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::Problem;
 use super::address::Address;
+use super::adyen::Adyen;
+use super::braintree::Braintree;
+use super::contentful::Contentful;
+use super::dropbox_sign::DropboxSign;
 use super::jwt::Jwt;
 use super::keyring::Keyring;
 use super::mac::Encoding;
+use super::mandrill::Mandrill;
 use super::paypal::PayPal;
 use super::scheme::Verified;
 use super::sign::SignError;
 use super::sns::Sns;
-use super::twilio::Twilio;
+use super::twilio::{Bodies, Twilio};
 use crate::clock::UnixMillis;
 use crate::request::Request;
 use crate::secret::Secret;
@@ -26,8 +31,20 @@ use crate::verdict::{KeyWanted, Reason, Rejection, Step};
 /// The built-in schemes by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// The configured URL and sorted form pairs, or the URL with a hash of the body in it.
+    /// The URL and sorted form pairs, or the URL with a hash of the body in it.
     Twilio,
+    /// The URL with a hash of the body in it.
+    TwilioEventStreams,
+    /// The URL and sorted form pairs.
+    Mandrill,
+    /// Eight values of each item.
+    AdyenStandard,
+    /// A form field of base64 XML.
+    Braintree,
+    /// A request with the headers that it lists.
+    Contentful,
+    /// Time and type of the event.
+    DropboxSign,
     /// A token with claims about the request.
     Jwt,
     /// Amazon SNS: fields of the body, a certificate.
@@ -36,9 +53,34 @@ pub(crate) enum Kind {
     PayPal,
 }
 
+/// What people and the engine want to know about a built-in scheme.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KindFacts {
+    /// What is signed and where the signature stands.
+    pub(crate) line: &'static str,
+    /// The signature fixes what the whole body says.
+    pub(crate) covers_body: bool,
+    /// The time is part of what is signed.
+    pub(crate) signs_time: bool,
+    /// Headers whose values are always part of what is signed.
+    pub(crate) signs: &'static [&'static str],
+    /// The settings it reads.
+    pub(crate) settings: &'static [&'static str],
+}
+
 /// The words of `scheme` in a description.
-pub(crate) const KINDS: &[(&str, Kind)] =
-    &[("twilio", Kind::Twilio), ("jwt", Kind::Jwt), ("sns", Kind::Sns), ("paypal", Kind::PayPal)];
+pub(crate) const KINDS: &[(&str, Kind)] = &[
+    ("adyen-standard", Kind::AdyenStandard),
+    ("braintree", Kind::Braintree),
+    ("contentful", Kind::Contentful),
+    ("dropbox-sign", Kind::DropboxSign),
+    ("jwt", Kind::Jwt),
+    ("mandrill", Kind::Mandrill),
+    ("paypal", Kind::PayPal),
+    ("sns", Kind::Sns),
+    ("twilio", Kind::Twilio),
+    ("twilio-event-streams", Kind::TwilioEventStreams),
+];
 
 /// A built-in scheme with its keys.
 pub(crate) trait BuiltIn: fmt::Debug + Send + Sync {
@@ -51,6 +93,11 @@ pub(crate) trait BuiltIn: fmt::Debug + Send + Sync {
     /// True when the time is part of what is signed.
     fn has_signed_time(&self) -> bool {
         false
+    }
+
+    /// What the scheme's own key makes of a challenge; none where that would sign something else.
+    fn answer(&self, _challenge: &str) -> Option<String> {
+        None
     }
 
     /// The public URL, where it is signed.
@@ -83,41 +130,79 @@ impl Kind {
     /// Compiles a spec; adds what is wrong to `problems`.
     pub(crate) fn compile(self, spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Box<dyn BuiltIn>> {
         match self {
-            Self::Twilio => boxed(Twilio::compile(spec, problems)),
+            Self::Twilio => boxed(Twilio::compile(spec, Bodies::FormOrHash, problems)),
+            Self::TwilioEventStreams => boxed(Twilio::compile(spec, Bodies::Hash, problems)),
+            Self::Mandrill => boxed(Mandrill::compile(spec, problems)),
+            Self::AdyenStandard => boxed(Some(Adyen::compile(spec, problems))),
+            Self::Braintree => boxed(Braintree::compile(spec, problems)),
+            Self::Contentful => boxed(Contentful::compile(spec, problems)),
+            Self::DropboxSign => boxed(Some(DropboxSign::compile(spec, problems))),
             Self::Jwt => boxed(Jwt::compile(spec, problems)),
             Self::Sns => boxed(Sns::compile(spec, problems)),
             Self::PayPal => boxed(PayPal::compile(spec, problems)),
         }
     }
 
-    /// True when the signature fixes what the whole body says.
-    pub(crate) fn covers_body(self) -> bool {
+    /// What people and the engine want to know about it.
+    pub(crate) fn facts(self) -> KindFacts {
+        let plain = KindFacts { line: "", covers_body: true, signs_time: false, signs: &[], settings: &[] };
         match self {
-            Self::Twilio | Self::Sns => true,
-            // A token may hash the body (the description's jwt.body says so); a checksum fixes nothing.
-            Self::Jwt | Self::PayPal => false,
-        }
-    }
-
-    /// Settings that the scheme reads besides those of its description.
-    pub(crate) fn settings(self) -> &'static [&'static str] {
-        match self {
-            Self::Twilio => &["public_url"],
-            Self::Jwt => &[],
-            Self::Sns => &["topic_arn", "cert_url"],
-            Self::PayPal => &["webhook_id", "cert_url"],
-        }
-    }
-
-    /// What is signed and where the signature stands, in a line.
-    pub(crate) fn signature_line(self) -> &'static str {
-        match self {
-            Self::Twilio => "hmac-sha1 over the URL and the sorted form fields, in x-twilio-signature",
-            Self::Jwt => "a signed token (JWT) with claims about the request",
-            Self::Sns => "rsa-sha256 (rsa-sha1 for version 1) over fields of the body, by certificate, in /Signature",
-            Self::PayPal => {
-                "rsa-sha256 over transmission id, time, webhook id and the body's CRC-32, by certificate, in paypal-transmission-sig"
-            }
+            Self::Twilio => KindFacts {
+                line: "hmac-sha1 over the URL and the sorted form fields, in x-twilio-signature",
+                settings: &["public_url"],
+                ..plain
+            },
+            Self::TwilioEventStreams => KindFacts {
+                line: "hmac-sha1 over the URL, which holds the body's SHA-256, in x-twilio-signature",
+                settings: &["public_url"],
+                ..plain
+            },
+            Self::Mandrill => KindFacts {
+                line: "hmac-sha1 over the URL and the sorted form fields, in x-mandrill-signature",
+                settings: &["public_url"],
+                ..plain
+            },
+            Self::AdyenStandard => KindFacts {
+                line: "hmac-sha256 over eight values of each item, in its additionalData/hmacSignature",
+                covers_body: false,
+                ..plain
+            },
+            Self::Braintree => KindFacts {
+                line: "hmac-sha1 over form field bt_payload, in form field bt_signature",
+                settings: &["public_key"],
+                ..plain
+            },
+            Self::Contentful => KindFacts {
+                line: "hmac-sha256 over method, path, listed headers and body, in x-contentful-signature, at most 300 s old",
+                signs_time: true,
+                signs: &["x-contentful-topic", "x-contentful-timestamp"],
+                settings: &["public_url"],
+                ..plain
+            },
+            Self::DropboxSign => KindFacts {
+                line: "hmac-sha256 over time and type of the event, in its event_hash",
+                covers_body: false,
+                ..plain
+            },
+            Self::Jwt => KindFacts {
+                line: "a signed token (JWT) with claims about the request",
+                // A token may hash the body; the description's jwt.body says so.
+                covers_body: false,
+                ..plain
+            },
+            Self::Sns => KindFacts {
+                line: "rsa-sha256 (rsa-sha1 for version 1) over fields of the body, by certificate, in /Signature",
+                signs_time: true,
+                settings: &["topic_arn", "cert_url"],
+                ..plain
+            },
+            Self::PayPal => KindFacts {
+                line: "rsa-sha256 over transmission id, time, webhook id and the body's CRC-32, by certificate, in paypal-transmission-sig",
+                // A checksum fixes nothing.
+                covers_body: false,
+                settings: &["webhook_id", "cert_url"],
+                ..plain
+            },
         }
     }
 }

@@ -19,8 +19,11 @@ pub(crate) fn entries() -> &'static BTreeMap<String, Description> {
 const TEXTS: &[&str] = &[
     include_str!("catalogue/generic.toml"),
     include_str!("catalogue/hmac_body.toml"),
+    include_str!("catalogue/hmac_body_base64.toml"),
     include_str!("catalogue/hmac_time.toml"),
+    include_str!("catalogue/public_key.toml"),
     include_str!("catalogue/standard_webhooks.toml"),
+    include_str!("catalogue/tokens.toml"),
     include_str!("catalogue/forms.toml"),
     include_str!("catalogue/jwt.toml"),
     include_str!("catalogue/certificates.toml"),

@@ -5,14 +5,21 @@
 
 use http::{HeaderName, Method};
 
+use super::batch::Batch;
 use super::builtin::KINDS;
+use super::curve::Curve;
 use super::field::Field;
-use super::json::Pointer;
+use super::handshake::{Content, Pattern};
 use super::mac::{Encoding, KeyForm, Mac};
-use super::place::{Composite, Part, Place};
+use super::place::{Composite, Part};
 use super::template::Template;
 use super::timestamp::Unit;
 use super::{Description, Problem, SETTINGS};
+
+mod carrier;
+
+use carrier::carrier;
+pub(crate) use carrier::{CarriedAt, Carrier, name_fits};
 
 /// The window where a vendor names none, in seconds.
 pub(crate) const WINDOW_SECONDS: u32 = 300;
@@ -33,6 +40,7 @@ pub(crate) const KEYS: &[&str] = &[
     "identity",
     "id",
     "id_signed",
+    "id_unique",
     "body_covered",
     "body_varies",
     "repeat_scope",
@@ -63,6 +71,17 @@ pub(crate) enum IdentityRule {
     None,
 }
 
+impl IdentityRule {
+    /// The rule in words.
+    pub(super) fn line(self) -> &'static str {
+        match self {
+            Self::Id => "its id",
+            Self::Digest => "the exact bytes of the body",
+            Self::None => "nothing: every arrival is an event",
+        }
+    }
+}
+
 /// What must be equal for bytes to count as seen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RepeatScope {
@@ -73,45 +92,13 @@ pub(crate) enum RepeatScope {
     Type,
 }
 
-/// Where signatures are carried.
+/// A header that must hold the value of a setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Carrier {
-    /// The header, or the field of the request.
-    pub(crate) at: CarriedAt,
-    /// Parts the text into groups, each with its own time.
-    pub(crate) group: Option<String>,
-    /// Parts a group into items.
-    pub(crate) split: Option<String>,
-    /// What a signature item starts with; others are ignored.
-    pub(crate) item: String,
-    /// The vendor documents several lines of the header.
-    pub(crate) lines: bool,
-    /// The setting whose value is this carrier's own key.
-    pub(crate) setting: Option<String>,
-}
-
-impl Carrier {
-    /// True when this header is one of those the carrier reads.
-    pub(crate) fn is_in(&self, header: &HeaderName) -> bool {
-        matches!(&self.at, CarriedAt::Headers(names) if names.iter().any(|name| name_fits(name, header)))
-    }
-}
-
-/// True when a header has this name, or starts with what stands before the star.
-pub(crate) fn name_fits(pattern: &str, header: &HeaderName) -> bool {
-    match pattern.strip_suffix('*') {
-        Some(stem) => header.as_str().starts_with(stem),
-        None => header.as_str() == pattern,
-    }
-}
-
-/// The header, or the field of the request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum CarriedAt {
-    /// Header names, the first that is there counts; `x-name-*` means every one that starts so.
-    Headers(Vec<String>),
-    /// A place in body or query.
-    Place(Place),
+pub(crate) struct Required {
+    pub(crate) header: HeaderName,
+    pub(crate) setting: String,
+    /// Only where the setting is given.
+    pub(crate) optional: bool,
 }
 
 /// The signed timestamp.
@@ -144,8 +131,12 @@ pub(crate) struct Handshake {
     pub(crate) when: Option<(Part, Option<String>)>,
     /// Places that must hold the value of a setting.
     pub(crate) check: Vec<(Part, String)>,
-    /// The place whose text is echoed, or a fixed text.
-    pub(crate) reply: Result<Part, String>,
+    /// The body.
+    pub(crate) reply: Content,
+    /// Headers of the reply.
+    pub(crate) headers: Vec<(HeaderName, Pattern)>,
+    /// The place of a secret that the handshake brings.
+    pub(crate) secret: Option<Part>,
     /// Echo inside a JSON object under this name.
     pub(crate) wrap: Option<String>,
     pub(crate) content_type: &'static str,
@@ -172,12 +163,11 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
         "sig" => description.sig = Some(carrier(field)?),
         "sig2" => description.sig2 = Some(carrier(field)?),
         "ts" => description.ts = Some(time(field)?),
-        "require" => description.require = required(field, true)?,
-        "require_value" => description.require_value = required(field, false)?,
+        "require" => description.require = required(field)?,
+        "require_value" => description.require_value = required_values(field)?,
         "identity" => description.identity = field.word(IDENTITIES)?,
-        "id" => {
-            description.id = field.texts()?.into_iter().map(|text| composite(field, text)).collect::<Result<_, _>>()?
-        }
+        "id" => (description.id, description.otherwise) = ids(field)?,
+        "id_unique" => description.id_unique = Some(field.flag()?),
         "id_signed" => description.id_signed = field.flag()?,
         "body_covered" => description.body_covered = Some(field.flag()?),
         "body_varies" => description.body_varies = field.flag()?,
@@ -189,7 +179,7 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
                 field.texts()?.into_iter().map(|text| part(field, text)).collect::<Result<_, _>>()?
         }
         "order" => description.order = Some(order(field)?),
-        "each" => description.each = Some(pointer(field)?),
+        "each" => description.each = Some(batch(field)?),
         "handshake" => description.handshake = field.tables().iter().map(handshake).collect::<Result<_, _>>()?,
         "success" => description.success = Some(success(field)?),
         "body_limit" => description.body_limit = Some(field.bytes()?),
@@ -211,21 +201,29 @@ pub(super) const MACS: &[(&str, Mac)] = &[
     ("hmac-sha512", Mac::HmacSha512),
     ("sha1", Mac::Sha1),
     ("sha256", Mac::Sha256),
-    ("ed25519", Mac::Ed25519),
-    ("ecdsa-p256", Mac::EcdsaP256),
+    ("ed25519", Mac::Public(Curve::Ed25519)),
+    ("ecdsa-p256", Mac::Public(Curve::P256)),
     ("equal", Mac::Equal),
     ("basic", Mac::Basic),
+    ("none", Mac::Nothing),
 ];
 const ENCODINGS: &[(&str, Encoding)] =
     &[("hex", Encoding::Hex), ("base64", Encoding::Base64), ("base64url", Encoding::Base64Url)];
-const KEY_FORMS: &[(&str, KeyForm)] =
-    &[("utf8", KeyForm::Utf8), ("hex", KeyForm::Hex), ("base64", KeyForm::Base64), ("whsec", KeyForm::Whsec)];
+const KEY_FORMS: &[(&str, KeyForm)] = &[
+    ("utf8", KeyForm::Utf8),
+    ("hex", KeyForm::Hex),
+    ("base64", KeyForm::Base64),
+    ("whsec", KeyForm::Whsec),
+    ("whsec-or-utf8", KeyForm::WhsecOrUtf8),
+    ("nfkd", KeyForm::Nfkd),
+];
 const UNITS: &[(&str, Unit)] = &[("s", Unit::Seconds), ("ms", Unit::Millis), ("rfc3339", Unit::Rfc3339)];
 const IDENTITIES: &[(&str, IdentityRule)] =
     &[("id", IdentityRule::Id), ("digest", IdentityRule::Digest), ("none", IdentityRule::None)];
 const CONTENT_TYPES: &[(&str, &str)] =
     &[("text", "text/plain; charset=utf-8"), ("json", "application/json"), ("xml", "text/xml; charset=utf-8")];
-const PLACES: &str = "write header:name, json:/pointer, form:name, form:name#/pointer or query:name";
+const PLACES: &str =
+    "write header:name, json:/pointer, root:/pointer, parent:/pointer, form:name, form:name#/pointer or query:name";
 
 pub(super) fn word_of<T: PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
     words.iter().find(|(_, known)| *known == value).map_or("", |(word, _)| word)
@@ -239,52 +237,26 @@ fn composite(field: &Field<'_>, text: &str) -> Result<Composite, Problem> {
     Composite::parse(text).ok_or_else(|| field.problem("this id cannot be read", format!("{PLACES}, joined by +")))
 }
 
-fn pointer(field: &Field<'_>) -> Result<Pointer, Problem> {
-    let cure = "write \"/name/name\", or \"\" for the whole body";
-    Pointer::parse(field.text()?).ok_or_else(|| field.problem("this is no JSON pointer", cure))
+/// The ids, and what stands in for them: a last word `digest` or `none`.
+fn ids(field: &Field<'_>) -> Result<(Vec<Composite>, Option<IdentityRule>), Problem> {
+    let mut texts = field.texts()?;
+    let word = texts.last().and_then(|last| IDENTITIES[1..].iter().find(|(word, _)| word == last));
+    let otherwise = word.map(|(_, rule)| *rule);
+    if otherwise.is_some() {
+        texts.pop();
+    }
+    let ids = texts.into_iter().map(|text| composite(field, text)).collect::<Result<_, _>>()?;
+    Ok((ids, otherwise))
+}
+
+fn batch(field: &Field<'_>) -> Result<Batch, Problem> {
+    let cure = "write \"/name/*/name\", \"\" for the whole body, \"lines\" for JSON lines, or a list of these";
+    Batch::parse(&field.texts()?).ok_or_else(|| field.problem("this is no JSON pointer", cure))
 }
 
 fn template(field: &Field<'_>) -> Result<Template, Problem> {
     let cure = "use {body} {ts} {url} {url|decode} {method} {secret} {header:a|b} {json:/p} {form:name} {query:name}";
     Template::parse(field.text()?).map_err(|message| field.problem(message, cure))
-}
-
-fn carrier(field: &Field<'_>) -> Result<Carrier, Problem> {
-    let mut at = None;
-    let mut carrier = Carrier {
-        at: CarriedAt::Headers(Vec::new()),
-        group: None,
-        split: None,
-        item: String::new(),
-        lines: false,
-        setting: None,
-    };
-    for (name, field) in
-        field.table(&["header", "json", "form", "query", "group", "split", "item", "lines", "key_param"])?
-    {
-        match name {
-            "header" => at = Some(CarriedAt::Headers(field.headers()?)),
-            "group" => carrier.group = Some(separator(&field)?),
-            "split" => carrier.split = Some(separator(&field)?),
-            "item" => field.text()?.clone_into(&mut carrier.item),
-            "lines" => carrier.lines = field.word(&[("one", false), ("many", true)])?,
-            "key_param" => carrier.setting = Some(setting(&field)?),
-            kind => {
-                let place = part(&field, &format!("{kind}:{}", field.text()?))?;
-                at = place.places().first().cloned().map(CarriedAt::Place);
-            }
-        }
-    }
-    carrier.at = at.ok_or_else(|| field.problem("this does not say where the signature is", "add header = [\"…\"]"))?;
-    Ok(carrier)
-}
-
-fn separator(field: &Field<'_>) -> Result<String, Problem> {
-    match field.text()? {
-        "" => Err(field
-            .problem("a separator cannot be empty", "write the character between the items, or leave the field out")),
-        text => Ok(text.to_owned()),
-    }
 }
 
 fn time(field: &Field<'_>) -> Result<Time, Problem> {
@@ -309,14 +281,25 @@ fn time(field: &Field<'_>) -> Result<Time, Problem> {
     Ok(Time { at, unit, past, future: future.unwrap_or(past.min(WINDOW_SECONDS)) })
 }
 
-fn required(field: &Field<'_>, by_setting: bool) -> Result<Vec<(HeaderName, String)>, Problem> {
+fn required(field: &Field<'_>) -> Result<Vec<Required>, Problem> {
+    let words: Vec<(String, &str)> =
+        SETTINGS.iter().flat_map(|name| [((*name).to_owned(), *name), (format!("{name}?"), *name)]).collect();
+    let words: Vec<(&str, &str)> = words.iter().map(|(word, name)| (word.as_str(), *name)).collect();
     let read = |(name, field): (&str, Field<'_>)| {
-        let header = HeaderName::try_from(name);
-        let header =
-            header.map_err(|_invalid| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))?;
-        Ok((header, if by_setting { setting(&field)? } else { field.text()?.to_owned() }))
+        let optional = field.text().is_ok_and(|text| text.ends_with('?'));
+        Ok(Required { header: header(&field, name)?, setting: field.word(&words)?.to_owned(), optional })
     };
     field.any_table()?.into_iter().map(read).collect()
+}
+
+fn required_values(field: &Field<'_>) -> Result<Vec<(HeaderName, String)>, Problem> {
+    let read = |(name, field): (&str, Field<'_>)| Ok((header(&field, name)?, field.text()?.to_owned()));
+    field.any_table()?.into_iter().map(read).collect()
+}
+
+fn header(field: &Field<'_>, name: &str) -> Result<HeaderName, Problem> {
+    HeaderName::try_from(name)
+        .map_err(|_invalid| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))
 }
 
 fn setting(field: &Field<'_>) -> Result<String, Problem> {
@@ -337,9 +320,12 @@ fn order(field: &Field<'_>) -> Result<(Part, Part), Problem> {
 }
 
 fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
-    let (mut method, mut when, mut check, mut reply) = (Method::POST, None, Vec::new(), Err(String::new()));
+    let (mut method, mut when, mut check, mut headers) = (Method::POST, None, Vec::new(), Vec::new());
+    let (mut reply, mut secret) = (Content::Text(Pattern::default()), None);
     let (mut wrap, mut content_type, mut signed) = (None, CONTENT_TYPES[0].1, true);
-    for (name, field) in field.table(&["method", "when", "check", "reply", "wrap", "as", "signed"])? {
+    for (name, field) in
+        field.table(&["method", "when", "check", "reply", "headers", "wrap", "as", "signed", "secret"])?
+    {
         match name {
             "method" => {
                 let words = ["GET", "POST", "HEAD", "OPTIONS"].map(|word| (word, word));
@@ -356,10 +342,9 @@ fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
                     check.push((part(&field, place)?, setting(&field)?));
                 }
             }
-            "reply" => {
-                let text = field.text()?;
-                reply = Part::parse(text).ok_or_else(|| text.to_owned());
-            }
+            "reply" => reply = content(&field)?,
+            "headers" => headers = header_patterns(&field)?,
+            "secret" => secret = Some(part(&field, field.text()?)?),
             "wrap" => wrap = Some(field.text()?.to_owned()),
             "as" => content_type = field.word(CONTENT_TYPES)?,
             _ => signed = field.flag()?,
@@ -369,7 +354,26 @@ fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
     if when.is_none() && method == Method::POST {
         return Err(field.problem("a handshake by POST needs a condition, or it would swallow every event", cure));
     }
-    Ok(Handshake { method, when, check, reply, wrap, content_type, signed })
+    Ok(Handshake { method, when, check, reply, headers, secret, wrap, content_type, signed })
+}
+
+fn content(field: &Field<'_>) -> Result<Content, Problem> {
+    if let Ok(text) = field.text() {
+        return Ok(Content::Text(Pattern::parse(text)));
+    }
+    let fields = field.any_table()?.into_iter();
+    let read = |(name, field): (&str, Field<'_>)| Ok((name.to_owned(), Pattern::parse(field.text()?)));
+    fields.map(read).collect::<Result<_, Problem>>().map(Content::Object)
+}
+
+fn header_patterns(field: &Field<'_>) -> Result<Vec<(HeaderName, Pattern)>, Problem> {
+    let read = |(name, field): (&str, Field<'_>)| {
+        let header = HeaderName::try_from(name);
+        let header =
+            header.map_err(|_invalid| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))?;
+        Ok((header, Pattern::parse(field.text()?)))
+    };
+    field.any_table()?.into_iter().map(read).collect()
 }
 
 fn success(field: &Field<'_>) -> Result<Success, Problem> {

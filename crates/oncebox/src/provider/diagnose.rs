@@ -46,6 +46,9 @@ pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, n
         Reason::TooNew => {
             Some(format!("the signature is right, but its time is {off} s in the future: one of the clocks is off"))
         }
+        Reason::NotArmed => {
+            Some("the handshake brings a secret, and nobody ran `oncebox arm` for this source".to_owned())
+        }
         Reason::RequiredHeader => Some("a header that names the key or its version has another value".to_owned()),
         Reason::UnknownKey => Some("the key that signed is not among those that were given or fetched".to_owned()),
         Reason::ForeignKey => Some("the address of the certificate is not one of the vendor's hosts".to_owned()),
@@ -67,6 +70,7 @@ fn missing(verifier: &Verifier, request: &Request) -> String {
     let names = carrier.map(|(carrier, _)| match &carrier.at {
         CarriedAt::Headers(names) => names.join(" or "),
         CarriedAt::Place(place) => place.to_string(),
+        CarriedAt::Every(_, place) => format!("{place} of an element"),
     });
     let names = names.unwrap_or_else(|| "the signature".to_owned());
     if names == "x-hub-signature-256" && request.headers.contains_key("x-hub-signature") {

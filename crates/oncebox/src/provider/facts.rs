@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use super::builtin::Kind;
 use super::describe::{CarriedAt, Handshake, IdentityRule, MACS, word_of};
 use super::place::{Composite, Part, Place};
 use super::{Description, SETTINGS};
@@ -78,7 +77,7 @@ impl Description {
 /// How a request is authenticated, in a line.
 fn signature_line(description: &Description) -> String {
     if let Some(scheme) = description.scheme {
-        return scheme.signature_line().to_owned();
+        return scheme.facts().line.to_owned();
     }
     let Some(mac) = description.mac else { return "nothing is signed".to_owned() };
     let mut line = word_of(MACS, mac).to_owned();
@@ -87,7 +86,7 @@ fn signature_line(description: &Description) -> String {
     }
     match description.sig.as_ref().map(|sig| &sig.at) {
         Some(CarriedAt::Headers(names)) => line.push_str(&format!(", in {}", names.join(" or "))),
-        Some(CarriedAt::Place(_)) => line.push_str(", in the request"),
+        Some(CarriedAt::Place(_) | CarriedAt::Every(..)) => line.push_str(", in the request"),
         None => {}
     }
     if let Some(ts) = &description.ts {
@@ -99,11 +98,12 @@ fn signature_line(description: &Description) -> String {
 /// What identifies an event, in a line.
 fn identity_line(description: &Description) -> String {
     match description.identity {
-        IdentityRule::Digest => "the exact bytes of the body".to_owned(),
-        IdentityRule::None => "nothing: every arrival is an event".to_owned(),
+        rule @ (IdentityRule::Digest | IdentityRule::None) => rule.line().to_owned(),
         IdentityRule::Id => {
             let describe = |id: &Composite| id.parts().iter().map(ToString::to_string).collect::<Vec<_>>().join(" + ");
-            description.id.iter().map(describe).collect::<Vec<_>>().join(", else ")
+            let mut lines: Vec<String> = description.id.iter().map(describe).collect();
+            lines.extend(description.otherwise.map(|rule| rule.line().to_owned()));
+            lines.join(", else ")
         }
     }
 }
@@ -123,7 +123,8 @@ fn not_covered(description: &Description) -> Vec<String> {
         lines.push(format!("the id ({})", outside.join(", ")));
     }
     let in_token = description.jwt.as_ref().is_some_and(|rule| rule.max_age.is_some() || rule.expires);
-    if description.ts.is_none() && !in_token && description.scheme != Some(Kind::Sns) {
+    let signs_time = description.ts.is_some() || description.scheme.is_some_and(|scheme| scheme.facts().signs_time);
+    if !signs_time && !in_token {
         lines.push("the time: a captured request stays valid, and the ledger is what stops it".to_owned());
     }
     lines
@@ -142,16 +143,16 @@ fn handshake_line(handshake: &Handshake) -> String {
 
 fn settings(description: &Description) -> Vec<&'static str> {
     let carriers = [&description.sig, &description.sig2].into_iter().flatten().filter_map(|sig| sig.setting.as_ref());
-    let required = description.require.iter().map(|(_, setting)| setting);
+    let required = description.require.iter().map(|required| &required.setting);
     let checked = description.handshake.iter().flat_map(|handshake| handshake.check.iter().map(|(_, setting)| setting));
     let claimed =
         description.jwt.iter().flat_map(|rule| rule.aud.iter().chain(rule.equal.iter().map(|(_, name)| name)));
     let named: Vec<&String> = carriers.chain(required).chain(checked).chain(claimed).collect();
     let in_token = description.jwt.as_ref().is_some_and(|rule| rule.url.is_some() || rule.url_hash.is_some());
     let signs_url = description.msg.as_ref().is_some_and(|msg| msg.needs_url()) || in_token;
-    let of_scheme = description.scheme.map(|scheme| scheme.settings()).unwrap_or_default();
+    let own = description.scheme.map(|scheme| scheme.facts().settings).unwrap_or_default();
     let is_read = |name: &&str| {
-        named.iter().any(|known| known == name) || signs_url && *name == "public_url" || of_scheme.contains(name)
+        named.iter().any(|known| known == name) || own.contains(name) || signs_url && *name == "public_url"
     };
     SETTINGS.iter().copied().filter(is_read).collect()
 }

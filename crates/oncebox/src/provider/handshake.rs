@@ -2,21 +2,126 @@
 //!
 //! An echo is short printable ASCII under a content type of ours, so that nobody can use the URL to show a page of
 //! theirs. A request that does not fit falls through and is judged as an event.
+//!
+//! Some want their text signed with our key. Where nobody proved who asks, that must not sign events for strangers: only
+//! a plain token is signed, and a body that is one is never taken for an event ([`Greeting::may_have_signed`]).
 
 use bytes::Bytes;
-use http::{Method, StatusCode};
+use http::{HeaderName, HeaderValue, Method, StatusCode};
 use subtle::ConstantTimeEq;
 
 use super::Problem;
 use super::describe::Handshake;
 use super::place::{Part, Place, Reading, View, Wants};
+use super::verifier::Verifier;
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::source::SourceSpec;
-use crate::verdict::{Reason, Rejection, Reply, Step};
+use crate::verdict::{Brought, Reason, Rejection, Reply, Step, Verdict};
 
 /// Longest text that is echoed.
 const ECHO_BYTES_MAX: usize = 1024;
+/// Longest text that is signed for somebody unknown.
+const TOKEN_BYTES_MAX: usize = 256;
+
+/// A text of a reply: what stands before and behind one value of the request.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Pattern {
+    before: String,
+    value: Option<Value>,
+    after: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Value {
+    part: Part,
+    /// Signed with the source's key instead of echoed.
+    signed: bool,
+}
+
+/// A reply's body.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// One text.
+    Text(Pattern),
+    /// A JSON object of texts.
+    Object(Vec<(String, Pattern)>),
+}
+
+impl Pattern {
+    /// Reads a place, `mac:` and a place, a text with one of them in braces, or a fixed text.
+    pub(crate) fn parse(text: &str) -> Self {
+        if let Some(value) = Value::parse(text) {
+            return Self { value: Some(value), ..Self::default() };
+        }
+        let cut = text.split_once('{').and_then(|(before, rest)| Some((before, rest.split_once('}')?)));
+        match cut.and_then(|(before, (inside, after))| Some((before, Value::parse(inside)?, after))) {
+            Some((before, value, after)) => {
+                Self { before: before.to_owned(), value: Some(value), after: after.to_owned() }
+            }
+            None => Self { before: text.to_owned(), ..Self::default() },
+        }
+    }
+
+    fn places(&self) -> impl Iterator<Item = &Place> {
+        self.value.iter().flat_map(|value| value.part.places())
+    }
+
+    fn signs(&self) -> bool {
+        self.value.as_ref().is_some_and(|value| value.signed)
+    }
+
+    fn fill(&self, asked: &Asked<'_, '_>) -> Option<String> {
+        let Some(value) = &self.value else { return Some(self.before.clone()) };
+        let text = echo(&value.part.read(asked.view))?;
+        let text = match value.signed {
+            false => text,
+            true if !asked.proved && !is_token(text.as_bytes()) => return None,
+            true => asked.verifier?.answer(&text)?,
+        };
+        Some(format!("{}{text}{}", self.before, self.after))
+    }
+}
+
+impl Value {
+    fn parse(text: &str) -> Option<Self> {
+        let signed = text.strip_prefix("mac:");
+        Some(Self { part: Part::parse(signed.unwrap_or(text))?, signed: signed.is_some() })
+    }
+}
+
+impl Content {
+    fn patterns(&self) -> Vec<&Pattern> {
+        match self {
+            Self::Text(pattern) => vec![pattern],
+            Self::Object(fields) => fields.iter().map(|(_, pattern)| pattern).collect(),
+        }
+    }
+
+    fn fill(&self, wrap: Option<&str>, asked: &Asked<'_, '_>) -> Option<String> {
+        let object = |fields: Vec<(&str, String)>| {
+            let fields = fields.into_iter().map(|(name, text)| (name.to_owned(), text.into()));
+            serde_json::Value::Object(fields.collect()).to_string()
+        };
+        Some(match (self, wrap) {
+            (Self::Text(pattern), None) => pattern.fill(asked)?,
+            (Self::Text(pattern), Some(name)) => object(vec![(name, pattern.fill(asked)?)]),
+            (Self::Object(fields), _) => {
+                let fill = |(name, pattern): &'_ (String, Pattern)| Some((name.clone(), pattern.fill(asked)?));
+                let filled: Vec<(String, String)> = fields.iter().map(fill).collect::<Option<_>>()?;
+                object(filled.iter().map(|(name, text)| (name.as_str(), text.clone())).collect())
+            }
+        })
+    }
+}
+
+/// A request that may be a handshake.
+struct Asked<'a, 'w> {
+    view: &'a View<'a, 'w>,
+    verifier: Option<&'a Verifier>,
+    /// Its signature was checked.
+    proved: bool,
+}
 
 /// A provider's handshakes with the settings they need.
 #[derive(Debug, Default)]
@@ -59,46 +164,68 @@ impl Greeting {
         self.rules.iter().map(|rule| &rule.handshake.method)
     }
 
-    /// Answers a handshake; none when the request is not one. `signed` says whether its signature was checked.
-    pub(crate) fn answer(&self, request: &Request, signed: bool) -> Option<Result<Reply, Rejection>> {
-        let fits = |rule: &&Rule| rule.handshake.signed == signed && rule.handshake.method == request.method;
+    /// Answers a handshake; none when the request is not one. `proved` says whether its signature was checked.
+    pub(crate) fn answer(
+        &self,
+        request: &Request,
+        verifier: Option<&Verifier>,
+        proved: bool,
+    ) -> Option<Result<Verdict, Rejection>> {
+        let fits = |rule: &&Rule| rule.handshake.signed == proved && rule.handshake.method == request.method;
         if !self.rules.iter().any(|rule| fits(&rule)) {
             return None;
         }
         let view = View::new(request, &self.wants);
-        self.rules.iter().filter(fits).find_map(|rule| rule.answer(&view))
+        let asked = Asked { view: &view, verifier, proved };
+        self.rules.iter().filter(fits).find_map(|rule| rule.answer(&asked))
+    }
+
+    /// True when a handshake that anybody may ask for would have signed this body.
+    pub(crate) fn may_have_signed(&self, body: &[u8]) -> bool {
+        let signs = |rule: &Rule| !rule.handshake.signed && rule.handshake.patterns().any(Pattern::signs);
+        self.rules.iter().any(signs) && is_token(body)
+    }
+}
+
+impl Handshake {
+    fn patterns(&self) -> impl Iterator<Item = &Pattern> {
+        self.reply.patterns().into_iter().chain(self.headers.iter().map(|(_, pattern)| pattern))
     }
 }
 
 impl Rule {
     fn places(&self) -> impl Iterator<Item = &Place> {
         let checked = self.handshake.check.iter().map(|(part, _)| part);
-        let echoed = self.handshake.reply.as_ref().ok();
         let when = self.handshake.when.as_ref().map(|(part, _)| part);
-        when.into_iter().chain(checked).chain(echoed).flat_map(Part::places)
+        let parts = when.into_iter().chain(checked).chain(&self.handshake.secret);
+        parts.flat_map(Part::places).chain(self.handshake.patterns().flat_map(Pattern::places))
     }
 
-    fn answer(&self, view: &View<'_, '_>) -> Option<Result<Reply, Rejection>> {
-        if let Some((place, wanted)) = &self.handshake.when {
+    fn answer(&self, asked: &Asked<'_, '_>) -> Option<Result<Verdict, Rejection>> {
+        let (handshake, view) = (&self.handshake, asked.view);
+        if let Some((place, wanted)) = &handshake.when {
             let Reading::Text(found) = place.read(view) else { return None };
             if wanted.as_ref().is_some_and(|wanted| *wanted != found) {
                 return None;
             }
         }
         let is_met = |((part, _), expected): (&(Part, String), &Secret)| matches!(part.read(view), Reading::Text(text) if bool::from(text.as_bytes().ct_eq(expected.expose())));
-        if !self.handshake.check.iter().zip(&self.expected).all(is_met) {
+        if !handshake.check.iter().zip(&self.expected).all(is_met) {
             return Some(Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None }));
         }
-        let text = match &self.handshake.reply {
-            Err(fixed) => fixed.clone(),
-            Ok(part) => echo(&part.read(view))?,
+        let fill = |(name, pattern): &(HeaderName, Pattern)| {
+            Some((name.clone(), HeaderValue::from_str(&pattern.fill(asked)?).ok()?))
         };
-        let body = match &self.handshake.wrap {
-            Some(name) => serde_json::json!({ name: text }).to_string(),
-            None => text,
-        };
-        let content_type = self.handshake.content_type;
-        Some(Ok(Reply { status: StatusCode::OK, content_type, headers: Vec::new(), body: Bytes::from(body) }))
+        let headers = handshake.headers.iter().map(fill).collect::<Option<Vec<_>>>()?;
+        let body = Bytes::from(handshake.reply.fill(handshake.wrap.as_deref(), asked)?);
+        let reply = Reply { status: StatusCode::OK, content_type: handshake.content_type, headers, body };
+        Some(Ok(match &handshake.secret {
+            None => Verdict::Handshake(reply),
+            Some(part) => {
+                let secret = Secret::new(echo(&part.read(view))?);
+                Verdict::Secret(Brought { secret, reply })
+            }
+        }))
     }
 }
 
@@ -110,5 +237,30 @@ fn echo(reading: &Reading<'_>) -> Option<String> {
             Some(text.clone().into_owned())
         }
         _ => None,
+    }
+}
+
+/// True for what vendors make up as a challenge and what is never an event.
+fn is_token(text: &[u8]) -> bool {
+    let is_plain = |byte: &u8| byte.is_ascii_alphanumeric() || b"+/=_.-".contains(byte);
+    (1..=TOKEN_BYTES_MAX).contains(&text.len()) && text.iter().all(is_plain)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patterns() {
+        let check = |text: &str, before: &str, value: Option<(&str, bool)>, after: &str| {
+            let value = value.map(|(part, signed)| Value { part: Part::parse(part).unwrap(), signed });
+            let expected = Pattern { before: before.to_owned(), value, after: after.to_owned() };
+            assert_eq!(Pattern::parse(text), expected, "{text}");
+        };
+        check("query:a", "", Some(("query:a", false)), "");
+        check("mac:json:/a", "", Some(("json:/a", true)), "");
+        check("sha256={mac:query:a}!", "sha256=", Some(("query:a", true)), "!");
+        check("{\"type\":1}", "{\"type\":1}", None, "");
+        check("", "", None, "");
     }
 }

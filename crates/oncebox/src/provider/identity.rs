@@ -9,17 +9,14 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 
+use super::batch::{Batch, Element};
 use super::describe::{IdentityRule, RepeatScope};
-use super::json::{self, Pointer};
-use super::place::{Composite, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants};
+use super::place::{Composite, Outer, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants};
 use super::scheme::Verified;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
 use crate::request::Request;
 use crate::source::SourceSpec;
 use crate::verdict::{HeldReason, Identified, OnOtherBody, OnRepeat};
-
-/// Most events in one batch; a longer one is held whole, for it would be one commit.
-const BATCH_EVENTS_MAX: usize = 10_000;
 
 /// How a source names its events.
 #[derive(Debug)]
@@ -27,11 +24,13 @@ pub(crate) struct Naming {
     source: String,
     rule: IdentityRule,
     ids: Vec<Composite>,
+    /// What an event without any of the ids is known by; held when absent.
+    otherwise: Option<IdentityRule>,
     types: Vec<Part>,
-    each: Option<Pointer>,
+    each: Option<Batch>,
     wants: Wants,
-    batch: Wants,
     id_signed: bool,
+    id_unique: bool,
     body_covered: bool,
     body_varies: bool,
     /// Some id may stand outside the body, so that the same bytes may come under several ids.
@@ -60,11 +59,12 @@ impl Naming {
             source: spec.name.clone(),
             rule: description.identity,
             ids: description.id.clone(),
+            otherwise: description.otherwise,
             types: description.event_type.clone(),
             each: description.each.clone(),
             wants: Wants::new(places),
-            batch: Wants::new(&description.each.clone().map(Place::Json).into_iter().collect::<Vec<_>>()),
             id_signed: description.id_signed,
+            id_unique: description.id_unique.unwrap_or(true),
             body_covered: verified && description.body_covered(),
             body_varies: description.body_varies,
             has_outside_id,
@@ -78,51 +78,73 @@ impl Naming {
         self.each.is_some()
     }
 
-    /// The events of a verified request.
+    /// The events of a verified request; nothing for an empty batch.
     pub(crate) fn identify(&self, request: &Request, verified: &Verified) -> Vec<Identified> {
         let document = verified.opened.as_ref().unwrap_or(&request.body);
-        let Some(each) = &self.each else {
-            return vec![self.event(request, request.body.clone(), document, verified.covered)];
+        let Some(each) = self.each.as_ref().filter(|_| !self.is_named_by_headers(request)) else {
+            let view = View::of_body(request, document, &self.wants);
+            return vec![self.event(&view, request.body.clone(), verified.covered)];
         };
-        let view = View::of_body(request, document, &self.batch);
-        let elements = view.raw(each).and_then(|raw| json::elements(raw, BATCH_EVENTS_MAX));
-        match elements {
-            Some(elements) if !elements.is_empty() => {
-                let own = |element: &str| document.slice_ref(element.as_bytes());
-                elements
-                    .into_iter()
-                    .map(|element| self.event(request, own(element), element.as_bytes(), None))
-                    .collect()
-            }
-            _ => vec![self.held(request, HeldReason::Unreadable)],
+        let Ok(elements) = each.split(document) else {
+            return vec![self.held(request.body.clone(), HeldReason::Unreadable)];
+        };
+        let mut outer = self.wants.around(document);
+        elements.iter().map(|element| self.element(request, document, element, &mut outer)).collect()
+    }
+
+    fn element<'a>(
+        &self,
+        request: &Request,
+        document: &Bytes,
+        element: &Element<'a>,
+        outer: &mut Outer<'a>,
+    ) -> Identified {
+        let body = document.slice_ref(element.text.as_bytes());
+        if !element.known {
+            return self.held(body, HeldReason::Unreadable);
         }
+        self.wants.enter(outer, element.parent);
+        let view = View::of_body(request, element.text.as_bytes(), &self.wants).within(outer);
+        self.event(&view, body, None)
     }
 
-    fn held(&self, request: &Request, reason: HeldReason) -> Identified {
-        let digest = sha256(&request.body);
-        self.by_body(request.body.clone(), digest, String::new(), Some(reason))
+    /// True when headers alone hold an id: it is the request's, so the body is one event, list or not.
+    fn is_named_by_headers(&self, request: &Request) -> bool {
+        let nothing = Wants::default();
+        let view = View::of_body(request, b"", &nothing);
+        let is_outside = |id: &&Composite| id.parts().iter().flat_map(Part::places).all(|place| !place.is_in_body());
+        self.ids.iter().filter(is_outside).any(|id| matches!(read_id(id, &view), Ok(Some(_))))
     }
 
-    /// Names one event: `body` is what is kept, `document` what is read, `covered` what the signature fixes, where that is
-    /// not the body's bytes.
-    fn event(&self, request: &Request, body: Bytes, document: &[u8], covered: Option<Digest>) -> Identified {
+    fn held(&self, body: Bytes, reason: HeldReason) -> Identified {
         let digest = sha256(&body);
-        let view = View::of_body(request, document, &self.wants);
-        let event_type = self.event_type(&view);
-        let id = match self.rule {
-            IdentityRule::Id => self.id(&view),
-            IdentityRule::Digest => return self.by_body(body.clone(), digest, event_type, None),
-            IdentityRule::None => {
-                let event = self.by_body(body.clone(), digest, event_type, None);
-                return Identified { identity_kind: IdentityKind::Arrival, ..event };
-            }
+        self.by_body(body, digest, String::new(), Some(reason))
+    }
+
+    /// Names one event: `body` is what is kept, `view` what is read, `covered` what the signature fixes, where that is
+    /// not the body's bytes.
+    fn event(&self, view: &View<'_, '_>, body: Bytes, covered: Option<Digest>) -> Identified {
+        let digest = sha256(&body);
+        let event_type = self.event_type(view);
+        let (rule, id) = match self.rule {
+            IdentityRule::Id => match (self.id(view), self.otherwise) {
+                (Err(HeldReason::NoId | HeldReason::Unreadable), Some(otherwise)) => (otherwise, None),
+                (id, _) => (IdentityRule::Id, Some(id)),
+            },
+            rule => (rule, None),
+        };
+        let Some(id) = id else {
+            let event = self.by_body(body, digest, event_type, None);
+            let is_arrival = rule == IdentityRule::None;
+            return if is_arrival { Identified { identity_kind: IdentityKind::Arrival, ..event } } else { event };
         };
         let id = match id {
             Ok(id) => id,
-            Err(reason) => return self.by_body(body.clone(), digest, event_type, Some(reason)),
+            Err(reason) => return self.by_body(body, digest, event_type, Some(reason)),
         };
         let fixed = covered.unwrap_or(digest);
-        let with_body = id.outside && !self.id_signed && self.body_covered && !self.body_varies;
+        let is_open = id.outside && !self.id_signed && self.body_covered;
+        let with_body = (is_open || !self.id_unique) && !self.body_varies;
         let (identity, identity_kind) = if with_body {
             (Identity::of_id_and_body(&self.source, &id.compared, &fixed), IdentityKind::IdAndBody)
         } else {
@@ -136,7 +158,7 @@ impl Naming {
             on_other_body: if self.body_varies { OnOtherBody::Duplicate } else { OnOtherBody::Conflict },
             event_id: id.shown.into_owned(),
             event_type,
-            body: body.clone(),
+            body,
             body_sha256: digest,
             held: None,
         }
@@ -189,7 +211,13 @@ fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'
     let mut texts: Vec<Cow<'a, str>> = Vec::with_capacity(composite.parts().len());
     let mut outside = false;
     for part in composite.parts() {
-        let Some((place, reading)) = part.locate(view) else { return Ok(None) };
+        let Some((place, reading)) = part.locate(view) else {
+            if part.is_optional() {
+                texts.push(Cow::Borrowed(""));
+                continue;
+            }
+            return Ok(None);
+        };
         outside |= !place.is_in_body();
         match reading {
             Reading::Text(text) if is_usable(&text) => texts.push(text),
@@ -212,7 +240,7 @@ fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'
         compared.extend_from_slice(&(text.len() as u64).to_be_bytes());
         compared.extend_from_slice(text.as_bytes());
     }
-    let shown = texts.join(":");
+    let shown = texts.iter().filter(|text| !text.is_empty()).map(AsRef::as_ref).collect::<Vec<_>>().join(":");
     if !is_usable(&shown) {
         return Err(HeldReason::UnusableId);
     }

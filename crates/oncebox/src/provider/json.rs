@@ -28,9 +28,20 @@ impl Pointer {
         (names.len() <= POINTER_NAMES_MAX).then_some(Self(names))
     }
 
+    /// The pointer to a name at the top.
+    pub(crate) fn of_name(name: &str) -> Self {
+        Self(vec![name.to_owned()])
+    }
+
     /// The names from the outside in.
     pub(crate) fn names(&self) -> &[String] {
         &self.0
+    }
+}
+
+impl fmt::Display for Pointer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "/{}", self.0.join("/"))
     }
 }
 
@@ -132,6 +143,14 @@ pub(crate) fn elements(raw: &str, max: usize) -> Option<Vec<&str>> {
     let elements = scanner.deserialize_seq(Elements { max }).ok()?;
     scanner.end().ok()?;
     elements
+}
+
+/// The first name of an object that is not one of `skipped`.
+pub(crate) fn first_name<'a>(text: &'a [u8], skipped: &[String]) -> Option<Cow<'a, str>> {
+    let mut scanner = serde_json::Deserializer::from_slice(text);
+    let name = scanner.deserialize_map(FirstName { skipped }).ok()?;
+    scanner.end().ok()?;
+    name
 }
 
 impl Node {
@@ -248,6 +267,29 @@ impl Visitor<'_> for Name<'_> {
 
     fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
         Ok(self.0.children.iter().position(|(known, _)| known == name))
+    }
+}
+
+struct FirstName<'s> {
+    skipped: &'s [String],
+}
+
+impl<'a> Visitor<'a> for FirstName<'_> {
+    type Value = Option<Cow<'a, str>>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = None;
+        while let Some(Text(name)) = map.next_key::<Text<'a>>()? {
+            map.next_value::<IgnoredAny>()?;
+            if found.is_none() && self.skipped.iter().all(|skipped| *skipped != name) {
+                found = Some(name);
+            }
+        }
+        Ok(found)
     }
 }
 

@@ -7,9 +7,10 @@
 use std::borrow::Cow;
 
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL_NOPAD, Encoding as Code, HEXLOWER, HEXLOWER_PERMISSIVE};
-use ring::{digest, hmac, signature};
+use ring::{digest, hmac};
 use subtle::ConstantTimeEq;
 
+use super::curve::{Curve, PublicKey};
 use crate::secret::Secret;
 
 /// How a message is authenticated.
@@ -25,14 +26,14 @@ pub(crate) enum Mac {
     Sha1,
     /// A plain SHA-256 over a message that holds the secret.
     Sha256,
-    /// Ed25519; the secret is the vendor's public key.
-    Ed25519,
-    /// ECDSA on P-256 with SHA-256, signature in DER; the secret is the vendor's public key.
-    EcdsaP256,
+    /// A public-key signature; the secret is the vendor's public key.
+    Public(Curve),
     /// The carrier holds the secret itself.
     Equal,
     /// HTTP basic authentication; the secret is `user:password`.
     Basic,
+    /// Nothing is signed: the sender is known by the token in the URL alone.
+    Nothing,
 }
 
 /// How signatures are written.
@@ -57,8 +58,12 @@ pub(crate) enum KeyForm {
     Hex,
     /// Base64.
     Base64,
-    /// Base64 behind an optional `whsec_`.
+    /// Base64 behind an optional `whsec_` (or `whpk_`, for public keys).
     Whsec,
+    /// Base64 behind `whsec_`, and the text itself where that is missing.
+    WhsecOrUtf8,
+    /// The text after compatibility decomposition. Only ASCII is taken, which that leaves as it is.
+    Nfkd,
 }
 
 /// A key ready for use.
@@ -67,6 +72,7 @@ pub(crate) struct Key {
     mac: Mac,
     bytes: Secret,
     hmac: Option<hmac::Key>,
+    public: Option<PublicKey>,
 }
 
 /// A message in pieces.
@@ -100,12 +106,14 @@ impl Encoding {
 impl KeyForm {
     /// The key bytes in a secret's text.
     pub(crate) fn decode(self, secret: &[u8]) -> Option<Vec<u8>> {
-        let base64 = |text: &[u8]| BASE64.decode(text).or_else(|_padded| BASE64_NOPAD.decode(text)).ok();
+        let after = |prefix: &[u8]| secret.strip_prefix(prefix);
         match self {
             Self::Utf8 => Some(secret.to_vec()),
             Self::Hex => HEXLOWER_PERMISSIVE.decode(secret).ok(),
             Self::Base64 => base64(secret),
-            Self::Whsec => base64(secret.strip_prefix(b"whsec_").unwrap_or(secret)),
+            Self::Whsec => base64(after(b"whsec_").or_else(|| after(b"whpk_")).unwrap_or(secret)),
+            Self::WhsecOrUtf8 => after(b"whsec_").map_or_else(|| Some(secret.to_vec()), base64),
+            Self::Nfkd => secret.is_ascii().then(|| secret.to_vec()),
         }
     }
 }
@@ -120,20 +128,19 @@ impl Mac {
 impl Key {
     /// Prepares a key; none when the bytes cannot be one.
     pub(crate) fn new(mac: Mac, form: KeyForm, secret: &Secret) -> Option<Self> {
-        let mut bytes = form.decode(secret.expose()).filter(|bytes| !bytes.is_empty())?;
+        if let Mac::Public(curve) = mac {
+            let public = Some(PublicKey::new(curve, secret.expose())?);
+            return Some(Self { mac, bytes: Secret::new(Vec::new()), hmac: None, public });
+        }
+        let bytes = form.decode(secret.expose()).filter(|bytes| !bytes.is_empty())?;
         let algorithm = match mac {
             Mac::HmacSha256 => Some(hmac::HMAC_SHA256),
             Mac::HmacSha512 => Some(hmac::HMAC_SHA512),
             Mac::HmacSha1 => Some(hmac::HMAC_SHA1_FOR_LEGACY_USE_ONLY),
             _ => None,
         };
-        match mac {
-            Mac::Ed25519 => bytes = point(bytes, &ED25519_PREFIX, 32)?,
-            Mac::EcdsaP256 => bytes = point(bytes, &P256_PREFIX, 65)?,
-            _ => {}
-        }
         let hmac = algorithm.map(|algorithm| hmac::Key::new(algorithm, &bytes));
-        Some(Self { mac, bytes: Secret::new(bytes), hmac })
+        Some(Self { mac, bytes: Secret::new(bytes), hmac, public: None })
     }
 
     /// The key's own bytes, for messages that hold the secret.
@@ -143,18 +150,15 @@ impl Key {
 
     /// True when one of the signatures belongs to the message.
     pub(crate) fn verify(&self, message: &Message<'_>, signatures: &[Vec<u8>]) -> bool {
-        match self.mac {
-            Mac::Ed25519 => self.verify_public(&signature::ED25519, message, signatures),
-            Mac::EcdsaP256 => self.verify_public(&signature::ECDSA_P256_SHA256_ASN1, message, signatures),
-            _ => {
-                let Some(expected) = self.sign(message) else { return false };
-                // Every one is compared, so that the time tells nothing about which was right.
-                signatures.iter().fold(false, |found, given| bool::from(given.as_slice().ct_eq(&expected)) | found)
-            }
+        if let Some(public) = &self.public {
+            return public.verify(message, signatures);
         }
+        let Some(expected) = self.sign(message) else { return false };
+        // Every one is compared, so that the time tells nothing about which was right.
+        signatures.iter().fold(false, |found, given| bool::from(given.as_slice().ct_eq(&expected)) | found)
     }
 
-    /// The signature of a message; none for public-key algorithms, where only the vendor can sign.
+    /// The signature of a message; none where only the vendor's private key could make it.
     pub(crate) fn sign(&self, message: &Message<'_>) -> Option<Vec<u8>> {
         match (self.mac, &self.hmac) {
             (_, Some(key)) => {
@@ -165,20 +169,15 @@ impl Key {
             (Mac::Sha1, None) => Some(plain(&digest::SHA1_FOR_LEGACY_USE_ONLY, message)),
             (Mac::Sha256, None) => Some(plain(&digest::SHA256, message)),
             (Mac::Equal | Mac::Basic, None) => Some(self.bytes.expose().to_vec()),
+            (Mac::Public(_), None) => self.public.as_ref()?.sign(message),
             _ => None,
         }
     }
+}
 
-    fn verify_public(
-        &self,
-        algorithm: &'static dyn signature::VerificationAlgorithm,
-        message: &Message<'_>,
-        signatures: &[Vec<u8>],
-    ) -> bool {
-        let key = signature::UnparsedPublicKey::new(algorithm, self.bytes.expose());
-        let message = message.concat();
-        signatures.iter().any(|given| key.verify(&message, given).is_ok())
-    }
+/// Base64 with or without its padding.
+pub(super) fn base64(text: &[u8]) -> Option<Vec<u8>> {
+    BASE64.decode(text).or_else(|_padded| BASE64_NOPAD.decode(text)).ok()
 }
 
 fn plain(algorithm: &'static digest::Algorithm, message: &Message<'_>) -> Vec<u8> {
@@ -187,51 +186,9 @@ fn plain(algorithm: &'static digest::Algorithm, message: &Message<'_>) -> Vec<u8
     context.finish().as_ref().to_vec()
 }
 
-/// What stands before the point in the standard wrapping (SPKI) of a public key.
-const ED25519_PREFIX: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-const P256_PREFIX: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
-    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-];
-
-/// The bare point of a public key, wrapped or not.
-fn point(bytes: Vec<u8>, prefix: &[u8], length: usize) -> Option<Vec<u8>> {
-    let bare = bytes.strip_prefix(prefix).unwrap_or(&bytes);
-    (bare.len() == length).then(|| bare.to_vec())
-}
-
 #[cfg(test)]
 mod tests {
-    use ring::rand::SystemRandom;
-    use ring::signature::KeyPair;
-
     use super::*;
-
-    fn check(mac: Mac, public: &[u8], signature: &[u8]) {
-        let message = [Cow::Borrowed(b"hello".as_slice())];
-        let other = [Cow::Borrowed(b"hellO".as_slice())];
-        let key = Key::new(mac, KeyForm::Utf8, &Secret::new(public)).unwrap();
-        assert!(key.verify(&message, &[signature.to_vec()]));
-        assert!(!key.verify(&other, &[signature.to_vec()]));
-        assert!(!key.verify(&message, &[signature[1..].to_vec(), Vec::new()]));
-    }
-
-    #[test]
-    fn public_keys_wrapped_and_bare() {
-        let random = SystemRandom::new();
-        let document = signature::Ed25519KeyPair::generate_pkcs8(&random).unwrap();
-        let pair = signature::Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap();
-        let signed = pair.sign(b"hello");
-        check(Mac::Ed25519, pair.public_key().as_ref(), signed.as_ref());
-        check(Mac::Ed25519, &[&ED25519_PREFIX, pair.public_key().as_ref()].concat(), signed.as_ref());
-
-        let kind = &signature::ECDSA_P256_SHA256_ASN1_SIGNING;
-        let document = signature::EcdsaKeyPair::generate_pkcs8(kind, &random).unwrap();
-        let pair = signature::EcdsaKeyPair::from_pkcs8(kind, document.as_ref(), &random).unwrap();
-        let signed = pair.sign(&random, b"hello").unwrap();
-        check(Mac::EcdsaP256, pair.public_key().as_ref(), signed.as_ref());
-        check(Mac::EcdsaP256, &[&P256_PREFIX, pair.public_key().as_ref()].concat(), signed.as_ref());
-    }
 
     #[test]
     fn encodings_are_strict() {
@@ -256,8 +213,10 @@ mod tests {
             (Mac::HmacSha256, KeyForm::Hex, "xyz"),
             (Mac::HmacSha256, KeyForm::Whsec, "whsec_"),
             (Mac::HmacSha256, KeyForm::Whsec, "whsec_!"),
-            (Mac::Ed25519, KeyForm::Hex, "00"),
-            (Mac::EcdsaP256, KeyForm::Base64, "AAAA"),
+            (Mac::HmacSha256, KeyForm::Nfkd, "Å"),
+            (Mac::HmacSha256, KeyForm::WhsecOrUtf8, "whsec_!"),
+            (Mac::Public(Curve::Ed25519), KeyForm::Hex, "00"),
+            (Mac::Public(Curve::P256), KeyForm::Base64, "AAAA"),
         ] {
             assert!(Key::new(mac, form, &Secret::new(secret)).is_none(), "{secret}");
         }

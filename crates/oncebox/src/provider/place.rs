@@ -1,8 +1,9 @@
 //! Places: where in a request a value stands, and how it is read.
 //!
 //! Written `header:x-id`, `json:/data/id`, `form:MessageSid`, `form:payload#/trigger_id` (JSON inside a form field) or
-//! `query:name`. `a|b` takes the first that is there, and a name alone is of the kind before it (`header:x-a|x-b`).
-//! `a+b` joins several into one id. Whether a body is JSON or a form is told by its first byte, never by the content
+//! `query:name`. In a batch `json:` reads the element, `parent:/name` what encloses it and `root:/name` the whole document.
+//! `name:a,b` is the first name of the object that is none of these. `a|b` takes the first that is there, and a name alone is of the kind before it (`header:x-a|x-b`).
+//! `a+b` joins several into one id, and a part that ends in `?` may be missing. Whether a body is JSON or a form is told by its first byte, never by the content
 //! type, because the signature covers the one and not the other.
 
 use std::borrow::Cow;
@@ -22,8 +23,14 @@ pub(crate) const TEXT_BYTES_MAX: usize = 255;
 pub(crate) enum Place {
     /// A header's one line.
     Header(HeaderName),
-    /// A value in a JSON body.
+    /// A value in a JSON body, or in the element of a batch.
     Json(Pointer),
+    /// A value in what encloses the element of a batch.
+    Parent(Pointer),
+    /// A value in the whole document of a batch.
+    Root(Pointer),
+    /// The first name of the object that is none of these.
+    Name(Vec<String>),
     /// A form field, or a JSON value inside it.
     Form(String, Option<Pointer>),
     /// A field of the query string.
@@ -32,7 +39,10 @@ pub(crate) enum Place {
 
 /// Places of which the first that is there counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Part(Vec<Place>);
+pub(crate) struct Part {
+    places: Vec<Place>,
+    optional: bool,
+}
 
 /// Parts that together make one id.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,8 +64,9 @@ pub(crate) enum Reading<'a> {
 }
 
 impl Part {
-    /// Reads `kind:name|name|kind:name`.
+    /// Reads `kind:name|name|kind:name`, with `?` behind it where all may be missing.
     pub(crate) fn parse(text: &str) -> Option<Self> {
+        let (text, optional) = text.strip_suffix('?').map_or((text, false), |text| (text, true));
         let mut kind = "";
         let mut places = Vec::new();
         for word in text.split('|') {
@@ -68,12 +79,17 @@ impl Part {
             };
             places.push(Place::new(kind, name)?);
         }
-        Some(Self(places))
+        Some(Self { places, optional })
     }
 
     /// The places in the order they are tried.
     pub(crate) fn places(&self) -> &[Place] {
-        &self.0
+        &self.places
+    }
+
+    /// True when an id may do without it.
+    pub(crate) fn is_optional(&self) -> bool {
+        self.optional
     }
 
     /// Reads the first place that is there.
@@ -83,18 +99,19 @@ impl Part {
 
     /// The first place that is there, with what it holds.
     pub(crate) fn locate<'a>(&self, view: &View<'a, '_>) -> Option<(&Place, Reading<'a>)> {
-        self.0.iter().map(|place| (place, view.read(place))).find(|(_, reading)| *reading != Reading::Missing)
+        self.places.iter().map(|place| (place, view.read(place))).find(|(_, reading)| *reading != Reading::Missing)
     }
 }
 
 impl fmt::Display for Part {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let words: Vec<String> = self.0.iter().map(ToString::to_string).collect();
-        f.write_str(&words.join(" or "))
+        let words: Vec<String> = self.places.iter().map(ToString::to_string).collect();
+        f.write_str(&words.join(" or "))?;
+        f.write_str(if self.optional { " (if there)" } else { "" })
     }
 }
 
-const KINDS: [&str; 4] = ["header", "json", "form", "query"];
+const KINDS: [&str; 7] = ["header", "json", "parent", "root", "name", "form", "query"];
 
 impl Composite {
     /// Reads parts joined by `+`; a plus inside a name stays, because a part starts with its kind.
@@ -124,6 +141,9 @@ impl Place {
         match kind {
             "header" => HeaderName::try_from(name).ok().map(Self::Header),
             "json" => Pointer::parse(name).map(Self::Json),
+            "parent" => Pointer::parse(name).map(Self::Parent),
+            "root" => Pointer::parse(name).map(Self::Root),
+            "name" => Some(Self::Name(name.split(',').map(str::to_owned).collect())),
             "form" => match name.split_once('#') {
                 Some((name, pointer)) => Some(Self::Form(name.to_owned(), Some(Pointer::parse(pointer)?))),
                 None if name.is_empty() => None,
@@ -136,7 +156,7 @@ impl Place {
 
     /// True when the place is in the body.
     pub(crate) fn is_in_body(&self) -> bool {
-        matches!(self, Self::Json(_) | Self::Form(..))
+        !matches!(self, Self::Header(_) | Self::Query(_))
     }
 }
 
@@ -144,9 +164,12 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Header(name) => write!(f, "header {name}"),
-            Self::Json(pointer) => write!(f, "/{}", pointer.names().join("/")),
+            Self::Json(pointer) => write!(f, "{pointer}"),
+            Self::Parent(pointer) => write!(f, "{pointer} of what encloses it"),
+            Self::Root(pointer) => write!(f, "{pointer} of the whole body"),
+            Self::Name(_) => f.write_str("the name of its main field"),
             Self::Form(name, None) => write!(f, "form field {name}"),
-            Self::Form(name, Some(pointer)) => write!(f, "/{} in form field {name}", pointer.names().join("/")),
+            Self::Form(name, Some(pointer)) => write!(f, "{pointer} in form field {name}"),
             Self::Query(name) => write!(f, "query field {name}"),
         }
     }
@@ -160,24 +183,57 @@ pub(crate) struct View<'a, 'w> {
     body: &'a [u8],
     wants: &'w Wants,
     json: Json<'a>,
+    outer: Option<&'w Outer<'a>>,
+}
+
+/// What stands around the element of a batch.
+#[derive(Debug)]
+pub(crate) struct Outer<'a> {
+    root: Json<'a>,
+    parent: (Json<'a>, &'a str),
 }
 
 /// What a set of places needs to be read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wants {
     json: Wanted,
+    parent: Wanted,
+    root: Wanted,
     form: bool,
 }
 
 impl Wants {
     /// Collects what the places need.
     pub(crate) fn new<'p>(places: impl IntoIterator<Item = &'p Place> + Clone) -> Self {
-        let pointers = places.clone().into_iter().filter_map(|place| match place {
-            Place::Json(pointer) => Some(pointer),
-            _ => None,
-        });
-        Self { json: Wanted::new(pointers), form: places.into_iter().any(|place| matches!(place, Place::Form(..))) }
+        let pointers =
+            |pick: fn(&'p Place) -> Option<&'p Pointer>| Wanted::new(places.clone().into_iter().filter_map(pick));
+        Self {
+            // Outside a batch the whole document is the one that is read anyway.
+            json: pointers(|place| match place {
+                Place::Json(pointer) | Place::Root(pointer) => Some(pointer),
+                _ => None,
+            }),
+            parent: pointers(|place| if let Place::Parent(pointer) = place { Some(pointer) } else { None }),
+            root: pointers(|place| if let Place::Root(pointer) = place { Some(pointer) } else { None }),
+            form: places.clone().into_iter().any(|place| matches!(place, Place::Form(..))),
+        }
     }
+
+    /// Looks at what stands around the elements of a batch; `root` is the whole document.
+    pub(crate) fn around<'a>(&self, root: &'a [u8]) -> Outer<'a> {
+        Outer { root: scan(&self.root, root), parent: (Json::NotWanted, "") }
+    }
+
+    /// Looks at what encloses an element, unless it is what was looked at last.
+    pub(crate) fn enter<'a>(&self, outer: &mut Outer<'a>, parent: &'a str) {
+        if !std::ptr::eq(outer.parent.1, parent) {
+            outer.parent = (scan(&self.parent, parent.as_bytes()), parent);
+        }
+    }
+}
+
+fn scan<'a>(wanted: &Wanted, text: &'a [u8]) -> Json<'a> {
+    if wanted.is_empty() { Json::NotWanted } else { wanted.find(text).map_or(Json::Unreadable, Json::Found) }
 }
 
 #[derive(Debug)]
@@ -196,38 +252,30 @@ impl<'a, 'w> View<'a, 'w> {
 
     /// Looks at a request with one element of its batch in place of the body.
     pub(crate) fn of_body(request: &'a Request, body: &'a [u8], wants: &'w Wants) -> Self {
-        let json = if wants.json.is_empty() {
-            Json::NotWanted
-        } else if wants.form && !looks_like_json(body) {
-            Json::NotThisBody
-        } else {
-            wants.json.find(body).map_or(Json::Unreadable, Json::Found)
-        };
-        Self { headers: &request.headers, query: query(&request.target), body, wants, json }
+        let json = if wants.form && !looks_like_json(body) { Json::NotThisBody } else { scan(&wants.json, body) };
+        Self { headers: &request.headers, query: query(&request.target), body, wants, json, outer: None }
+    }
+
+    /// The same with what stands around the element.
+    pub(crate) fn within(self, outer: &'w Outer<'a>) -> Self {
+        Self { outer: Some(outer), ..self }
     }
 
     /// Reads one place.
     pub(crate) fn read(&self, place: &Place) -> Reading<'a> {
         match place {
             Place::Header(name) => self.header(name),
-            Place::Json(pointer) => match &self.json {
-                Json::NotWanted | Json::NotThisBody => Reading::Missing,
-                Json::Unreadable => Reading::Unreadable,
-                Json::Found(hits) => of_hit(self.wants.json.hit(hits, pointer)),
+            Place::Json(pointer) => self.json.read(&self.wants.json, pointer),
+            Place::Root(pointer) => match self.outer {
+                Some(outer) => outer.root.read(&self.wants.root, pointer),
+                None => self.json.read(&self.wants.json, pointer),
             },
+            Place::Parent(pointer) => {
+                self.outer.map_or(Reading::Missing, |outer| outer.parent.0.read(&self.wants.parent, pointer))
+            }
+            Place::Name(skipped) => json::first_name(self.body, skipped).map_or(Reading::Missing, Reading::Text),
             Place::Form(name, pointer) => self.form(name, pointer.as_ref()),
             Place::Query(name) => of_field(form::field(self.query.as_bytes(), name)),
-        }
-    }
-
-    /// The raw JSON at a pointer.
-    pub(crate) fn raw(&self, pointer: &Pointer) -> Option<&'a str> {
-        match &self.json {
-            Json::Found(hits) => match self.wants.json.hit(hits, pointer) {
-                Hit::Raw(raw) => Some(raw),
-                Hit::Missing | Hit::Ambiguous => None,
-            },
-            _ => None,
         }
     }
 
@@ -253,6 +301,16 @@ impl<'a, 'w> View<'a, 'w> {
         match wanted.find(text.as_bytes()) {
             Err(json::Unreadable) => Reading::Unreadable,
             Ok(hits) => into_owned(of_hit(wanted.hit(&hits, pointer))),
+        }
+    }
+}
+
+impl<'a> Json<'a> {
+    fn read(&self, wanted: &Wanted, pointer: &Pointer) -> Reading<'a> {
+        match self {
+            Self::NotWanted | Self::NotThisBody => Reading::Missing,
+            Self::Unreadable => Reading::Unreadable,
+            Self::Found(hits) => of_hit(wanted.hit(hits, pointer)),
         }
     }
 }

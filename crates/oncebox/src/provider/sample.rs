@@ -3,20 +3,24 @@
 //! A provider without a sample of its own gets one made from its description: id, type and time where it says they
 //! stand. Ids are handed in, since nothing here may roll dice.
 
+mod built_in;
+
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use serde_json::{Value, json};
 
-use super::describe::TimeAt;
 use super::form;
-use super::json::Pointer;
-use super::place::{Composite, Part, Place};
 use super::sign::Draft;
 use super::timestamp::Unit;
 use crate::clock::UnixMillis;
 use crate::event::sha256;
 use crate::source::Source;
+
+mod described;
+
+use described::described;
+pub(super) use described::put;
 
 /// What a sample event should be.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +32,11 @@ pub struct Sample<'a> {
     /// Bytes of padding in the body, for load tests.
     pub filler_bytes: usize,
 }
+
+/// The wanted type, or the provider's common one.
+type Kind<'a> = &'a dyn Fn(&'static str) -> String;
+const FORM: &str = "application/x-www-form-urlencoded";
+const JSON: &str = "application/json";
 
 /// An id in the provider's style around something unique.
 pub fn id_for(provider: &str, unique: &str) -> String {
@@ -45,6 +54,9 @@ pub fn sample_settings(provider: &str) -> &'static [(&'static str, &'static str)
     match provider {
         "aws-sns" => &[("topic_arn", "arn:aws:sns:eu-central-1:000000000000:sample")],
         "google-pubsub" => &[("audience", "https://hooks.example.com"), ("service_account", "sample@example.com")],
+        // Names the key pair; elsewhere it is a key of its own.
+        "braintree" => &[("public_key", "development")],
+        "meta-whatsapp" => &[("verify_token", "development")],
         "paypal" => &[("webhook_id", "WH-SAMPLE")],
         _ => &[],
     }
@@ -55,6 +67,10 @@ pub fn sample(source: &Source, sample: &Sample<'_>, now: UnixMillis) -> Draft {
     let filler = "x".repeat(sample.filler_bytes);
     let seconds = now.div_euclid(1000);
     let kind = |common: &'static str| sample.event_type.unwrap_or(common).to_owned();
+    if let Some((headers, content_type, body)) = built_in::sample(source.provider(), sample.id, &kind, seconds, &filler)
+    {
+        return draft(source, headers, content_type, body);
+    }
     let (headers, body): (Vec<(&str, String)>, String) = match source.provider() {
         "stripe" => (Vec::new(), stripe(sample.id, &kind("invoice.paid"), seconds, &filler).to_string()),
         "github" => {
@@ -150,53 +166,6 @@ fn twilio(id: &str, status: &str, filler: &str) -> String {
         ("To", "+15005550009"),
     ];
     fields.map(|(name, value)| format!("{name}={}", form::encode(value))).join("&")
-}
-
-/// A sample for a provider that has none of its own: id, type and time where the description says they stand.
-fn described(source: &Source, sample: &Sample<'_>, now: UnixMillis, filler: &str) -> Draft {
-    let description = source.description();
-    let mut headers = Vec::new();
-    let mut fields = Vec::new();
-    let mut body = json!({ "filler": filler });
-    let mut write = |part: &Part, text: &str| match part.places().first() {
-        Some(Place::Header(name)) => headers.push((name.clone(), text.to_owned())),
-        Some(Place::Json(pointer)) => put(&mut body, pointer, text.into()),
-        Some(Place::Form(name, None)) => fields.push(format!("{}={}", form::encode(name), form::encode(text))),
-        Some(Place::Form(..) | Place::Query(_)) | None => {}
-    };
-    let kinds = sample.event_type.unwrap_or("sample.created").splitn(description.event_type.len().max(1), '.');
-    description.event_type.iter().zip(kinds).for_each(|(part, kind)| write(part, kind));
-    for part in description.id.first().map(Composite::parts).unwrap_or_default() {
-        write(part, sample.id);
-    }
-    if let Some(time) = &description.ts
-        && let TimeAt::Json(part) = &time.at
-    {
-        write(part, &time.unit.format(now));
-    }
-    if let Some(each) = &description.each {
-        let element = std::mem::take(&mut body);
-        body = json!({});
-        put(&mut body, each, json!([element]));
-    }
-    let (kind, body) = if fields.is_empty() {
-        ("application/json", body.to_string())
-    } else {
-        ("application/x-www-form-urlencoded", fields.join("&"))
-    };
-    draft(source, headers.iter().map(|(name, value)| (name.as_str(), value.clone())).collect(), kind, body)
-}
-
-/// Writes a value at a pointer, making the objects on the way.
-fn put(body: &mut Value, pointer: &Pointer, value: Value) {
-    let mut at = body;
-    for name in pointer.names() {
-        if !at.is_object() {
-            *at = json!({});
-        }
-        at = &mut at[name.as_str()];
-    }
-    *at = value;
 }
 
 fn draft(source: &Source, headers: Vec<(&str, String)>, content_type: &'static str, body: String) -> Draft {

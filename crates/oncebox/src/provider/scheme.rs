@@ -10,7 +10,9 @@ use http::{HeaderMap, HeaderName};
 use subtle::ConstantTimeEq;
 
 use super::address::Address;
+use super::batch::Batch;
 use super::describe::{CarriedAt, Carrier, TimeAt, name_fits};
+use super::json::{self, Hit, Pointer, Scalar, Wanted};
 use super::mac::{Encoding, Key, Mac};
 use super::place::{Part, Reading, View, Wants};
 use super::template::{Filling, Template};
@@ -80,7 +82,10 @@ impl Scheme {
         let mut first = None;
         for (carrier, keys) in &self.carriers {
             match self.verify_carrier(carrier, keys, request, &view, now) {
-                Ok(verified) => return Ok(Verified { secret: verified.secret + offset, ..verified }),
+                Ok(verified) => {
+                    let before = if carrier.setting.is_some() { offset } else { 0 };
+                    return Ok(Verified { secret: verified.secret + before, ..verified });
+                }
                 // The other carrier may be absent; what the main one said is the better explanation.
                 Err(rejection) => first = first.or(Some(rejection)),
             }
@@ -111,16 +116,19 @@ impl Scheme {
         view: &View<'_, '_>,
         now: UnixMillis,
     ) -> Result<Verified, Rejection> {
+        if let CarriedAt::Every(list, place) = &carrier.at {
+            return every_token(list, place, keys, &request.body);
+        }
         let lines = carrier.lines(&request.headers, view)?;
         let groups = self.groups(carrier, &lines)?;
         let header_time = match self.time.as_ref().map(|time| &time.at) {
             Some(TimeAt::Header(part)) => Some(self.time_text(part, view)?),
             _ => None,
         };
-        let url = self.address.as_ref().map_or_else(String::new, |address| address.with_query_of(&request.target));
-        for group in &groups {
+        let urls = self.address.as_ref().map_or_else(|| vec![String::new()], |address| address.urls(&request.target));
+        for (group, url) in groups.iter().flat_map(|group| urls.iter().map(move |url| (group, url))) {
             let time = group.time.or(header_time.as_deref()).unwrap_or_default();
-            let filling = Filling { request, view, time, url: &url };
+            let filling = Filling { request, view, time, url };
             if let Some(verified) = self.matching(keys, &filling, &group.signatures)? {
                 self.check_window(time, view, now)?;
                 return Ok(verified);
@@ -186,7 +194,9 @@ impl Scheme {
     fn group<'a>(&self, carrier: &Carrier, text: &'a str, count: &mut usize) -> Result<Option<Group<'a>>, Rejection> {
         let mut group = Group { time: None, signatures: Vec::new() };
         let at = self.time.as_ref().map(|time| &time.at);
-        for (index, item) in pieces(text, carrier.split.as_deref()).enumerate() {
+        let (split, is_loose) = loose(carrier.split.as_deref());
+        for (index, item) in pieces(text, split).enumerate() {
+            let item = if is_loose { item.trim_start_matches(' ') } else { item };
             let time = match at {
                 Some(TimeAt::Item(tag)) => item.strip_prefix(tag.as_str()),
                 Some(TimeAt::Position(position)) if index + 1 == *position => Some(item),
@@ -201,7 +211,10 @@ impl Scheme {
                 if *count > SIGNATURES_MAX {
                     return Err(reject(Reason::TooManySignatures));
                 }
-                group.signatures.extend(self.decode(signature));
+                group.signatures.extend(self.decode(carrier, signature));
+                if self.mac == Mac::Equal {
+                    group.signatures.extend(bearer(signature).map(|token| token.as_bytes().to_vec()));
+                }
             }
         }
         let needs_time = matches!(at, Some(TimeAt::Item(_) | TimeAt::Position(_)));
@@ -212,8 +225,8 @@ impl Scheme {
         }
     }
 
-    fn decode(&self, text: &str) -> Option<Vec<u8>> {
-        let bytes = match self.mac {
+    fn decode(&self, carrier: &Carrier, text: &str) -> Option<Vec<u8>> {
+        let bytes = match carrier.mac.unwrap_or(self.mac) {
             Mac::Equal => Some(text.as_bytes().to_vec()),
             Mac::Basic => match text.split_at_checked(6) {
                 Some((scheme, text)) if scheme.eq_ignore_ascii_case("basic ") => Encoding::Base64.decode(text),
@@ -236,6 +249,7 @@ impl Carrier {
                 Reading::Unusable | Reading::Unreadable => return Err(reject(Reason::MalformedSignature)),
             },
             CarriedAt::Headers(names) => self.header_lines(names, headers)?,
+            CarriedAt::Every(..) => Vec::new(),
         };
         if lines.iter().all(|line| line.trim().is_empty()) {
             return Err(reject(Reason::MissingSignature));
@@ -260,6 +274,37 @@ impl Carrier {
         }
         Ok(lines)
     }
+}
+
+/// Each element of a list must carry one of the tokens.
+fn every_token(list: &Batch, place: &Pointer, keys: &[Key], body: &[u8]) -> Result<Verified, Rejection> {
+    let elements = list.split(body).map_err(|_unreadable| reject(Reason::MalformedSignature))?;
+    let wanted = Wanted::new([place]);
+    let mut first = None;
+    for element in elements.iter().filter(|element| element.known) {
+        let hits = wanted.find(element.text.as_bytes()).map_err(|_not_json| reject(Reason::MalformedSignature))?;
+        let Hit::Raw(raw) = wanted.hit(&hits, place) else { return Err(reject(Reason::MissingSignature)) };
+        let Scalar::Text(token) = json::scalar(raw) else { return Err(reject(Reason::MalformedSignature)) };
+        let given = [token.as_bytes().to_vec()];
+        let found = keys.iter().position(|key| key.verify(&[], &given)).ok_or_else(|| reject(Reason::Mismatch))?;
+        first = first.or(Some(found));
+    }
+    let is_complete = elements.iter().all(|element| element.known);
+    first.filter(|_| is_complete).map(Verified::by_key).ok_or_else(|| reject(Reason::MissingSignature))
+}
+
+/// A separator that ends in a space is one whose space may be missing.
+fn loose(split: Option<&str>) -> (Option<&str>, bool) {
+    match split.map(|split| (split, split.trim_end_matches(' '))) {
+        Some((split, bare)) if !bare.is_empty() && bare != split => (Some(bare), true),
+        _ => (split, false),
+    }
+}
+
+/// The token behind `Bearer`, which senders of static tokens may or may not write.
+fn bearer(text: &str) -> Option<&str> {
+    let (scheme, token) = text.split_at_checked(7)?;
+    (scheme.eq_ignore_ascii_case("bearer ") && !token.is_empty()).then_some(token)
 }
 
 fn matching_names<'h>(pattern: &str, headers: &'h HeaderMap) -> impl Iterator<Item = &'h HeaderName> {

@@ -7,12 +7,14 @@ use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use serde_json::Value;
 
-use super::describe::{CarriedAt, TimeAt};
+use super::describe::{CarriedAt, Carrier, TimeAt};
 use super::mac::{Key, Mac};
 use super::place::{Place, View};
 use super::scheme::Scheme;
 use super::template::Filling;
+use super::{form, sample};
 use crate::clock::UnixMillis;
 use crate::request::Request;
 
@@ -33,8 +35,8 @@ pub enum SignError {
     /// Only the vendor's private key could sign.
     #[error("this provider signs with a private key that only the vendor has")]
     PrivateKey,
-    /// The signature would have to be written into the body or the URL.
-    #[error("this provider does not carry its signature in a header")]
+    /// The signature would have to be written where nobody can put it afterwards.
+    #[error("this provider does not carry its signature in a header, a JSON body or the query")]
     NotInHeader,
     /// A value that is signed is missing from the draft, or cannot stand in a header.
     #[error("a header or field that this provider signs is missing from the draft")]
@@ -54,8 +56,6 @@ impl Scheme {
         let mut request = draft.into_request();
         let (carrier, keys) = self.carriers.first().ok_or(SignError::Incomplete)?;
         let key = keys.first().ok_or(SignError::Incomplete)?;
-        let CarriedAt::Headers(names) = &carrier.at else { return Err(SignError::NotInHeader) };
-        let name = names.first().ok_or(SignError::Incomplete)?.replace('*', "1");
         for (header, value) in &self.require {
             let value = HeaderValue::from_bytes(value.expose()).map_err(|_invalid| SignError::Incomplete)?;
             request.headers.insert(header.clone(), value);
@@ -72,8 +72,16 @@ impl Scheme {
             Some(TimeAt::Position(_)) => format!("{time}{split}{}{signature}", carrier.item),
             _ => format!("{}{signature}", carrier.item),
         };
-        insert(&mut request.headers, &name, &line)?;
+        carry(carrier, &mut request, &line)?;
         Ok(request)
+    }
+
+    /// The first key's signature of a text, encoded.
+    pub(crate) fn answer(&self, text: &str) -> Option<String> {
+        let key = self.carriers.first().and_then(|(_, keys)| keys.first())?;
+        let is_keyed = matches!(self.mac, Mac::HmacSha256 | Mac::HmacSha1 | Mac::HmacSha512);
+        let signature = is_keyed.then(|| key.sign(&[Cow::Borrowed(text.as_bytes())]))??;
+        Some(self.enc.encode(&signature))
     }
 
     /// Writes the time where the vendor puts it in a header, and returns its text.
@@ -90,10 +98,51 @@ impl Scheme {
 
     fn raw_signature(&self, request: &Request, key: &Key, time: &str) -> Result<Vec<u8>, SignError> {
         let view = View::new(request, &self.wants);
-        let url = self.address.as_ref().map_or_else(String::new, |address| address.with_query_of(&request.target));
+        let url = self.address.as_ref().map_or_else(String::new, |address| address.url(&request.target));
         let filling = Filling { request, view: &view, time, url: &url };
         let message: Vec<Cow<'_, [u8]>> = self.template.render(&filling, key.expose()).ok_or(SignError::Incomplete)?;
         key.sign(&message).ok_or(SignError::PrivateKey)
+    }
+}
+
+/// Puts a signature where the vendor carries it.
+fn carry(carrier: &Carrier, request: &mut Request, line: &str) -> Result<(), SignError> {
+    match &carrier.at {
+        CarriedAt::Headers(names) => {
+            let name = names.first().ok_or(SignError::Incomplete)?.replace('*', "1");
+            insert(&mut request.headers, &name, line)
+        }
+        CarriedAt::Place(Place::Json(pointer)) => rewrite(request, |body| sample::put(body, pointer, line.into())),
+        CarriedAt::Every(list, pointer) => rewrite(request, |body| {
+            each_element(body, list.first(), &mut |element| sample::put(element, pointer, line.into()));
+        }),
+        CarriedAt::Place(Place::Query(name)) => {
+            let joint = if request.target.contains('?') { '&' } else { '?' };
+            request.target.push_str(&format!("{joint}{}={}", form::encode(name), form::encode(line)));
+            Ok(())
+        }
+        CarriedAt::Place(_) => Err(SignError::NotInHeader),
+    }
+}
+
+fn rewrite(request: &mut Request, change: impl FnOnce(&mut Value)) -> Result<(), SignError> {
+    let mut body: Value = serde_json::from_slice(&request.body).map_err(|_not_json| SignError::Incomplete)?;
+    change(&mut body);
+    request.body = Bytes::from(body.to_string());
+    Ok(())
+}
+
+fn each_element(value: &mut Value, pattern: &[String], change: &mut dyn FnMut(&mut Value)) {
+    match pattern.split_first() {
+        None => change(value),
+        Some((name, rest)) if name == "*" => {
+            value.as_array_mut().into_iter().flatten().for_each(|element| each_element(element, rest, change));
+        }
+        Some((name, rest)) => {
+            if let Some(inner) = value.get_mut(name) {
+                each_element(inner, rest, change);
+            }
+        }
     }
 }
 

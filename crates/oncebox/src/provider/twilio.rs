@@ -23,6 +23,8 @@ use crate::request::Request;
 use crate::source::SourceSpec;
 use crate::verdict::{Reason, Rejection};
 
+/// The query field that holds the body's SHA-256.
+const HASH: &str = "bodySHA256";
 const SIGNATURE: HeaderName = HeaderName::from_static("x-twilio-signature");
 
 /// The scheme with an account's tokens.
@@ -30,14 +32,24 @@ const SIGNATURE: HeaderName = HeaderName::from_static("x-twilio-signature");
 pub(crate) struct Twilio {
     keys: Vec<Key>,
     address: Address,
+    bodies: Bodies,
+}
+
+/// What bodies a product of Twilio's sends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Bodies {
+    /// Forms, or anything with its hash in the URL.
+    FormOrHash,
+    /// Only with its hash in the URL.
+    Hash,
 }
 
 impl Twilio {
     /// Compiles a spec; adds what is wrong to `problems`.
-    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
+    pub(crate) fn compile(spec: &SourceSpec, bodies: Bodies, problems: &mut Vec<Problem>) -> Option<Self> {
         let keys = builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha1, KeyForm::Utf8, secret));
         let address = Address::of(spec, problems)?;
-        Some(Self { keys, address })
+        Some(Self { keys, address, bodies })
     }
 }
 
@@ -45,15 +57,24 @@ impl BuiltIn for Twilio {
     fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
         let given = [builtin::signature(&request.headers, &SIGNATURE, Encoding::Base64)?];
         let signed = Signed::new(request);
-        let url = self.address.with_query_of(&request.target);
-        let found = self.keys.iter().position(|key| signed.verify(key, &url, &given));
+        if self.bodies == Bodies::Hash && !has_hash(&request.target) {
+            return Err(builtin::reject(Reason::MalformedSignature));
+        }
+        let urls = self.address.urls(&request.target);
+        let fits = |key: &Key| urls.iter().any(|url| signed.verify(key, url, &given));
+        let found = self.keys.iter().position(fits);
         let index = found.ok_or_else(|| builtin::reject(Reason::Mismatch))?;
         Ok(Verified { covered: signed.digest(), ..Verified::by_key(index) })
     }
 
     fn sign(&self, mut request: Request, _now: UnixMillis) -> Result<Request, SignError> {
         let key = self.keys.first().ok_or(SignError::Incomplete)?;
-        let url = self.address.with_query_of(&request.target);
+        if self.bodies == Bodies::Hash && !has_hash(&request.target) {
+            let mark = if request.target.contains('?') { '&' } else { '?' };
+            request.target.push(mark);
+            request.target.push_str(&format!("{HASH}={}", Encoding::Hex.encode(&sha256(&request.body))));
+        }
+        let url = self.address.url(&request.target);
         let signature = key.sign(&Signed::new(&request).message(&url)).ok_or(SignError::Incomplete)?;
         builtin::insert(&mut request.headers, SIGNATURE, &Encoding::Base64.encode(&signature))?;
         Ok(request)
@@ -78,7 +99,7 @@ struct Signed {
 impl Signed {
     /// Reads a request.
     fn new(request: &Request) -> Self {
-        match form::field(query(&request.target).as_bytes(), "bodySHA256") {
+        match form::field(query(&request.target).as_bytes(), HASH) {
             form::Field::Missing => Self { fields: sorted_fields(&request.body), body_fits: true },
             form::Field::Text(hash) => Self { fields: Vec::new(), body_fits: is_hash_of(&hash, &request.body) },
             form::Field::Ambiguous | form::Field::NotText => Self { fields: Vec::new(), body_fits: false },
@@ -102,8 +123,12 @@ impl Signed {
     }
 }
 
+fn has_hash(target: &str) -> bool {
+    !matches!(form::field(query(target).as_bytes(), HASH), form::Field::Missing)
+}
+
 /// Names and values, sorted; a name that stands several times gives its distinct values in order.
-fn sorted_fields(body: &[u8]) -> Vec<u8> {
+pub(crate) fn sorted_fields(body: &[u8]) -> Vec<u8> {
     let pairs: BTreeSet<_> = form::pairs(body).collect();
     pairs.iter().flat_map(|(name, value)| [name.as_ref(), value.as_ref()]).flatten().copied().collect::<Vec<u8>>()
 }

@@ -53,6 +53,14 @@ impl Verifier {
         }
     }
 
+    /// What the source's own key makes of a text, as the vendor writes its signatures.
+    pub(crate) fn answer(&self, text: &str) -> Option<String> {
+        match self {
+            Self::Described(scheme) => scheme.answer(text),
+            Self::BuiltIn(scheme) => scheme.answer(text),
+        }
+    }
+
     /// The public URL, where it is signed.
     pub(crate) fn address(&self) -> Option<&Address> {
         match self {

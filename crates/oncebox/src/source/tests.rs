@@ -8,6 +8,9 @@ use crate::provider::{Sample, sample};
 use crate::verdict::Identified;
 
 mod build;
+mod built_in;
+mod catalogue;
+mod handshake;
 mod identity;
 mod properties;
 mod scheme;
@@ -81,6 +84,7 @@ pub(super) fn line_at(source: &Source, request: &Request, now: UnixMillis) -> St
     match source.judge(request, None, now) {
         Verdict::Accept(accepted) => accepted.events.iter().map(event_line).collect::<Vec<_>>().join(", "),
         Verdict::Handshake(reply) => format!("reply {}", String::from_utf8_lossy(&reply.body)),
+        Verdict::Secret(brought) => format!("secret {}", String::from_utf8_lossy(brought.secret.expose())),
         Verdict::Reject(no) => format!("{} {}", no.step.as_str(), no.reason.as_str()),
         Verdict::Visit(visit) => format!("visit {}", visit.url),
         Verdict::NeedsKey(wanted) => format!("fetch {}", wanted.url),

@@ -22,6 +22,11 @@ impl Migration {
 pub(super) const SQLITE: &[Migration] = &[
     Migration { version: 1, name: "initial", sql: include_str!("../../sql/migrations/sqlite/0001_initial.sql") },
     Migration { version: 2, name: "processing", sql: include_str!("../../sql/migrations/sqlite/0002_processing.sql") },
+    Migration {
+        version: 3,
+        name: "arrived_secrets",
+        sql: include_str!("../../sql/migrations/sqlite/0003_arrived_secrets.sql"),
+    },
 ];
 
 #[cfg(feature = "postgres")]
@@ -31,6 +36,11 @@ pub(super) const POSTGRES: &[Migration] = &[
         version: 2,
         name: "processing",
         sql: include_str!("../../sql/migrations/postgres/0002_processing.sql"),
+    },
+    Migration {
+        version: 3,
+        name: "arrived_secrets",
+        sql: include_str!("../../sql/migrations/postgres/0003_arrived_secrets.sql"),
     },
 ];
 

@@ -48,6 +48,9 @@ macro_rules! shared {
 shared! {
     PING = "shared/ping.sql";
     ALIAS_IDENTITY = "shared/alias_identity.sql";
+    ARM_SECRET = "shared/arm_secret.sql";
+    KEEP_SECRET = "shared/keep_secret.sql";
+    ARRIVED_SECRETS = "shared/arrived_secrets.sql";
     ARRIVALS_OF = "shared/arrivals_of.sql";
     COUNT_DELIVERIES = "shared/count_deliveries.sql";
     COUNT_EVENTS = "shared/count_events.sql";

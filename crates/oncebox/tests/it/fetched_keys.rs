@@ -70,7 +70,7 @@ async fn send(ingest: &Ingest, source: &Arc<Source>, message: &Value) -> String 
         Answer::Handshake(reply) => format!("handshake {}", reply.status.as_u16()),
         Answer::Rejected(no) => no.reason.as_str().to_owned(),
         Answer::Unavailable(Unavailable::VendorOutOfReach) => "out of reach".to_owned(),
-        Answer::Unavailable(other) => format!("{other:?}"),
+        other => format!("{other:?}"),
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod actions;
 mod arrivals;
+mod arrived_secrets;
 mod cancel;
 mod concurrent;
 mod deliveries;

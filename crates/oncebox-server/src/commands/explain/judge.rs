@@ -30,8 +30,8 @@ pub(super) struct ByUrl {
 /// What a captured URL says about the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
-    /// What stands before `/in/…`, where the URL is a full one.
-    base: Option<String>,
+    /// The URL without its query, where it is a full one.
+    whole: Option<String>,
     name: Option<String>,
 }
 
@@ -87,8 +87,8 @@ impl ByUrl {
             if let Some(name) = &place.name {
                 spec.name.clone_from(name);
             }
-            if let (Some(base), false) = (&place.base, spec.settings.contains_key("public_url")) {
-                spec.settings.insert("public_url".to_owned(), Secret::new(base.as_str()));
+            if let (Some(whole), false) = (&place.whole, spec.settings.contains_key("public_url")) {
+                spec.settings.insert("public_url".to_owned(), Secret::new(whole.as_str()));
             }
             self.current = None;
             return Ok(&self.current.insert((place, build(spec)?)).1);
@@ -100,13 +100,10 @@ impl ByUrl {
 impl Place {
     fn of(url: &str) -> Self {
         let path = url.split(['?', '#']).next().unwrap_or_default();
-        let (before, after) = match path.split_once("/in/") {
-            Some((before, after)) => (before, Some(after)),
-            None => (path, None),
-        };
+        let after = path.split_once("/in/").map(|(_, after)| after);
         let name = after.and_then(|rest| rest.split('/').next()).filter(|name| !name.is_empty());
-        let base = before.contains("://").then(|| before.to_owned());
-        Self { base, name: name.map(str::to_owned) }
+        let whole = path.contains("://").then(|| path.to_owned());
+        Self { whole, name: name.map(str::to_owned) }
     }
 }
 
@@ -138,17 +135,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_says_base_and_name() {
-        for (url, base, name) in [
+    fn a_url_says_itself_and_a_name() {
+        for (url, whole, name) in [
             ("/in/sms", None, Some("sms")),
             ("/in/sms/tok?x=/in/y", None, Some("sms")),
-            ("https://a.example/hooks/in/sms?x=1", Some("https://a.example/hooks"), Some("sms")),
+            ("https://a.example/hooks/in/sms?x=1", Some("https://a.example/hooks/in/sms"), Some("sms")),
             ("https://a.example/other", Some("https://a.example/other"), None),
             ("/", None, None),
             ("", None, None),
         ] {
             let place = Place::of(url);
-            assert_eq!((place.base.as_deref(), place.name.as_deref()), (base, name), "{url}");
+            assert_eq!((place.whole.as_deref(), place.name.as_deref()), (whole, name), "{url}");
         }
     }
 

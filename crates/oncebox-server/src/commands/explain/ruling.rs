@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use oncebox::request::Request;
-use oncebox::verdict::{Identified, KeyWanted, Reason, Rejection, Reply, Step, Verdict, Visit};
+use oncebox::verdict::{Brought, Identified, KeyWanted, Reason, Rejection, Reply, Step, Verdict, Visit};
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
@@ -66,7 +66,7 @@ struct Answer {
 }
 
 #[derive(Debug)]
-struct AnswerHeaders(Vec<(&'static str, String)>);
+struct AnswerHeaders(Vec<(String, String)>);
 
 impl Serialize for AnswerHeaders {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
@@ -96,7 +96,9 @@ impl Ruling {
                 let events = accepted.events.into_iter().map(named).collect();
                 Self { events, reply: accepted.reply.map(answer), ..empty }
             }
-            Verdict::Visit(Visit { reply, .. }) | Verdict::Handshake(reply) => {
+            Verdict::Visit(Visit { reply, .. })
+            | Verdict::Handshake(reply)
+            | Verdict::Secret(Brought { reply, .. }) => {
                 Self { verdict: Word::Handshake, reply: Some(answer(reply)), ..empty }
             }
             Verdict::Reject(Rejection { step, reason, off_by_seconds }) => Self {
@@ -154,6 +156,9 @@ impl Ruling {
         }
         if let Some(reply) = &self.reply {
             writeln!(out, "    reply  {} {}", reply.status, terminal::plain(&reply.body))?;
+            for (name, value) in &reply.headers.0 {
+                writeln!(out, "           {name}: {}", terminal::plain(value))?;
+            }
         }
         if let (Some(step), Some(reason)) = (self.step, &self.reason) {
             writeln!(out, "    failed at {step}: {}", terminal::plain(reason).replace('_', " "))?;
@@ -170,8 +175,11 @@ fn named(event: Identified) -> Named {
 }
 
 fn answer(reply: Reply) -> Answer {
-    let mut headers = vec![("content-type", reply.content_type.to_owned())];
-    headers.extend(reply.headers);
+    let mut headers = vec![("content-type".to_owned(), reply.content_type.to_owned())];
+    let text = |(name, value): (http::HeaderName, http::HeaderValue)| {
+        (name.to_string(), String::from_utf8_lossy(value.as_bytes()).into_owned())
+    };
+    headers.extend(reply.headers.into_iter().map(text));
     let body = String::from_utf8_lossy(&reply.body).into_owned();
     Answer { status: reply.status.as_u16(), headers: AnswerHeaders(headers), body }
 }

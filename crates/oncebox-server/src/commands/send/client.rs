@@ -61,7 +61,9 @@ impl Client {
 
     /// Posts a request.
     pub(super) async fn post(&self, request: &Request) -> Answer {
-        let post = self.client.request(request.method.clone(), self.url.clone());
+        // A signature may have been written into the query, or a token into the path.
+        let url = self.url.join(&request.target).unwrap_or_else(|_invalid| self.url.clone());
+        let post = self.client.request(request.method.clone(), url);
         let sent = post.headers(request.headers.clone()).body(request.body.clone()).send().await;
         match sent {
             Err(error) if error.is_connect() => Answer::Unreachable(error.without_url()),

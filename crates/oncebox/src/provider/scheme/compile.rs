@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{Scheme, SignedTime};
 use crate::provider::Problem;
 use crate::provider::address::Address;
-use crate::provider::describe::{CarriedAt, Carrier, Time, TimeAt};
+use crate::provider::describe::{CarriedAt, Carrier, Required, Time, TimeAt};
 use crate::provider::mac::{Key, Mac};
 use crate::provider::place::{Place, Wants};
 use crate::provider::template::Template;
@@ -30,6 +30,14 @@ impl Scheme {
             }
             return None;
         };
+        if mac == Mac::Nothing {
+            problems.push(problem(
+                "path_token",
+                "this sender signs nothing, so its URL needs a token",
+                "add path_token = { env = \"NAME\" }, and no secrets",
+            ));
+            return None;
+        }
         let template = template(spec, mac, problems);
         let keys = keys(spec, mac, &spec.secrets, "secrets", problems);
         let mut carriers = Vec::new();
@@ -76,7 +84,9 @@ fn template(spec: &SourceSpec, mac: Mac, problems: &mut Vec<Problem>) -> Templat
 }
 
 fn keys(spec: &SourceSpec, mac: Mac, secrets: &[Secret], name: &str, problems: &mut Vec<Problem>) -> Vec<Key> {
-    if secrets.is_empty() && spec.path_token.is_none() {
+    let second = spec.description.sig2.as_ref().and_then(|carrier| carrier.setting.as_ref());
+    let has_other_key = second.is_some_and(|name| present(&spec.settings, name).is_some());
+    if secrets.is_empty() && spec.path_token.is_none() && !has_other_key && !spec.description.brings_secret() {
         problems.push(problem(name, "there is no secret", "add secrets = [{ env = \"NAME\" }]"));
     }
     let mut keys = Vec::new();
@@ -103,25 +113,18 @@ fn keys(spec: &SourceSpec, mac: Mac, secrets: &[Secret], name: &str, problems: &
 }
 
 fn main_carrier(spec: &SourceSpec, mac: Mac) -> Option<Carrier> {
-    let authorization = || Carrier {
-        at: CarriedAt::Headers(vec!["authorization".to_owned()]),
-        group: None,
-        split: None,
-        item: String::new(),
-        lines: false,
-        setting: None,
-    };
+    let authorization = || Carrier::in_headers(vec!["authorization".to_owned()]);
     spec.description.sig.clone().or_else(|| (mac == Mac::Basic).then(authorization))
 }
 
+/// The second carrier, where it shares the secrets or its own key is given.
 fn second_carrier(spec: &SourceSpec, mac: Mac, problems: &mut Vec<Problem>) -> Option<(Carrier, Vec<Key>)> {
     let carrier = spec.description.sig2.clone()?;
-    let own = match &carrier.setting {
-        Some(name) => vec![spec.settings.get(name)?.clone()],
-        None => spec.secrets.clone(),
+    let mac = carrier.mac.unwrap_or(mac);
+    let keys = match &carrier.setting {
+        Some(name) => keys(spec, mac, &[spec.settings.get(name)?.clone()], name, problems),
+        None => keys(spec, mac, &spec.secrets, "secrets", &mut Vec::new()),
     };
-    let name = carrier.setting.clone().unwrap_or_else(|| "secrets".to_owned());
-    let keys = keys(spec, mac, &own, &name, problems);
     Some((carrier, keys))
 }
 
@@ -151,9 +154,10 @@ fn required(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Vec<(http::Header
     let fixed =
         spec.description.require_value.iter().map(|(name, value)| (name.clone(), Secret::new(value.as_bytes())));
     let mut required: Vec<_> = fixed.collect();
-    for (name, setting) in &spec.description.require {
+    for Required { header, setting, optional } in &spec.description.require {
         match present(&spec.settings, setting) {
-            Some(value) => required.push((name.clone(), value.clone())),
+            Some(value) => required.push((header.clone(), value.clone())),
+            None if *optional => {}
             None => problems.push(problem(setting, "this provider needs this setting", "add it to the source")),
         }
     }
@@ -172,7 +176,7 @@ fn wanted<'s>(
 ) -> impl Iterator<Item = &'s Place> {
     let carried = carriers.iter().filter_map(|(carrier, _)| match &carrier.at {
         CarriedAt::Place(place) => Some(place),
-        CarriedAt::Headers(_) => None,
+        CarriedAt::Headers(_) | CarriedAt::Every(..) => None,
     });
     let timed = time.into_iter().flat_map(|time| match &time.at {
         TimeAt::Json(part) => part.places(),

@@ -1,0 +1,154 @@
+//! Contentful's scheme: method, path, the headers that the request itself lists, and the body, keyed SHA-256.
+//!
+//! Since the request says which headers are signed, those that we rely on (topic and time) must be in its list. The path
+//! is the one the vendor called: the configured URL's where there is one, else the request's own. The vendor's library
+//! escapes the query twice, and so do we.
+
+use std::borrow::Cow;
+
+use http::{HeaderMap, HeaderName};
+
+use super::Problem;
+use super::address::{self, Address};
+use super::builtin::{self, BuiltIn, reject};
+use super::describe::WINDOW_SECONDS;
+use super::mac::{Encoding, Key, KeyForm, Mac};
+use super::place::query;
+use super::scheme::Verified;
+use super::sign::SignError;
+use super::timestamp::{Unit, Window};
+use crate::clock::UnixMillis;
+use crate::request::Request;
+use crate::source::SourceSpec;
+use crate::verdict::{Reason, Rejection, Step};
+
+const SIGNATURE: HeaderName = HeaderName::from_static("x-contentful-signature");
+const LIST: HeaderName = HeaderName::from_static("x-contentful-signed-headers");
+const TIME: HeaderName = HeaderName::from_static("x-contentful-timestamp");
+const TOPIC: HeaderName = HeaderName::from_static("x-contentful-topic");
+/// More headers than this are not signed by the vendor.
+const HEADERS_MAX: usize = 64;
+
+/// The scheme with a space's signing secrets.
+#[derive(Clone, Debug)]
+pub(crate) struct Contentful {
+    keys: Vec<Key>,
+    address: Option<Address>,
+    window: Window,
+}
+
+impl Contentful {
+    /// Compiles a spec; adds what is wrong to `problems`.
+    ///
+    /// The vendor's library allows 30 seconds. Behind a proxy that queues, or when a retry after 30 seconds keeps its
+    /// first signature, that refuses genuine requests; so the window is the usual one unless the operator narrows it.
+    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
+        let keys = builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha256, KeyForm::Utf8, secret));
+        let address = match spec.settings.contains_key("public_url") {
+            true => Some(Address::of(spec, problems)?),
+            false => None,
+        };
+        let window = spec
+            .tolerance
+            .map_or(i64::from(WINDOW_SECONDS), |tolerance| i64::try_from(tolerance.as_secs()).unwrap_or(i64::MAX));
+        Some(Self { keys, address, window: Window { past: window, future: window } })
+    }
+
+    /// The paths the vendor may have called.
+    fn paths(&self, target: &str) -> Vec<String> {
+        let mut paths: Vec<String> = match &self.address {
+            Some(address) => address.urls(target).iter().map(|url| escaped(url)).collect(),
+            None => Vec::new(),
+        };
+        paths.push(escaped(target));
+        paths
+    }
+}
+
+impl BuiltIn for Contentful {
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
+        let given = [builtin::signature(&request.headers, &SIGNATURE, Encoding::Hex)?];
+        let time = builtin::line(&request.headers, &TIME).ok().and_then(|text| Unit::Millis.parse(text));
+        let bad_time = Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None };
+        let time = time.ok_or(bad_time)?;
+        let headers = listed(&request.headers, builtin::line(&request.headers, &LIST)?)?;
+        let paths = self.paths(&request.target);
+        let fits = |key: &Key| paths.iter().any(|path| key.verify(&message(request, path, &headers), &given));
+        let index = self.keys.iter().position(fits).ok_or_else(|| reject(Reason::Mismatch))?;
+        Unit::Millis.check(time, now, self.window)?;
+        Ok(Verified::by_key(index))
+    }
+
+    fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {
+        let key = self.keys.first().ok_or(SignError::Incomplete)?;
+        let list = [&LIST, &TIME, &TOPIC].map(HeaderName::as_str).join(",");
+        builtin::insert(&mut request.headers, TIME, &Unit::Millis.format(now))?;
+        builtin::insert(&mut request.headers, LIST, &list)?;
+        let headers = listed(&request.headers, &list).map_err(|_missing| SignError::Incomplete)?;
+        let path = self.paths(&request.target).into_iter().next().unwrap_or_default();
+        let signature = key.sign(&message(&request, &path, &headers)).ok_or(SignError::Incomplete)?;
+        builtin::insert(&mut request.headers, SIGNATURE, &Encoding::Hex.encode(&signature))?;
+        Ok(request)
+    }
+
+    fn has_signed_time(&self) -> bool {
+        true
+    }
+
+    fn address(&self) -> Option<&Address> {
+        self.address.as_ref()
+    }
+
+    fn moved_to(&self, address: Address) -> Option<Box<dyn BuiltIn>> {
+        Some(Box::new(Self { address: Some(address), ..self.clone() }))
+    }
+}
+
+/// The listed headers as `name:value;name:value`, sorted; each must be there once.
+fn listed(headers: &HeaderMap, list: &str) -> Result<String, Rejection> {
+    let malformed = || reject(Reason::MalformedSignature);
+    let mut names: Vec<String> = list.split(',').map(|name| name.trim().to_ascii_lowercase()).collect();
+    names.sort();
+    let count = names.len();
+    names.dedup();
+    let has = |name: &HeaderName| names.iter().any(|listed| listed == name.as_str());
+    if count > HEADERS_MAX || names.len() != count || !has(&TOPIC) || !has(&TIME) {
+        return Err(malformed());
+    }
+    let pair = |name: &String| {
+        let header = HeaderName::try_from(name.as_str()).ok()?;
+        let mut lines = headers.get_all(&header).iter();
+        let (line, None) = (lines.next()?, lines.next()) else { return None };
+        Some(format!("{name}:{}", std::str::from_utf8(line.as_bytes()).ok()?.trim()))
+    };
+    let pairs: Option<Vec<String>> = names.iter().map(pair).collect();
+    pairs.map(|pairs| pairs.join(";")).ok_or_else(malformed)
+}
+
+fn message<'a>(request: &'a Request, path: &'a str, headers: &'a str) -> [Cow<'a, [u8]>; 7] {
+    let text = |text: &'a str| Cow::Borrowed(text.as_bytes());
+    let line = || Cow::Borrowed(b"\n".as_slice());
+    let body = Cow::Borrowed(&request.body[..]);
+    [text(request.method.as_str()), line(), text(path), line(), text(headers), line(), body]
+}
+
+/// Path and query as the vendor's library writes them.
+fn escaped(target: &str) -> String {
+    let path = escape(address::path(target), b"-_.!~*'();/?:@&=+$,#");
+    match query(target).split('?').next().unwrap_or_default() {
+        "" => path,
+        query => format!("{path}?{}", escape(&escape(query, b"-_.!~*'()"), b"-_.!~*'();/?:@&=+$,#")),
+    }
+}
+
+fn escape(text: &str, kept: &[u8]) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || kept.contains(&byte) {
+            escaped.push(char::from(byte));
+        } else {
+            escaped.push_str(&format!("%{byte:02X}"));
+        }
+    }
+    escaped
+}

@@ -1,0 +1,68 @@
+//! Secrets that a handshake brings: a person arms a source, the next handshake's secret is kept, and no other after it.
+//!
+//! Armed and kept are one row, so that every node knows; taking one is a conditional update, so that of two handshakes at
+//! once exactly one wins. What is kept is sealed before it comes here.
+
+use super::{Commit, Store, StoreError, Value, sql};
+use crate::clock::UnixMillis;
+
+/// What is known of a source's arrived secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrivedSecret {
+    /// The source.
+    pub source: String,
+    /// True while the next handshake's secret will be taken.
+    pub armed: bool,
+    /// The secret that arrived last, sealed; none before the first.
+    pub sealed: Option<Vec<u8>>,
+    /// When it was armed or taken.
+    pub changed_at: UnixMillis,
+}
+
+/// What became of a secret that a handshake brought.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kept {
+    /// It is on disk.
+    Kept,
+    /// Nobody waits for one.
+    NotArmed,
+}
+
+impl Store {
+    /// Waits for the next secret of a source; the one that is there stays until then.
+    pub async fn arm_secret(&self, source: &str, now: UnixMillis) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        tx.execute(&sql::ARM_SECRET, vec![source.into(), now.into()]).await?;
+        ended(tx.commit().await)
+    }
+
+    /// Keeps a secret if its source is armed, and disarms it.
+    pub async fn keep_secret(&self, source: &str, sealed: Vec<u8>, now: UnixMillis) -> Result<Kept, StoreError> {
+        let mut tx = self.begin().await?;
+        let values = vec![source.into(), Value::Bytes(sealed), now.into()];
+        let rows = tx.execute(&sql::KEEP_SECRET, values).await?;
+        ended(tx.commit().await)?;
+        Ok(if rows == 1 { Kept::Kept } else { Kept::NotArmed })
+    }
+
+    /// Every source that was ever armed.
+    pub async fn arrived_secrets(&self) -> Result<Vec<ArrivedSecret>, StoreError> {
+        let rows = self.query(&sql::ARRIVED_SECRETS, vec![Value::Bytes(Vec::new())]).await?;
+        let read = |row: &super::Row| {
+            Ok(ArrivedSecret {
+                source: row.text(0)?,
+                armed: row.int(1)? == 1,
+                sealed: Some(row.bytes(2)?).filter(|sealed| !sealed.is_empty()),
+                changed_at: row.int(3)?,
+            })
+        };
+        rows.iter().map(read).collect()
+    }
+}
+
+fn ended(commit: Commit) -> Result<(), StoreError> {
+    match commit {
+        Commit::Committed => Ok(()),
+        Commit::Failed(error) | Commit::Unknown(error) => Err(error),
+    }
+}
