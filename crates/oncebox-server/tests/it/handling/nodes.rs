@@ -127,3 +127,23 @@ fn a_node_that_slept_past_its_leases_changes_nothing() {
     assert_eq!(effects(&world), (700, 700), "{in_hand} were in hand");
     drop(taker);
 }
+
+#[test]
+fn an_idle_node_asks_the_database_less_than_twice_a_second() {
+    const SECONDS: u64 = 10;
+    let db = TestDatabase::fresh(Backend::Postgres);
+    let world = start(db, LEDGER);
+    send(&world, 0..3);
+    wait_for_states(&world, "ledger", &["done"]);
+    let asked = || -> i64 {
+        // What our own sessions have counted is written down a second late.
+        std::thread::sleep(Duration::from_secs(2));
+        let sql = "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()";
+        world.db.query(sql)[0][0].parse().expect("a count")
+    };
+    let before = asked();
+    std::thread::sleep(Duration::from_secs(SECONDS - 2));
+    let during = asked() - before;
+    // The look itself is one of them.
+    assert!(during <= 2 * i64::try_from(SECONDS).expect("it fits") + 1, "{during} in {SECONDS} s");
+}
