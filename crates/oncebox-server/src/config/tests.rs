@@ -289,7 +289,7 @@ fn handlers() {
         ("sql = ' '", "3:1: handler.h.sql: is blank; write a statement, or use http or pull"),
         (
             "sql = 'commit'",
-            "3:1: handler.h.sql: commit cannot be used: the effect is one transaction with its mark; correct the statement",
+            "3:1: handler.h.sql: COMMIT cannot be used: the effect is one transaction with its mark; correct the statement",
         ),
         ("pull = true\nsources = []", "4:1: handler.h.sources: is empty; name a source, or remove the key to take all"),
         (
