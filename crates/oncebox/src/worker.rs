@@ -180,7 +180,7 @@ impl Worker {
                 Some(ended) = self.running.join_next_with_id() => self.ended(ended),
                 Some(_) = self.chores.join_next() => {}
                 names = self.wake.wait() => names.iter().for_each(|name| self.look(name)),
-                _ = poll.tick() => self.lanes.values_mut().for_each(Lane::look),
+                _ = poll.tick() => self.look_around().await,
             }
             while let Some(ended) = self.running.try_join_next_with_id() {
                 self.ended(ended);
@@ -294,6 +294,14 @@ impl Worker {
             }
         }
         self.forget();
+    }
+
+    /// Asks which handlers have something due: a read for all of them, so that idle nodes lock nothing.
+    async fn look_around(&mut self) {
+        match self.context.store.due_handlers(self.context.clock.now()).await {
+            Ok(due) => due.iter().for_each(|handler| self.look(handler)),
+            Err(error) => tracing::warn!("looking for work waits for the database: {}", error.chain()),
+        }
     }
 
     fn look(&mut self, handler: &str) {

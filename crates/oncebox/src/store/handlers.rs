@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::deliveries::{count, millis};
 use super::{Store, StoreError, sql};
+use crate::clock::UnixMillis;
 use crate::retry::RetryPolicy;
 
 /// What a stopped delivery does to those behind it in its order key.
@@ -63,6 +64,11 @@ impl Store {
         let rows = tx.execute(&sql::PAUSE_HANDLER, vec![handler.into(), i64::from(paused).into()]).await?;
         tx.commit_or_fail().await?;
         Ok(rows == 1)
+    }
+
+    /// The handlers that have something due and are not paused: what to ask before claiming, as often as one likes.
+    pub async fn due_handlers(&self, now: UnixMillis) -> Result<Vec<String>, StoreError> {
+        self.query(&sql::DUE_HANDLERS, vec![now.into()]).await?.iter().map(|row| row.text(0)).collect()
     }
 
     /// All handlers that were ever registered.

@@ -85,6 +85,7 @@ shared! {
     EXTEND_LEASE = "shared/extend_lease.sql";
     SETTLED = "shared/settled.sql";
     CLAIM_OF = "shared/claim_of.sql";
+    DUE_HANDLERS = "shared/due_handlers.sql";
     EXPIRE_LEASES = "shared/expire_leases.sql";
     RECLAIM = "shared/reclaim.sql";
     LOST_ATTEMPT = "shared/lost_attempt.sql";

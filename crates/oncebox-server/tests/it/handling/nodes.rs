@@ -111,10 +111,10 @@ fn a_node_that_slept_past_its_leases_changes_nothing() {
     let db = TestDatabase::fresh(Backend::Postgres);
     db.execute("create table effects (event_id text, event_key text, attempt integer)");
     let handlers = slow(LEDGER).replace("lease = \"5s\"", "lease = \"2s\"").replace("attempts = 3", "attempts = 9");
-    let mut sleeper = with_handlers(&db, &handlers).serve();
     let other = with_handlers(&db, &handlers).server("workers = false").serve();
     let world = World { program: other, db };
     send(&world, 0..600);
+    let mut sleeper = with_handlers(&world.db, &handlers).serve();
     wait_until("the sleeper works", PATIENCE, || effects(&world).0 > 50);
     sleeper.signal(libc::SIGSTOP);
     let claimed = format!("select count(*) from {} where state = 'claimed'", world.db.table("deliveries"));
@@ -153,19 +153,20 @@ fn three_nodes_share_the_work() {
 #[test]
 fn an_idle_node_asks_the_database_less_than_twice_a_second() {
     const SECONDS: u64 = 10;
+    // Sessions that fall idle write down their counts so much later.
+    const LAG: Duration = Duration::from_secs(11);
     let db = TestDatabase::fresh(Backend::Postgres);
     let world = start(db, LEDGER);
     send(&world, 0..3);
     wait_for_states(&world, "ledger", &["done"]);
     let asked = || -> i64 {
-        // What our own sessions have counted is written down a second late.
-        std::thread::sleep(Duration::from_secs(2));
         let sql = "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()";
         world.db.query(sql)[0][0].parse().expect("a count")
     };
+    std::thread::sleep(LAG);
     let before = asked();
-    std::thread::sleep(Duration::from_secs(SECONDS - 2));
+    std::thread::sleep(Duration::from_secs(SECONDS));
     let during = asked() - before;
-    // The look itself is one of them.
-    assert!(during <= 2 * i64::try_from(SECONDS).expect("it fits") + 1, "{during} in {SECONDS} s");
+    // The look itself is among them, and counts come a second late.
+    assert!(during <= 2 * i64::try_from(SECONDS).expect("it fits") + 2, "{during} in {SECONDS} s");
 }
