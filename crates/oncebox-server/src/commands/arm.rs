@@ -46,10 +46,10 @@ fn told(view: &ArmingView, wait: Option<Duration>) -> String {
     let source = &view.source;
     match (&view.secret, view.armed, wait) {
         (Some(secret), ..) => {
-            format!("the secret of {source} arrived; type it in at the vendor, it is not shown again:\n\n{secret}\n")
+            format!("the secret of {source} arrived; type it in at the vendor, it is not shown again:\n\n{secret}")
         }
-        (None, false, _) => format!("the secret of {source} arrived\n"),
-        (None, true, None) => format!("{source} is armed: the next handshake's secret is taken, and none after it\n"),
-        (None, true, Some(_)) => format!("no handshake of {source} came in time; it stays armed\n"),
+        (None, false, _) => format!("the secret of {source} arrived"),
+        (None, true, None) => format!("{source} is armed: the next handshake's secret is taken, and none after it"),
+        (None, true, Some(_)) => format!("no handshake of {source} came in time; it stays armed"),
     }
 }
