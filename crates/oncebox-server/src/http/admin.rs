@@ -22,11 +22,10 @@ use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
 use subtle::ConstantTimeEq;
 
-use super::api;
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use super::public::Setup;
-use super::pull;
+use super::{api, arm, pull};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::rejections::Rejections;
@@ -83,7 +82,7 @@ impl Admin {
             .route("/api/v1/held", get(api::held))
             .route("/api/v1/rejections", get(api::rejections))
             .route("/api/v1/stats", get(api::stats))
-            .route("/api/v1/sources/{name}/arm", post(api::arm))
+            .route("/api/v1/sources/{name}/arm", post(arm::arm))
             .layer(middleware::from_fn_with_state(self.clone(), need_token));
         let acting = Router::new()
             .route("/api/v1/handlers/{name}/claim", post(pull::claim))

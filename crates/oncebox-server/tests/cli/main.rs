@@ -1,5 +1,6 @@
 //! The commands, as a person types them: the real binary, a real inbox, exit codes and what is printed.
 
+mod every_provider;
 mod explain;
 mod inbox;
 mod operate;
