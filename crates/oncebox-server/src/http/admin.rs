@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -22,10 +23,12 @@ use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
 use subtle::ConstantTimeEq;
 
+use super::actions;
 use super::api;
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use super::public::Setup;
+use super::tail;
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::rejections::Rejections;
 
@@ -76,13 +79,20 @@ impl Admin {
             .route("/api/v1/events", get(api::events))
             .route("/api/v1/events/{key}", get(api::event))
             .route("/api/v1/events/{key}/payload", get(api::payload))
+            .route("/api/v1/deliveries", get(api::deliveries))
+            .route("/api/v1/dead-letters", get(api::dead_letters))
             .route("/api/v1/held", get(api::held))
+            .route("/api/v1/outbox", get(api::outbox))
+            .route("/api/v1/actions", get(actions::log))
+            .route("/api/v1/actions/{id}", get(actions::one))
+            .route("/api/v1/tail", get(tail::tail))
             .route("/api/v1/rejections", get(api::rejections))
             .route("/api/v1/stats", get(api::stats))
             .route("/api/v1/sources/{name}/arm", post(api::arm))
             .layer(middleware::from_fn_with_state(self.clone(), need_token));
         open.layer(middleware::from_fn_with_state(self.clone(), need_token_beyond_loopback))
             .merge(guarded)
+            .merge(actions::routes(self))
             .fallback(async || Problem::not_found().into_response().map(axum::body::Body::new))
             .layer(middleware::from_fn_with_state(self.clone(), need_host))
             .with_state(self.clone())
@@ -119,8 +129,13 @@ impl Admin {
         self.0.draining.requested()
     }
 
+    /// True when the server begins to stop within this time.
+    pub(super) async fn drains_within(&self, wait: Duration) -> bool {
+        tokio::time::timeout(wait, self.0.draining.wait()).await.is_ok()
+    }
+
     /// A blank token counts as none, so it never opens anything.
-    fn opens(&self, headers: &HeaderMap) -> bool {
+    pub(super) fn opens(&self, headers: &HeaderMap) -> bool {
         let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         let Some(given) = given else { return false };
         let mut opens = subtle::Choice::from(0);
