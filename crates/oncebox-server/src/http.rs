@@ -8,5 +8,6 @@ pub(crate) mod body;
 pub(crate) mod listener;
 pub(crate) mod problem;
 pub(crate) mod public;
+pub(crate) mod pull;
 pub(crate) mod strict_head;
 mod tail;

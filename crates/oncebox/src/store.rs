@@ -21,6 +21,7 @@ mod handlers;
 mod leases;
 mod marks;
 mod migrations;
+mod pulled;
 mod reconcile;
 mod reports;
 mod sql;
@@ -67,6 +68,7 @@ pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
 pub use handlers::{HandlerFacts, HandlerRecord, OnDead};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Prerequisite, Version};
+pub use pulled::PulledFailure;
 pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,

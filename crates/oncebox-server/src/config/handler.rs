@@ -6,6 +6,7 @@ use oncebox::routing::Glob;
 use oncebox::secret::Secret;
 
 use super::reader::{Item, Table};
+use super::units::{Rate, parse_rate};
 use super::web::{self, AddressRange};
 use super::{name, suggest};
 
@@ -64,6 +65,8 @@ pub(crate) struct HttpHandler {
     pub(crate) timeout: Duration,
     /// Signs the call.
     pub(crate) secret: Option<Secret>,
+    /// How fast at most.
+    pub(crate) rate: Option<Rate>,
     /// Link-local addresses it may reach.
     pub(crate) allow: Vec<AddressRange>,
 }
@@ -232,10 +235,11 @@ fn read_http(item: &Item<'_>, lease: Duration) -> Option<HttpHandler> {
         item.problem("is not shorter than the handler's lease", "write a shorter timeout or a longer lease");
     }
     let secret = table.secret("secret");
+    let rate = table.take("rate").and_then(|item| item.parsed(parse_rate, "a rate such as \"50/s\" or \"100/m\""));
     let allow = web::allow(&mut table);
     table.finish();
     let timeout = timeout.unwrap_or(Duration::from_secs(10).min(lease / 2));
-    Some(HttpHandler { url: url?, timeout, secret, allow })
+    Some(HttpHandler { url: url?, timeout, secret, rate, allow })
 }
 
 fn read_sources(table: &mut Table<'_>, known: &[&str]) -> Vec<String> {

@@ -28,8 +28,10 @@ use super::api;
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use super::public::Setup;
+use super::pull;
 use super::tail;
 use crate::arrived_secrets::ArrivedSecrets;
+use crate::gauges::Gauges;
 use crate::rejections::Rejections;
 
 /// The admin listener's service. Cheap to clone.
@@ -55,6 +57,8 @@ pub(crate) struct AdminParts {
     pub(crate) operator: Option<Secret>,
     /// Tokens that open it; none means loopback only.
     pub(crate) tokens: Vec<Secret>,
+    /// What is counted when somebody looks.
+    pub(crate) gauges: Gauges,
     /// Set while the server stops.
     pub(crate) draining: Shutdown,
 }
@@ -90,9 +94,16 @@ impl Admin {
             .route("/api/v1/stats", get(api::stats))
             .route("/api/v1/sources/{name}/arm", post(api::arm))
             .layer(middleware::from_fn_with_state(self.clone(), need_token));
+        let acting = Router::new()
+            .route("/api/v1/handlers/{name}/claim", post(pull::claim))
+            .route("/api/v1/deliveries/{delivery}/finish", post(pull::finish))
+            .route("/api/v1/deliveries/{delivery}/fail", post(pull::fail))
+            .route("/api/v1/deliveries/{delivery}/extend", post(pull::extend))
+            .merge(actions::routes())
+            .layer(middleware::from_fn_with_state(self.clone(), need_operator));
         open.layer(middleware::from_fn_with_state(self.clone(), need_token_beyond_loopback))
             .merge(guarded)
-            .merge(actions::routes(self))
+            .merge(acting)
             .fallback(async || Problem::not_found().into_response().map(axum::body::Body::new))
             .layer(middleware::from_fn_with_state(self.clone(), need_host))
             .with_state(self.clone())
@@ -135,7 +146,7 @@ impl Admin {
     }
 
     /// A blank token counts as none, so it never opens anything.
-    pub(super) fn opens(&self, headers: &HeaderMap) -> bool {
+    fn opens(&self, headers: &HeaderMap) -> bool {
         let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
         let Some(given) = given else { return false };
         let mut opens = subtle::Choice::from(0);
@@ -165,6 +176,7 @@ impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
+    admin.0.gauges.count(admin.store(), admin.clock()).await;
     let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
     ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
@@ -174,6 +186,16 @@ async fn need_token(State(admin): State<Admin>, request: Request, next: Next) ->
         return refuse(Problem::unauthorized());
     }
     next.run(request).await
+}
+
+async fn need_operator(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    if admin.is_operator(request.headers()) {
+        return next.run(request).await;
+    }
+    if admin.opens(request.headers()) {
+        return refuse(Problem::forbidden("this token may look and not act"));
+    }
+    refuse(Problem::unauthorized())
 }
 
 async fn need_token_beyond_loopback(State(admin): State<Admin>, request: Request, next: Next) -> Response {

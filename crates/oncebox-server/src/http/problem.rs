@@ -77,6 +77,11 @@ impl Problem {
         Self { detail: Some(detail.into()), ..problem }
     }
 
+    /// Somebody else has the delivery by now.
+    pub(crate) const fn lease_lost() -> Self {
+        Self::new(StatusCode::CONFLICT, "lease-lost", "this claim is not the current one any more")
+    }
+
     /// Nothing can be promised now: come again.
     pub(crate) const fn unavailable(title: &'static str) -> Self {
         let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title);

@@ -90,6 +90,7 @@ shared! {
     GIVE_BACK = "shared/give_back.sql";
     EXTEND_LEASE = "shared/extend_lease.sql";
     SETTLED = "shared/settled.sql";
+    CLAIM_OF = "shared/claim_of.sql";
     EXPIRE_LEASES = "shared/expire_leases.sql";
     RECLAIM = "shared/reclaim.sql";
     LOST_ATTEMPT = "shared/lost_attempt.sql";

@@ -5,6 +5,8 @@
 mod crash_sweep;
 mod fetched_keys;
 mod ingest;
+mod providers;
 mod store_contract;
 mod tidy;
+mod worker;
 mod world;
