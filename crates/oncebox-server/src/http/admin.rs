@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -22,11 +23,10 @@ use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
 use subtle::ConstantTimeEq;
 
-use super::api;
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use super::public::Setup;
-use super::pull;
+use super::{actions, api, arm, pull, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::rejections::Rejections;
@@ -80,16 +80,23 @@ impl Admin {
             .route("/api/v1/events", get(api::events))
             .route("/api/v1/events/{key}", get(api::event))
             .route("/api/v1/events/{key}/payload", get(api::payload))
+            .route("/api/v1/deliveries", get(api::deliveries))
+            .route("/api/v1/dead-letters", get(api::dead_letters))
             .route("/api/v1/held", get(api::held))
+            .route("/api/v1/outbox", get(api::outbox))
+            .route("/api/v1/actions", get(actions::log))
+            .route("/api/v1/actions/{id}", get(actions::one))
+            .route("/api/v1/tail", get(tail::tail))
             .route("/api/v1/rejections", get(api::rejections))
             .route("/api/v1/stats", get(api::stats))
-            .route("/api/v1/sources/{name}/arm", post(api::arm))
+            .route("/api/v1/sources/{name}/arm", post(arm::arm))
             .layer(middleware::from_fn_with_state(self.clone(), need_token));
         let acting = Router::new()
             .route("/api/v1/handlers/{name}/claim", post(pull::claim))
             .route("/api/v1/deliveries/{delivery}/finish", post(pull::finish))
             .route("/api/v1/deliveries/{delivery}/fail", post(pull::fail))
             .route("/api/v1/deliveries/{delivery}/extend", post(pull::extend))
+            .merge(actions::routes())
             .layer(middleware::from_fn_with_state(self.clone(), need_operator));
         open.layer(middleware::from_fn_with_state(self.clone(), need_token_beyond_loopback))
             .merge(guarded)
@@ -128,6 +135,11 @@ impl Admin {
 
     pub(super) fn is_draining(&self) -> bool {
         self.0.draining.requested()
+    }
+
+    /// True when the server begins to stop within this time.
+    pub(super) async fn drains_within(&self, wait: Duration) -> bool {
+        tokio::time::timeout(wait, self.0.draining.wait()).await.is_ok()
     }
 
     /// A blank token counts as none, so it never opens anything.

@@ -71,6 +71,12 @@ impl Problem {
         Self { detail: Some(detail.into()), ..problem }
     }
 
+    /// It contradicts what happened before.
+    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+        let problem = Self::new(StatusCode::CONFLICT, "conflict", "this contradicts what happened before");
+        Self { detail: Some(detail.into()), ..problem }
+    }
+
     /// Somebody else has the delivery by now.
     pub(crate) const fn lease_lost() -> Self {
         Self::new(StatusCode::CONFLICT, "lease-lost", "this claim is not the current one any more")

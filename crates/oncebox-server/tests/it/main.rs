@@ -1,6 +1,8 @@
 //! The program from the outside: the real binary on a real port, every test on both databases.
 
+mod actions;
 mod answers;
+mod arming;
 mod bad_http;
 mod bad_input;
 mod config;

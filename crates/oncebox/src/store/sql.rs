@@ -79,6 +79,12 @@ shared! {
     LOCK_ACTION = "shared/lock_action.sql";
     ADVANCE_ACTION = "shared/advance_action.sql";
     ACTIONS = "shared/actions.sql";
+    ACTION_BY_ID = "shared/action_by_id.sql";
+    DELIVERIES_BETWEEN = "shared/deliveries_between.sql";
+    DONE_DELIVERIES = "shared/done_deliveries.sql";
+    EVENTS_AFTER = "shared/events_after.sql";
+    FIRST_TRIES = "shared/first_tries.sql";
+    HELD_PAGE = "shared/held_page.sql";
     RECORD_ATTEMPT = "shared/record_attempt.sql";
     END_ATTEMPT = "shared/end_attempt.sql";
     GIVE_BACK = "shared/give_back.sql";
