@@ -4,6 +4,7 @@ mod actions;
 pub(crate) mod admin;
 pub(crate) mod answer;
 pub(crate) mod api;
+mod arm;
 pub(crate) mod body;
 pub(crate) mod listener;
 pub(crate) mod problem;

@@ -1,5 +1,6 @@
 //! The program `oncebox`: parse the command line, run the command.
 
+mod arming;
 mod arrived_secrets;
 mod cli;
 mod commands;

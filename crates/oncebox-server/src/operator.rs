@@ -1,6 +1,7 @@
 //! How an operator's command gets its answers: from the running server's admin API, or straight from the database when
 //! no server runs. Both give the same views, so that a command need not know which it was.
 
+mod arm;
 mod client;
 mod live;
 
@@ -151,17 +152,6 @@ impl Operator {
         let mut found = self.events(query).await?.items;
         found.retain(|other| other.event_id == event.event_id && other.key != event.key);
         Ok(found)
-    }
-
-    /// Lets the next handshake of a source bring its secret.
-    pub(crate) async fn arm(&self, source: &str) -> anyhow::Result<()> {
-        match self {
-            Self::Server(client) => client.arm(source).await,
-            Self::Database(store) => {
-                let armed = store.arm_secret(source, Clock::system().now()).await;
-                armed.map_err(|error| refuse(QueryError::Store(error)))
-            }
-        }
     }
 
     /// The numbers of `status`.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use oncebox::clock::Clock;
 use oncebox::event::KeyMaker;
+use oncebox::fault::Faults;
 use oncebox::handler::HandlerSpec;
 use oncebox::store::{NodeEntry, Store};
 use oncebox::wake::Wake;
@@ -42,7 +43,9 @@ impl Prepared {
     pub(crate) async fn new(store: &Store, config: &Config, clock: &Clock) -> anyhow::Result<Self> {
         let mut builder = Builder::new(store.dialect(), clock.clone());
         let handlers = builder.build(&config.handlers)?;
-        register(store, &handlers).await.context("cannot make the handlers known to the database")?;
+        // Fault points are met by what is served, not by the start.
+        let whole = store.clone().with_faults(Faults::none());
+        register(&whole, &handlers).await.context("cannot make the handlers known to the database")?;
         let node = config.server.workers.then(|| format!("{}/{}", host_name(), config.server.listen));
         Ok(Self { store: store.clone(), clock: clock.clone(), builder, handlers, node })
     }
@@ -74,6 +77,14 @@ impl Processing {
                     tracing::error!("the changed handlers are not known to the database yet: {}", error.chain());
                 }
             }
+        }
+    }
+
+    /// Waits until the workers broke; for ever where there are none.
+    pub(crate) async fn broke(&self) {
+        match &self.workers {
+            Some(workers) => workers.broke().await,
+            None => std::future::pending().await,
         }
     }
 

@@ -193,6 +193,8 @@ async fn wait_for_stop(
         tokio::select! {
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
+            // Nothing would be handled any more; started anew, it goes on where it was.
+            () = processing.broke() => anyhow::bail!("the workers broke"),
             _ = hangup.recv() => match reload().and_then(|config| Ok((build_setup(&config)?, processing.read(&config)?))) {
                 Ok((new, handlers)) => {
                     let count = new.sources.len();

@@ -204,6 +204,11 @@ impl Description {
         self.handshake.iter().any(|handshake| handshake.secret.is_some())
     }
 
+    /// True when a secret that arrives by a handshake must also be typed in at the vendor.
+    pub fn shows_secret(&self) -> bool {
+        self.handshake.iter().any(|handshake| handshake.secret.is_some() && handshake.show)
+    }
+
     /// True when the signature covers the whole body.
     pub fn body_covered(&self) -> bool {
         let covered = || match self.scheme {

@@ -29,11 +29,15 @@ use crate::clock::Clock;
 use crate::handler::HandlerSpec;
 use crate::limits::POLL_EVERY;
 use crate::shutdown::Shutdown;
-use crate::store::{Fence, NodeEntry, Store, StoreError, Want};
+use crate::store::{Claims, Fence, NodeEntry, Store, StoreError, Want};
 use crate::wake::Wake;
 
 /// How long giving claims back may take at the end.
 const LAST_WRITE: Duration = Duration::from_secs(5);
+
+/// How often a claim is tried while others are in its way, and the pause in between.
+const CLAIMS_MAX: u32 = 4;
+const CLAIM_PAUSE: Duration = Duration::from_millis(10);
 
 /// What workers are made of.
 #[derive(Debug)]
@@ -54,6 +58,8 @@ pub struct Workers {
     handlers: watch::Sender<Arc<[Arc<HandlerSpec>]>>,
     stopping: Shutdown,
     grace: watch::Sender<Duration>,
+    /// Closed when the loop is over, whether it was asked to end or broke.
+    living: watch::Receiver<()>,
     tasks: JoinSet<()>,
 }
 
@@ -81,19 +87,31 @@ impl Workers {
         };
         let leases = Leases { store: parts.store, clock: parts.clock, wake: parts.wake, node: parts.node };
         let asked = stopping.clone();
+        let (alive, living) = watch::channel(());
         tasks.spawn(async move {
+            let _alive = alive;
             let Some(lock) = begin(&leases, &asked).await else { return };
             let looking = tokio::spawn(leases.run(lock, asked.clone()));
             worker.run(changes, asked, grace_seen).await;
             // Ends by itself: it was asked to stop as we were.
             let _ = looking.await;
         });
-        Self { handlers, stopping, grace, tasks }
+        Self { handlers, stopping, grace, living, tasks }
     }
 
     /// Takes a changed config. Deliveries of a handler that is gone stay where they are.
     pub fn set_handlers(&self, handlers: Vec<HandlerSpec>) {
         self.handlers.send_replace(shared(handlers));
+    }
+
+    /// Waits until the loop broke, which nothing but a mistake of ours can do: whoever runs it should start anew.
+    pub async fn broke(&self) {
+        let mut living = self.living.clone();
+        // Nothing is ever sent; the end of the sender is the message.
+        while living.changed().await.is_ok() {}
+        if self.stopping.requested() {
+            std::future::pending::<()>().await;
+        }
     }
 
     /// Stops claiming, lets running attempts go on for `grace`, and puts the rest back without using an attempt.
@@ -214,7 +232,7 @@ impl Worker {
         if wants.is_empty() {
             return Ok(());
         }
-        let claims = match self.context.store.claim(&wants, Some(self.node.node), self.context.clock.now()).await {
+        let claims = match self.claim_now(&wants).await {
             Ok(claims) => claims,
             Err(error) => {
                 self.lanes.values_mut().for_each(|lane| lane.claim_failed(now));
@@ -232,6 +250,18 @@ impl Worker {
             }
         }
         Ok(())
+    }
+
+    /// Two nodes that claim within one order key at the same instant are in each other's way for a moment only.
+    async fn claim_now(&self, wants: &[Want]) -> Result<Claims, StoreError> {
+        let node = Some(self.node.node);
+        for _ in 1..CLAIMS_MAX {
+            match self.context.store.claim(wants, node, self.context.clock.now()).await {
+                Err(StoreError::Busy(_)) => tokio::time::sleep(CLAIM_PAUSE).await,
+                outcome => return outcome,
+            }
+        }
+        self.context.store.claim(wants, node, self.context.clock.now()).await
     }
 
     fn change(&mut self, handlers: &[Arc<HandlerSpec>]) {

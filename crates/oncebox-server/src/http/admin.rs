@@ -23,13 +23,10 @@ use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
 use subtle::ConstantTimeEq;
 
-use super::actions;
-use super::api;
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use super::public::Setup;
-use super::pull;
-use super::tail;
+use super::{actions, api, arm, pull, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::rejections::Rejections;
@@ -92,7 +89,7 @@ impl Admin {
             .route("/api/v1/tail", get(tail::tail))
             .route("/api/v1/rejections", get(api::rejections))
             .route("/api/v1/stats", get(api::stats))
-            .route("/api/v1/sources/{name}/arm", post(api::arm))
+            .route("/api/v1/sources/{name}/arm", post(arm::arm))
             .layer(middleware::from_fn_with_state(self.clone(), need_token));
         let acting = Router::new()
             .route("/api/v1/handlers/{name}/claim", post(pull::claim))

@@ -8,8 +8,8 @@ use axum::extract::{
     rejection::{JsonRejection, QueryRejection},
 };
 use axum::response::{IntoResponse, Response};
+use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue};
 use oncebox::limits::PAGE_MAX;
 use oncebox::source::Source;
 use serde::Serialize;
@@ -108,27 +108,6 @@ pub(super) async fn stats(State(admin): State<Admin>) -> Result<Response, ApiErr
         setup.sources.values().filter(|source| source.is_unverified()).map(|source| source.name().to_owned()).collect();
     unverified.sort();
     Ok(Json(query::stats(admin.store(), admin.clock(), unverified).await?).into_response())
-}
-
-/// Lets the next handshake of a source bring its secret.
-pub(super) async fn arm(
-    State(admin): State<Admin>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    if !admin.is_operator(&headers) {
-        return Err(Problem::unauthorized().into());
-    }
-    let setup = admin.setup();
-    let source = setup.sources.get(&name).ok_or_else(Problem::not_found)?;
-    if !source.awaits_secret() {
-        return Err(Problem::bad_request("this source's secret does not arrive by a handshake").into());
-    }
-    if !admin.arrived().can_keep() {
-        return Err(Problem::bad_request("the config has no store.secret_key to keep the secret with").into());
-    }
-    admin.store().arm_secret(&name, admin.clock().now()).await.map_err(QueryError::from)?;
-    Ok(Json(json!({"source": name, "armed": true})).into_response())
 }
 
 /// Ready means: the database answers.

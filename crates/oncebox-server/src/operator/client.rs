@@ -11,6 +11,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::live::Live;
+use crate::arming::ArmingView;
 use crate::commands::wrong_usage;
 use crate::query::actions::ActionRequest;
 use crate::query::tail::TailQuery;
@@ -106,11 +107,15 @@ impl Client {
         self.get(self.url(&["stats"])?).await?.context("the server does not know its numbers")
     }
 
-    /// Lets the next handshake of a source bring its secret.
-    pub(super) async fn arm(&self, source: &str) -> anyhow::Result<()> {
-        let request = self.client.post(self.url(&["sources", source, "arm"])?);
-        let armed: Option<serde_json::Value> = self.answer(request).await?;
-        armed.map(drop).ok_or_else(|| wrong_usage(format!("the server has no source {source:?}")))
+    /// Lets the next handshake of a source bring its secret; with patience, waits for it.
+    pub(super) async fn arm(&self, source: &str, patience: Option<Duration>) -> anyhow::Result<ArmingView> {
+        let mut url = self.url(&["sources", source, "arm"])?;
+        if let Some(patience) = patience {
+            url.query_pairs_mut().append_pair("wait", &patience.as_secs().to_string());
+        }
+        let request = self.client.post(url).timeout(ANSWER_WAIT + patience.unwrap_or_default());
+        let armed: Option<ArmingView> = self.answer(request).await?;
+        armed.ok_or_else(|| wrong_usage(format!("the server has no source {source:?}")))
     }
 
     fn url(&self, parts: &[&str]) -> anyhow::Result<Url> {

@@ -1,6 +1,7 @@
 //! Handlers of the real program, end to end: the effect is there once, what fails is dead after exactly its attempts,
 //! and nobody waits for a handler that is slow or broken.
 
+mod crash;
 mod http;
 mod nodes;
 mod pull;

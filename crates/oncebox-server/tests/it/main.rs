@@ -2,6 +2,7 @@
 
 mod actions;
 mod answers;
+mod arming;
 mod bad_http;
 mod bad_input;
 mod config;

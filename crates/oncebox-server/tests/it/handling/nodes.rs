@@ -8,10 +8,15 @@ use testkit::{Backend, TestDatabase, contract};
 use super::{HASTY, LEDGER, delivery, effects, event, send, start, start_on, wait_for_states};
 use crate::world::{PATIENCE, Setup, World, wait_until};
 
-fn with_handlers(db: &TestDatabase, handlers: &str) -> Setup {
+pub(crate) fn with_handlers(db: &TestDatabase, handlers: &str) -> Setup {
     let mut setup = Setup::new(db.url());
     setup.rest = setup.rest.replace("[[handler]]\nname = \"pull\"\npull = true\n", handlers);
     setup
+}
+
+/// A handler on Postgres that takes a few milliseconds for each event.
+fn slow(handler: &str) -> String {
+    handler.replace("values (:event_id", "select :event_id").replace(":attempt)", ":attempt from pg_sleep(0.005)")
 }
 
 contract! {
@@ -105,9 +110,7 @@ contract! {
 fn a_node_that_slept_past_its_leases_changes_nothing() {
     let db = TestDatabase::fresh(Backend::Postgres);
     db.execute("create table effects (event_id text, event_key text, attempt integer)");
-    let handlers =
-        LEDGER.replace("values (:event_id", "select :event_id").replace(":attempt)", ":attempt from pg_sleep(0.002)");
-    let handlers = handlers.replace("lease = \"5s\"", "lease = \"2s\"").replace("attempts = 3", "attempts = 9");
+    let handlers = slow(LEDGER).replace("lease = \"5s\"", "lease = \"2s\"").replace("attempts = 3", "attempts = 9");
     let mut sleeper = with_handlers(&db, &handlers).serve();
     let other = with_handlers(&db, &handlers).server("workers = false").serve();
     let world = World { program: other, db };
@@ -126,4 +129,43 @@ fn a_node_that_slept_past_its_leases_changes_nothing() {
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(effects(&world), (700, 700), "{in_hand} were in hand");
     drop(taker);
+}
+
+#[test]
+fn three_nodes_share_the_work() {
+    const EVENTS: usize = 900;
+    let db = TestDatabase::fresh(Backend::Postgres);
+    db.execute("create table effects (event_id text, event_key text, attempt integer)");
+    let handlers = slow(LEDGER);
+    let world = World { program: with_handlers(&db, &handlers).server("workers = false").serve(), db };
+    send(&world, 0..EVENTS);
+    let nodes = [1, 2, 3].map(|_| with_handlers(&world.db, &handlers).launch());
+    wait_for_states(&world, "ledger", &["done"]);
+    let events = i64::try_from(EVENTS).expect("it fits");
+    assert_eq!(effects(&world), (events, events));
+    let deliveries = world.db.table("deliveries");
+    let shares = world.db.query(&format!("select count(*) from {deliveries} where state = 'done' group by node"));
+    assert_eq!(shares.len(), 3, "{shares:?}");
+    testkit::effects::EffectReport::of(&world.db, "ledger").assert_clean();
+    drop(nodes);
+}
+
+#[test]
+fn an_idle_node_asks_the_database_less_than_twice_a_second() {
+    const SECONDS: u64 = 10;
+    let db = TestDatabase::fresh(Backend::Postgres);
+    let world = start(db, LEDGER);
+    send(&world, 0..3);
+    wait_for_states(&world, "ledger", &["done"]);
+    let asked = || -> i64 {
+        // What our own sessions have counted is written down a second late.
+        std::thread::sleep(Duration::from_secs(2));
+        let sql = "select xact_commit + xact_rollback from pg_stat_database where datname = current_database()";
+        world.db.query(sql)[0][0].parse().expect("a count")
+    };
+    let before = asked();
+    std::thread::sleep(Duration::from_secs(SECONDS - 2));
+    let during = asked() - before;
+    // The look itself is one of them.
+    assert!(during <= 2 * i64::try_from(SECONDS).expect("it fits") + 1, "{during} in {SECONDS} s");
 }

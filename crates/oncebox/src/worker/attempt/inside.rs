@@ -59,8 +59,8 @@ struct Unit<'a> {
 enum Ran {
     /// Committed; what became of each, in their order.
     Committed(Vec<Verdict>),
-    /// Rolled back, because one of them failed.
-    Failed { at: usize, failed: Failed, error: String },
+    /// Rolled back, because one of them failed; it is not always known which.
+    Failed { at: Option<usize>, failed: Failed, error: String },
     /// Rolled back, because these belong to somebody else by now.
     LeaseLost(Vec<EventKey>),
     /// Rolled back, because the database did not do its part.
@@ -92,8 +92,9 @@ impl Unit<'_> {
         match ran {
             Ok(Ran::Committed(verdicts)) => self.note(&part, &verdicts),
             Ok(Ran::LeaseLost(lost)) => self.without(&part, &lost),
-            Ok(Ran::Failed { at, failed, error }) if part.len() == 1 => self.fail(&part[at], failed, error).await,
-            Ok(Ran::Failed { at, .. }) => self.split(&part, at, at + 1),
+            Ok(Ran::Failed { failed, error, .. }) if part.len() == 1 => self.fail(&part[0], failed, error).await,
+            Ok(Ran::Failed { at: Some(at), .. }) => self.split(&part, at, at + 1),
+            Ok(Ran::Failed { at: None, .. }) => self.halve(&part),
             Ok(Ran::Unknown(error)) => self.look(&part, &error).await,
             Ok(Ran::Away(error)) => {
                 tracing::warn!("{} deliveries wait for the database: {}", part.len(), error.chain());
@@ -103,10 +104,7 @@ impl Unit<'_> {
                 let failed = Failed::Transient { retry_after: None };
                 self.fail(&part[0], failed, broken.text()).await;
             }
-            Err(_) => {
-                let half = part.len() / 2;
-                self.split(&part, half, half);
-            }
+            Err(_) => self.halve(&part),
         }
     }
 
@@ -151,6 +149,10 @@ impl Unit<'_> {
                 self.parts.push_front(piece.into());
             }
         }
+    }
+
+    fn halve(&mut self, part: &Part) {
+        self.split(part, part.len() / 2, part.len() / 2);
     }
 
     fn without(&mut self, part: &Part, lost: &[EventKey]) {
@@ -224,9 +226,12 @@ async fn transaction(
         match tx.run_handler(sql, &batch, deadline).await {
             Ok(store::Ran::All) => {}
             Ok(store::Ran::Failed { index, failed, error }) => {
-                return Ran::Failed { at: places.get(index).copied().unwrap_or(0), failed, error };
+                return Ran::Failed { at: places.get(index).copied(), failed, error };
             }
-            Err(error) => return Stop::from(error).of(places.first().copied().unwrap_or(0), &claims[0]),
+            // A statement may have ended its own session, or the database went away.
+            Err(error) => {
+                return Ran::Failed { at: None, failed: Failed::Transient { retry_after: None }, error: error.chain() };
+            }
         }
     }
     for (at, claim) in admitted() {
@@ -250,7 +255,7 @@ async fn commit(mut tx: Tx, done: &[Fence], verdicts: Vec<Verdict>, now: UnixMil
         Commit::Committed => Ran::Committed(verdicts),
         // A rule of the application's own may refuse at the commit, and then it is one of them that failed.
         Commit::Failed(error) if !error.is_transient() => {
-            Ran::Failed { at: 0, failed: Failed::Transient { retry_after: None }, error: error.chain() }
+            Ran::Failed { at: None, failed: Failed::Transient { retry_after: None }, error: error.chain() }
         }
         Commit::Failed(error) => Ran::Away(error),
         Commit::Unknown(error) => Ran::Unknown(error),
@@ -265,7 +270,7 @@ enum Stop {
 impl Stop {
     fn of(self, at: usize, claim: &Claimed) -> Ran {
         match self {
-            Self::Failed(failed, error) => Ran::Failed { at, failed, error },
+            Self::Failed(failed, error) => Ran::Failed { at: Some(at), failed, error },
             Self::LeaseLost => Ran::LeaseLost(vec![claim.fence.delivery]),
         }
     }

@@ -77,3 +77,19 @@ testkit::contract! {
         workers.stop(Duration::from_secs(1)).await;
     }
 }
+
+/// The nearest that a statement can come to killing a worker.
+#[test]
+fn a_statement_that_ends_its_session_costs_its_event_alone() {
+    testkit::database::run(testkit::Backend::Postgres, async |db| {
+        let world = world(db).await;
+        let text = "insert into effects (event_id) select :event_id from (select case when :event_id = 'evt_9' then \
+            pg_terminate_backend(pg_backend_pid()) else true end) as ended";
+        world.insert((0..20).map(|n| event(&world, &format!("evt_{n}"), "{}"))).await;
+        let workers = start(&world, vec![handler(sql(&world, text))]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(outcomes(&world), [["evt_9", "dead", "3"]]);
+        assert_eq!(world.db.query("select count(*), count(distinct event_id) from effects"), [["19", "19"]]);
+        workers.stop(Duration::from_secs(1)).await;
+    });
+}
