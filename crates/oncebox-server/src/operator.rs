@@ -127,7 +127,7 @@ impl Operator {
         match self {
             Self::Server(client) => Ok(Watch::Live(client.tail(&query).await?)),
             Self::Database(store) => {
-                let tail = Tail::new(store, Clock::system(), query).map_err(refuse)?;
+                let tail = Tail::new(store, Clock::system(), query, None).map_err(refuse)?;
                 Ok(Watch::Polled(tail))
             }
         }

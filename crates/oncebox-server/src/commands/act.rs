@@ -39,29 +39,29 @@ pub(crate) async fn run(kind: ActionKind, args: &ActionArgs) -> anyhow::Result<E
     }
     let mut request = ActionRequest { filter, dry_run: true, action_id: None, who: Some(name_of_caller()) };
     let counted = operator.act(kind, &request).await?.count;
-    let things = terminal::counted(counted, noun(kind));
+    let counted_things = things(kind, &request.filter, counted);
     if args.dry_run {
         let done = Done { count: counted, dry_run: true, action_id: args.action_id.clone() };
-        return print(args, &done, &format!("{things} would be {}", past(kind)));
+        return print(args, &done, &format!("{counted_things} would be {}", past(kind)));
     }
     // Under an id of the caller's own the action may be one that was cut off after its last step.
     if counted == 0 && args.action_id.is_none() {
         let done = Done { count: 0, dry_run: false, action_id: None };
         return print(args, &done, &format!("there is nothing to {}", kind.as_str()));
     }
-    if !args.yes && !agreed(kind, &things)? {
+    if !args.yes && !agreed(kind, &counted_things)? {
         terminal::print("nothing was changed")?;
         return Ok(ExitCode::FAILURE);
     }
     let id = args.action_id.clone().unwrap_or_else(|| new_id(&Clock::system()));
     (request.dry_run, request.action_id) = (false, Some(id.clone()));
-    let bar = Progress::new(u64::try_from(counted).unwrap_or(0), noun(kind));
+    let bar = Progress::new(u64::try_from(counted).unwrap_or(0), past(kind));
     let done = tokio::select! {
         done = operator.act(kind, &request) => done,
         never = watch(&operator, &id, bar) => match never {},
     };
     let done = done.with_context(|| format!("if it was cut off, go on with the same command and --action-id {id}"))?;
-    let did = format!("{} {} (action {id})", terminal::counted(done.count, noun(kind)), past(kind));
+    let did = format!("{} {} (action {id})", things(kind, &request.filter, done.count), past(kind));
     print(args, &done, &did)
 }
 
@@ -111,14 +111,15 @@ fn print(args: &ActionArgs, done: &Done, sentence: &str) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is counted. A replay may create deliveries, and a held event without one counts itself.
-fn noun(kind: ActionKind) -> &'static str {
-    match kind {
-        ActionKind::Replay => "dead letter",
-        ActionKind::Release => "held row",
-        ActionKind::Discard | ActionKind::Requeue => "row",
-        ActionKind::Forget => "event",
-    }
+/// What is counted, in words. A replay for a handler since a time may create deliveries that were never dead.
+fn things(kind: ActionKind, filter: &FilterRequest, count: i64) -> String {
+    let (one, many) = match kind {
+        ActionKind::Replay if filter.handler.is_none() || filter.since.is_none() => ("dead letter", "dead letters"),
+        ActionKind::Release => ("held delivery", "held deliveries"),
+        ActionKind::Replay | ActionKind::Discard | ActionKind::Requeue => ("delivery", "deliveries"),
+        ActionKind::Forget => ("identity", "identities"),
+    };
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 fn past(kind: ActionKind) -> &'static str {

@@ -58,6 +58,7 @@ fn text(detail: &EventDetailView, namesakes: &[EventView], body: Body) -> String
     let event = &detail.event;
     let mut sections = vec![facts(event), arrivals(detail), deliveries(detail)];
     sections.extend(attempts(detail));
+    sections.extend(advice(detail));
     if !namesakes.is_empty() {
         sections.push(format!("Other events with this id\n{}", events::table(namesakes)));
     }
@@ -148,6 +149,15 @@ fn deliveries(detail: &EventDetailView) -> String {
         ]);
     }
     format!("Deliveries\n{}", table.trim_fmt())
+}
+
+/// What a person can do about a delivery that stopped.
+fn advice(detail: &EventDetailView) -> Option<String> {
+    let (key, has) = (&detail.event.key, |state| detail.deliveries.iter().any(|one| one.state == state));
+    if has("held") || detail.event.state == "held" {
+        return Some(format!("Run it with `oncebox release {key}`, or drop it with `oncebox discard {key}`"));
+    }
+    has("dead").then(|| format!("Try again with `oncebox replay {key}`, or drop it with `oncebox discard {key}`"))
 }
 
 /// What happened, in the order it did. The attempt that ended in done is the delivery itself.

@@ -84,8 +84,9 @@ fn report(found: &Comparison) -> Report {
 fn text(source: &str, found: &Comparison) -> String {
     let (compared, known, missing) = (found.compared, found.known, found.missing.len());
     let head = format!(
-        "{compared} deliveries of {} are done, the query knows {known} ids, {missing} are missing",
-        terminal::plain(source)
+        "{compared} deliveries of {} are done, the query knows {}, {missing} are missing",
+        terminal::plain(source),
+        terminal::counted(i64::try_from(known).unwrap_or(i64::MAX), "id")
     );
     if missing == 0 {
         return head;

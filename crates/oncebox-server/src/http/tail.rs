@@ -8,6 +8,7 @@ use axum::extract::{Query, State};
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::stream;
+use http::HeaderMap;
 
 use super::admin::Admin;
 use super::api::ApiError;
@@ -16,10 +17,13 @@ use crate::view::EventView;
 
 pub(super) async fn tail(
     State(admin): State<Admin>,
+    headers: HeaderMap,
     query: Result<Query<TailQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
-    let tail = Tail::new(admin.store().clone(), admin.clock().clone(), query)?;
+    // A browser that lost the stream says what it saw last.
+    let last = headers.get("last-event-id").and_then(|key| key.to_str().ok()?.parse().ok());
+    let tail = Tail::new(admin.store().clone(), admin.clock().clone(), query, last)?;
     let watcher = Watcher { admin, tail, waiting: VecDeque::new() };
     let lines = stream::unfold(watcher, async |mut watcher| {
         let event = watcher.next().await?;

@@ -38,16 +38,21 @@ pub(crate) struct Tail {
     store: Store,
     clock: Clock,
     filter: EventFilter,
-    /// Nothing before this is shown.
+    /// Everything up to here was looked at for the last time.
     since: EventKey,
     shown: BTreeSet<EventKey>,
 }
 
 impl Tail {
-    /// Watches what arrives from now on.
-    pub(crate) fn new(store: Store, clock: Clock, query: TailQuery) -> Result<Self, QueryError> {
+    /// Watches what arrives from now on, or after the event that was shown last.
+    pub(crate) fn new(
+        store: Store,
+        clock: Clock,
+        query: TailQuery,
+        last: Option<EventKey>,
+    ) -> Result<Self, QueryError> {
         check_event_state(query.state.as_deref())?;
-        let since = EventKey::at(clock.now());
+        let since = last.unwrap_or_else(|| EventKey::at(clock.now()));
         let filter = EventFilter {
             source: query.source,
             event_type: query.r#type,
@@ -60,8 +65,7 @@ impl Tail {
     /// What was not shown yet, oldest first; empty when nothing came.
     pub(crate) async fn look(&mut self) -> Result<Vec<EventView>, QueryError> {
         let back = EventKey::at(self.clock.now().saturating_sub(LOOK_BACK_MS));
-        let mut after = self.since.max(back);
-        self.shown = self.shown.split_off(&after);
+        let mut after = self.since;
         let mut fresh = Vec::new();
         loop {
             let page = self.store.events_after(after, &self.filter, PAGE_MAX).await?;
@@ -70,6 +74,9 @@ impl Tail {
             fresh.extend(page.into_iter().filter(|event| self.shown.insert(event.key)));
             // A burst is shown in parts, so that memory stays bounded.
             if !whole || fresh.len() >= PAGE_MAX {
+                let looked_at = if whole { back.min(after) } else { back };
+                self.since = self.since.max(looked_at);
+                self.shown = self.shown.split_off(&self.since);
                 return Ok(fresh.into_iter().map(Into::into).collect());
             }
         }

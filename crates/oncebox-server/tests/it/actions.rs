@@ -1,6 +1,7 @@
 //! What operators do over the API. Dead letters are made by hand, so that no worker is in the way.
 
 mod cut_off;
+mod handled;
 mod looking;
 
 use serde_json::{Value, json};

@@ -1,6 +1,7 @@
--- How many deliveries an action would move.
+-- How many deliveries an action would move: dead or held ones, which have an index of their own.
 SELECT count(*) FROM oncebox.deliveries d
-WHERE d.delivery > $1 AND d.state IN ($8, $9) AND (CAST($7 AS text) IS NULL OR d.handler = $7)
+WHERE d.delivery > $1 AND d.state IN ($8, $9) AND d.state IN ('dead', 'held')
+  AND (CAST($7 AS text) IS NULL OR d.handler = $7)
   AND EXISTS (SELECT 1 FROM oncebox.events e WHERE e.key = d.key
           AND (CAST($2 AS text) IS NULL OR e.source = $2)
           AND (CAST($3 AS text) IS NULL OR e.type LIKE $3 ESCAPE '!')

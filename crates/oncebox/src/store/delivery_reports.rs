@@ -102,7 +102,11 @@ impl Store {
             filter.key.into(),
             rows_max.saturating_add(1).into(),
         ];
-        let rows = self.query(&sql::DELIVERIES_PAGE, values).await?;
+        let statement = match filter.state.as_deref() {
+            Some("dead" | "held") => &sql::STOPPED_PAGE,
+            _ => &sql::DELIVERIES_PAGE,
+        };
+        let rows = self.query(statement, values).await?;
         let items = rows.iter().take(limit).map(read_line).collect::<Result<Vec<_>, _>>()?;
         let next = items.last().filter(|_| rows.len() > limit).map(|line| line.delivery);
         Ok(Page { items, next })

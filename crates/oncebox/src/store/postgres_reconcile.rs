@@ -16,7 +16,7 @@ impl Database {
         client.batch_execute(BEGIN).await.map_err(classify)?;
         // As a subquery it can be nothing but a select, and the database writes any type as text. The line break ends
         // a comment at the query's end.
-        let wrapped = format!("SELECT CAST(q.id AS text) FROM (\n{query}\n) AS q(id)");
+        let wrapped = format!("SELECT CAST(q.oncebox_id AS text) FROM (\n{query}\n) AS q(oncebox_id)");
         let rows = client.query(&wrapped, &[]).await.map_err(refused)?;
         rows.iter().filter_map(|row| row.try_get(0).transpose()).collect::<Result<_, _>>().map_err(classify)
     }

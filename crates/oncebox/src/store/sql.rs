@@ -85,6 +85,7 @@ shared! {
     EVENTS_AFTER = "shared/events_after.sql";
     FIRST_TRIES = "shared/first_tries.sql";
     HELD_PAGE = "shared/held_page.sql";
+    STOPPED_PAGE = "shared/stopped_page.sql";
     RECORD_ATTEMPT = "shared/record_attempt.sql";
     END_ATTEMPT = "shared/end_attempt.sql";
     GIVE_BACK = "shared/give_back.sql";

@@ -18,6 +18,16 @@ fn register(db: &TestDatabase) {
     ));
 }
 
+/// Opens a stream of invoices.
+fn follow(world: &World, header: &str) -> impl Iterator<Item = String> + use<> {
+    let addr = world.program.admin_addr();
+    let mut stream = TcpStream::connect(addr).expect("it listens");
+    stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+    let request = format!("GET /api/v1/tail?type=invoice.* HTTP/1.1\r\nhost: {addr}\r\n{header}\r\n");
+    stream.write_all(request.as_bytes()).expect("sent");
+    BufReader::new(stream).lines().map_while(Result::ok)
+}
+
 contract! {
     async fn dead_letters_are_listed_in_pages(db: TestDatabase) {
         let world = World::start(db);
@@ -90,19 +100,17 @@ contract! {
     async fn tail_shows_what_arrives_and_ends_with_the_server(db: TestDatabase) {
         let mut world = World::start(db);
         world.expect("stripe", &stripe("before"), "accepted");
-        let mut stream = TcpStream::connect(world.program.admin_addr()).expect("it listens");
-        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
-        let request = format!("GET /api/v1/tail?type=invoice.* HTTP/1.1\r\nhost: {}\r\n\r\n", world.program.admin_addr());
-        stream.write_all(request.as_bytes()).expect("sent");
-        let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+        let mut lines = follow(&world, "");
         assert!(lines.any(|line| line == "content-type: text/event-stream"));
         world.expect("custom", &custom(r#"{"id":"x","type":"other"}"#), "accepted");
         let keys = ["one", "two"].map(|id| world.expect("stripe", &stripe(id), "accepted"));
-        for key in keys {
+        for key in &keys {
             let data = lines.find_map(|line| line.strip_prefix("data: ").map(str::to_owned)).expect("an event");
             let event: serde_json::Value = serde_json::from_str(&data).expect("JSON");
             assert_eq!((event["key"].as_str(), &event["state"]), (Some(key.as_str()), &json!("accepted")));
         }
+        let seen = follow(&world, &format!("last-event-id: {}\r\n", keys[0])).find_map(|line| line.strip_prefix("data: ").map(str::to_owned));
+        assert!(seen.is_some_and(|seen| seen.contains(&keys[1])), "a lost stream goes on after what was seen");
         world.program.signal(libc::SIGTERM);
         assert!(world.program.wait_exit(PATIENCE).success());
         assert!(!lines.any(|line| line.starts_with("data: ")));

@@ -1,0 +1,13 @@
+-- As deliveries_page for dead or held ones, through the index that has only those: most of the table is done.
+SELECT d.delivery, d.key, e.source, e.event_id, e.type, d.handler, d.state, d.attempt, d.due_at_ms, d.finished_at_ms,
+       d.last_error
+FROM oncebox.deliveries d JOIN oncebox.events e ON e.key = d.key
+WHERE d.delivery < $1
+  AND d.state = $2 AND d.state IN ('dead', 'held')
+  AND (CAST($3 AS text) IS NULL OR d.handler = $3)
+  AND (CAST($4 AS text) IS NULL OR e.source = $4)
+  AND (CAST($5 AS text) IS NULL OR e.type LIKE $5 ESCAPE '!')
+  AND (CAST($6 AS bigint) IS NULL OR e.received_at_ms >= $6)
+  AND (CAST($7 AS bigint) IS NULL OR e.received_at_ms < $7)
+  AND (CAST($8 AS uuid) IS NULL OR d.key = $8)
+ORDER BY d.delivery DESC LIMIT $9
