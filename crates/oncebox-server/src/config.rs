@@ -102,7 +102,10 @@ impl Config {
         }
         root.finish();
         Self {
-            handlers: handlers.into_iter().filter_map(|table| HandlerConfig::read(table, &names)).collect(),
+            handlers: handlers
+                .into_iter()
+                .filter_map(|table| HandlerConfig::read(table, &names, store.url.dialect()))
+                .collect(),
             sources: sources.into_iter().filter_map(|table| SourceConfig::read(table, &server, &retention)).collect(),
             destinations: destinations.into_iter().filter_map(DestinationConfig::read).collect(),
             server,

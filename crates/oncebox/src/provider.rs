@@ -23,7 +23,7 @@ mod identity;
 pub(crate) mod json;
 mod jwt;
 mod keyring;
-mod mac;
+pub(crate) mod mac;
 mod mandrill;
 mod paypal;
 mod pin;

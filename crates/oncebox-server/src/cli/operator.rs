@@ -176,4 +176,5 @@ pub(crate) struct ProvidersArgs {
     pub(crate) markdown: bool,
 }
 
-const STATES: [&str; 3] = ["accepted", "held", "conflict"];
+/// The states of events.
+pub(super) const STATES: [&str; 3] = ["accepted", "held", "conflict"];

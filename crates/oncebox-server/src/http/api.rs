@@ -3,7 +3,10 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, Query, State, rejection::QueryRejection};
+use axum::extract::{
+    Path, Query, State,
+    rejection::{JsonRejection, QueryRejection},
+};
 use axum::response::{IntoResponse, Response};
 use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
@@ -14,6 +17,7 @@ use serde_json::json;
 
 use super::admin::Admin;
 use super::problem::Problem;
+use crate::query::deliveries::DeliveriesQuery;
 use crate::query::{self, EventsQuery, QueryError};
 use crate::view::{Items, RejectionView};
 
@@ -50,8 +54,29 @@ pub(super) async fn held(
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
-    let query = EventsQuery { state: Some("held".into()), ..query };
-    Ok(Json(query::events(admin.store(), admin.clock(), query).await?).into_response())
+    Ok(Json(query::held(admin.store(), admin.clock(), query).await?).into_response())
+}
+
+pub(super) async fn deliveries(
+    State(admin): State<Admin>,
+    query: Result<Query<DeliveriesQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
+}
+
+pub(super) async fn dead_letters(
+    State(admin): State<Admin>,
+    query: Result<Query<DeliveriesQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    let query = DeliveriesQuery { state: Some("dead".into()), ..query };
+    Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
+}
+
+/// Nothing writes outbox messages in this version.
+pub(super) async fn outbox() -> Response {
+    Json(Items::<()> { items: Vec::new(), next_cursor: None }).into_response()
 }
 
 pub(super) async fn event(State(admin): State<Admin>, Path(name): Path<String>) -> Result<Response, ApiError> {
@@ -121,6 +146,8 @@ impl From<QueryError> for ApiError {
     fn from(error: QueryError) -> Self {
         Self(match error {
             QueryError::Bad(detail) => Problem::bad_request(detail),
+            QueryError::Missing(_) => Problem::not_found(),
+            QueryError::Conflict(detail) => Problem::conflict(detail),
             QueryError::Store(error) => {
                 tracing::warn!("the admin API could not read: {}", error.chain());
                 Problem::unavailable("the database does not answer")
@@ -131,6 +158,12 @@ impl From<QueryError> for ApiError {
 
 impl From<QueryRejection> for ApiError {
     fn from(rejection: QueryRejection) -> Self {
+        Self(Problem::bad_request(rejection.body_text()))
+    }
+}
+
+impl From<JsonRejection> for ApiError {
+    fn from(rejection: JsonRejection) -> Self {
         Self(Problem::bad_request(rejection.body_text()))
     }
 }

@@ -1,5 +1,6 @@
 //! The program from the outside: the real binary on a real port, every test on both databases.
 
+mod actions;
 mod answers;
 mod arming;
 mod bad_http;
@@ -9,6 +10,7 @@ mod crash_points;
 mod disconnect;
 mod explain_many;
 mod fetched_keys;
+mod handling;
 mod handshakes;
 mod identity;
 mod kill;
