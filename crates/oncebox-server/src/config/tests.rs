@@ -9,6 +9,7 @@ use super::handler::{HandlerKind, OnDead, OrderRule};
 use super::*;
 
 const DEFAULT_FILE: &str = include_str!("../../config.default.toml");
+const CUSTOM_PAGE: &str = include_str!("../../../../docs/custom.md");
 /// A source without a mistake.
 const SOURCE: &str =
     "[[source]]\nname = 'a'\nprovider = 'github'\nsecrets = [{ value = 'It is a Secret to Everybody' }]\n";
@@ -277,6 +278,41 @@ fn sources() {
     let retention = &config.sources[0].retention;
     assert_eq!((retention.ledger.as_secs(), retention.payload.as_secs()), (172_800, 172_800));
     assert!(config.sources[0].spec.settings.contains_key("verify_token"));
+}
+
+#[test]
+fn a_ledger_outlives_the_senders_retries() {
+    let adyen = "[[source]]\nname = 'adyen'\nprovider = 'adyen-standard'\nsecrets = [{ value = '00c0ffee' }]\n";
+    let days = |text: &str| good(text).sources[0].retention.ledger.as_secs() / 86_400;
+    assert_eq!(days(adyen), 60, "our own default gives way");
+    assert_eq!(days(&format!("{adyen}retention = {{ ledger = '60d' }}")), 60);
+    assert_eq!(days(&format!("[retention]\nledger = '60d'\n{adyen}")), 60);
+    assert_eq!(days(&format!("[retention]\nledger = '1d'\nforce = true\n{adyen}")), 1);
+    assert_eq!(
+        days(&format!("{adyen}retry_window = '3d'\nretention = {{ ledger = '6d' }}")),
+        6,
+        "who knows better says so"
+    );
+    let refused = |place: &str, kept: &str| {
+        format!(
+            "{place}: the ledger forgets after {kept}, the sender may retry for 30d; keep it for \"60d\", or set force = \
+             true in [retention]"
+        )
+    };
+    check(&format!("[retention]\nledger = '30d'\n{adyen}"), &refused("3:1: source.adyen", "30d"));
+    check(&format!("{adyen}retention = {{ ledger = '59d' }}"), &refused("5:1: source.adyen.retention", "59d"));
+    let both = format!(
+        "[retention]\nledger = '59d'\n{adyen}[[source]]\nname = 'gone'\nprovider = 'github'\nsecrets = [{{ value = 's' }}]\n"
+    );
+    check(&both, &refused("3:1: source.adyen", "59d"));
+}
+
+#[test]
+fn the_examples_of_the_custom_page_are_right() {
+    let blocks: Vec<&str> =
+        CUSTOM_PAGE.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(blocks.len(), 4);
+    blocks.iter().for_each(|block| assert_eq!(good(block).sources.len(), 1, "{block}"));
 }
 
 #[test]

@@ -7,7 +7,7 @@ use testkit::TestDatabase;
 use testkit::http::{self, Answer};
 
 use crate::world::{Setup, World};
-use asks::{Ask, SECRET, hex, pings, refused, signed_and_answered, unsigned_and_answered};
+use asks::{Ask, SECRET, dropbox_sign, hex, pings, refused, signed_and_answered, unsigned_and_answered};
 
 testkit::contract! {
     async fn every_handshake_is_answered_as_its_vendor_wants(db: TestDatabase) {
@@ -64,6 +64,15 @@ testkit::contract! {
                 assert_eq!((answer.status, answer.header("allow")), (405, Some(methods)), "{ask:?}");
             }
         }
+    }
+
+    async fn a_test_event_is_acknowledged_in_the_vendors_words(db: TestDatabase) {
+        let world = World::start_with(db, with_sources);
+        let answer = world.expect_stored(1, 1, || asked(&world, &dropbox_sign()));
+        assert_eq!((answer.status, answer.text().as_str()), (200, "Hello API Event Received"));
+        let status = (answer.header("content-type"), answer.header("oncebox-status"));
+        assert_eq!(status, (Some("text/plain; charset=utf-8"), Some("accepted")));
+        assert!(answer.header("oncebox-key").is_some());
     }
 
     async fn pings_are_events_like_any_other(db: TestDatabase) {

@@ -118,6 +118,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn every_key_is_explained() {
+        let page = include_str!("../../../../../docs/custom.md");
+        let missing: Vec<_> = Description::KEYS.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
+        assert!(missing.is_empty(), "docs/custom.md does not mention {missing:?}");
+    }
+
+    #[test]
     fn the_page_is_as_new_as_the_catalogue() {
         let page = include_str!("../../../../../docs/providers.md");
         assert!(

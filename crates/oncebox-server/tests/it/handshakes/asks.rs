@@ -199,6 +199,15 @@ pub(super) fn pings() -> Vec<(&'static str, Signed, &'static str)> {
     ]
 }
 
+/// The event by which Dropbox Sign tests a callback.
+pub(super) fn dropbox_sign() -> Ask {
+    let (time, kind) = (now().to_string(), "callback_test");
+    let hash = crypto::hex256(SECRET, &[time.as_bytes(), kind.as_bytes()]);
+    let event = json!({ "event": { "event_type": kind, "event_time": time, "event_hash": hash } }).to_string();
+    let ask = Ask::new("POST", "dropbox-sign", "").header("content-type", "application/x-www-form-urlencoded");
+    ask.body(crypto::form(&[("json", &event)]))
+}
+
 /// The pair that Discord signs with.
 pub(super) fn discord_key() -> Ed25519KeyPair {
     crypto::ed25519("discord")
