@@ -28,6 +28,9 @@ mod compile;
 /// Most signatures tried in one request; more is no rotation but an attack on our time.
 pub(crate) const SIGNATURES_MAX: usize = 8;
 
+/// Where no URL is signed, an empty one is tried.
+static NO_URL: [String; 1] = [String::new()];
+
 /// A description compiled with its secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheme {
@@ -108,12 +111,12 @@ impl Scheme {
         if self.require.iter().all(is_met) { Ok(()) } else { Err(reject(Reason::RequiredHeader)) }
     }
 
-    fn verify_carrier(
+    fn verify_carrier<'a>(
         &self,
         carrier: &Carrier,
         keys: &[Key],
-        request: &Request,
-        view: &View<'_, '_>,
+        request: &'a Request,
+        view: &View<'a, '_>,
         now: UnixMillis,
     ) -> Result<Verified, Rejection> {
         if let CarriedAt::Every(list, place) = &carrier.at {
@@ -125,7 +128,8 @@ impl Scheme {
             Some(TimeAt::Header(part)) => Some(self.time_text(part, view)?),
             _ => None,
         };
-        let urls = self.address.as_ref().map_or_else(|| vec![String::new()], |address| address.urls(&request.target));
+        let urls = self.address.as_ref().map(|address| address.urls(&request.target));
+        let urls = urls.as_deref().unwrap_or(&NO_URL);
         for (group, url) in groups.iter().flat_map(|group| urls.iter().map(move |url| (group, url))) {
             let time = group.time.or(header_time.as_deref()).unwrap_or_default();
             let filling = Filling { request, view, time, url };
@@ -141,7 +145,7 @@ impl Scheme {
     fn matching(
         &self,
         keys: &[Key],
-        filling: &Filling<'_, '_>,
+        filling: &Filling<'_, '_, '_>,
         signatures: &[Vec<u8>],
     ) -> Result<Option<Verified>, Rejection> {
         for (index, key) in keys.iter().enumerate() {
