@@ -5,6 +5,7 @@
 //! medians.
 //!
 //! `cargo bench -p oncebox --bench verify`; the aim is a ratio of at most 5 for every provider.
+//! Names of providers behind `--` limit it to these.
 
 #![expect(clippy::unwrap_used, reason = "in a measurement a panic is the report")]
 
@@ -29,7 +30,8 @@ const RATIO_MAX: f64 = 5.0;
 fn main() {
     let mut ratios: Vec<(f64, String)> = Vec::new();
     println!("{:<32} {:>10} {:>10} {:>7}", "provider", "judge ns", "hmac ns", "ratio");
-    for case in cases() {
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with('-')).collect();
+    for case in cases().into_iter().filter(|case| wanted.is_empty() || wanted.contains(&case.name())) {
         let Some(algorithm) = case.hmac else { continue };
         let Some(source) = source(&case) else {
             println!("{:<32} is not in the catalogue", case.name());

@@ -82,8 +82,7 @@ impl Source {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let signs_time = verifier.as_ref().is_some_and(Verifier::has_signed_time);
-        let naming = Naming::new(&spec, &greeting, verifier.is_some(), signs_time);
+        let naming = Naming::new(&spec, &greeting, verifier.as_ref());
         let mut methods = vec![Method::POST];
         for method in greeting.methods() {
             if !methods.contains(method) {
@@ -218,7 +217,7 @@ impl Source {
             return Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None });
         }
         let verified = match &self.verifier {
-            Some(verifier) => verifier.verify(request, now)?,
+            Some(verifier) => verifier.verify_in(request, &view, now)?,
             None => Verified { secret: usize::from(self.spec.path_token.is_some()), covered: None, opened: None },
         };
         if let Some(url) = self.verifier.as_ref().and_then(|verifier| verifier.visit(request)) {

@@ -346,10 +346,10 @@ impl Ctx {
             && let Value::Object(fields) = object
         {
             let count = missing / (item.to_string().len() + 1);
-            fields.insert("items".to_owned(), json!(vec![item; count]));
-            let missing = self.filler_bytes.saturating_sub(body.to_string().len() + r#","note":"""#.len());
+            fields.insert("further_rows".to_owned(), json!(vec![item; count]));
+            let missing = self.filler_bytes.saturating_sub(body.to_string().len() + r#","further_text":"""#.len());
             let object = if body.is_array() { &mut body[0] } else { &mut body };
-            object["note"] = json!("n".repeat(missing));
+            object["further_text"] = json!("n".repeat(missing));
         }
         body
     }

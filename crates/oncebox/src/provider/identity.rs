@@ -14,6 +14,7 @@ use super::describe::{IdentityRule, RepeatScope};
 use super::handshake::Greeting;
 use super::place::{Composite, Outer, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants};
 use super::scheme::Verified;
+use super::verifier::Verifier;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
 use crate::request::Request;
 use crate::source::SourceSpec;
@@ -30,7 +31,7 @@ pub(crate) struct Naming {
     types: Vec<Part>,
     each: Option<Batch>,
     wants: Wants,
-    /// What the handshakes read besides, so that a body is scanned once for both.
+    /// What handshakes and signatures read besides, so that a body is scanned once for all.
     wants_of_whole: Wants,
     id_signed: bool,
     id_unique: bool,
@@ -51,14 +52,18 @@ struct Id<'a> {
 }
 
 impl Naming {
-    /// Takes the rules from a spec; `signed_time` says whether replays end with the window.
-    pub(crate) fn new(spec: &SourceSpec, greeting: &Greeting, verified: bool, signed_time: bool) -> Self {
+    /// Takes the rules from a spec; what handshakes and signatures read from a body is read together with the ids.
+    pub(crate) fn new(spec: &SourceSpec, greeting: &Greeting, verifier: Option<&Verifier>) -> Self {
         let description = &spec.description;
         let id_places = description.id.iter().flat_map(Composite::parts).flat_map(Part::places);
         let has_outside_id = id_places.clone().any(|place| !place.is_in_body());
         let places: Vec<&Place> = id_places.chain(description.event_type.iter().flat_map(Part::places)).collect();
         let wants = Wants::new(places);
-        let doubtful = has_outside_id && !description.id_signed && !signed_time;
+        let mut wants_of_whole = wants.with(greeting.wants());
+        if let Some(signed) = verifier.and_then(Verifier::wants) {
+            wants_of_whole = wants_of_whole.with(signed);
+        }
+        let doubtful = has_outside_id && !description.id_signed && !verifier.is_some_and(Verifier::has_signed_time);
         Self {
             source: spec.name.clone(),
             rule: description.identity,
@@ -66,11 +71,11 @@ impl Naming {
             otherwise: description.otherwise,
             types: description.event_type.clone(),
             each: description.each.clone(),
-            wants_of_whole: wants.with(greeting.wants()),
+            wants_of_whole,
             wants,
             id_signed: description.id_signed,
             id_unique: description.id_unique.unwrap_or(true),
-            body_covered: verified && description.body_covered(),
+            body_covered: verifier.is_some() && description.body_covered(),
             body_varies: description.body_varies,
             has_outside_id,
             scope: description.repeat_scope,

@@ -7,7 +7,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use scan::Scanner;
+pub(crate) use scan::Scanner;
 
 mod scan;
 

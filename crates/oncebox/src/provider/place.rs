@@ -264,6 +264,12 @@ impl<'a, 'w> View<'a, 'w> {
         Self { headers: &request.headers, target: &request.target, body, wants, json, form, outer: None }
     }
 
+    /// True when a reader that made its wants part of this view's sees in it what it would see in its own: a form is no
+    /// broken JSON only where forms are expected.
+    pub(crate) fn suits(&self, wants: &Wants) -> bool {
+        self.wants.form == wants.form
+    }
+
     /// The same with what stands around the element.
     pub(crate) fn within(self, outer: &'w Outer<'a>) -> Self {
         Self { outer: Some(outer), ..self }

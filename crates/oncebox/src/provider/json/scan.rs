@@ -9,248 +9,244 @@ use super::{Text, Unreadable};
 
 /// A place in a text.
 #[derive(Clone, Debug)]
-pub(super) struct Scanner<'a> {
+pub(crate) struct Scanner<'a> {
     text: &'a str,
     at: usize,
 }
 
 impl<'a> Scanner<'a> {
     /// Starts before the first value.
-    pub(super) fn new(text: &'a str) -> Self {
+    pub(crate) fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
 
+    /// The same for bytes, which must be UTF-8.
+    pub(crate) fn of_bytes(text: &'a [u8]) -> Result<Self, Unreadable> {
+        std::str::from_utf8(text).map(Self::new).map_err(|_not_utf8| Unreadable)
+    }
+
     /// The next byte that is not white space; the scanner stands on it.
-    #[inline]
-    pub(super) fn peek(&mut self) -> Option<u8> {
-        while let Some(byte) = self.byte() {
-            match byte {
-                b' ' | b'\t' | b'\n' | b'\r' => self.at += 1,
-                _ => return Some(byte),
-            }
-        }
-        None
+    pub(crate) fn peek(&mut self) -> Option<u8> {
+        self.at = space(self.bytes(), self.at);
+        self.bytes().get(self.at).copied()
     }
 
     /// Goes over the next byte if it is this one.
-    #[inline]
-    pub(super) fn take(&mut self, wanted: u8) -> bool {
+    pub(crate) fn take(&mut self, wanted: u8) -> bool {
         let is_there = self.peek() == Some(wanted);
         self.at += usize::from(is_there);
         is_there
     }
 
     /// Where the scanner stands.
-    pub(super) fn position(&self) -> usize {
+    pub(crate) fn position(&self) -> usize {
         self.at
     }
 
     /// What stands between a position and the scanner.
-    pub(super) fn since(&self, start: usize) -> &'a str {
+    pub(crate) fn since(&self, start: usize) -> &'a str {
         &self.text[start..self.at]
     }
 
     /// Nothing but white space follows.
-    pub(super) fn end(&mut self) -> Result<(), Unreadable> {
+    pub(crate) fn end(&mut self) -> Result<(), Unreadable> {
         if self.peek().is_none() { Ok(()) } else { Err(Unreadable) }
     }
 
     /// Reads a name and its colon.
-    pub(super) fn name(&mut self) -> Result<Cow<'a, str>, Unreadable> {
-        let (start, escaped) = self.raw_name()?;
-        let raw = &self.text[start..self.at];
-        self.colon()?;
+    #[inline]
+    pub(crate) fn name(&mut self) -> Result<Cow<'a, str>, Unreadable> {
+        let start = opening(self.bytes(), self.at)?;
+        let (end, escaped) = string(self.bytes(), start)?;
+        self.at = byte(self.bytes(), end, b':')?;
         if escaped {
+            let raw = &self.text[start - 1..end];
             return serde_json::from_str::<Text<'a>>(raw).map(|text| text.0).map_err(|_no_text| Unreadable);
         }
-        Ok(Cow::Borrowed(&raw[1..raw.len() - 1]))
+        Ok(Cow::Borrowed(&self.text[start..end - 1]))
     }
 
     /// After an element or a member: true when another follows, false when `close` ended them.
-    pub(super) fn another(&mut self, close: u8) -> Result<bool, Unreadable> {
-        match self.peek() {
-            Some(b',') => {
-                self.at += 1;
-                Ok(true)
-            }
-            Some(byte) if byte == close => {
-                self.at += 1;
-                Ok(false)
-            }
-            _ => Err(Unreadable),
-        }
+    pub(crate) fn another(&mut self, close: u8) -> Result<bool, Unreadable> {
+        let (at, follows) = another(self.bytes(), self.at, close)?;
+        self.at = at;
+        Ok(follows)
     }
 
     /// Goes over one value of any kind.
-    pub(super) fn skip(&mut self) -> Result<(), Unreadable> {
-        let mut nesting = Nesting::default();
-        loop {
-            match self.peek() {
-                Some(b'"') => _ = self.string()?,
-                Some(b'{') => {
-                    self.at += 1;
-                    if !self.take(b'}') {
-                        nesting.open(Inside::Object);
-                        self.skip_name()?;
-                        continue;
-                    }
-                }
-                Some(b'[') => {
-                    self.at += 1;
-                    if !self.take(b']') {
-                        nesting.open(Inside::List);
-                        continue;
-                    }
-                }
-                Some(b'-' | b'0'..=b'9') => self.number()?,
-                Some(b't') => self.word("true")?,
-                Some(b'f') => self.word("false")?,
-                Some(b'n') => self.word("null")?,
-                _ => return Err(Unreadable),
-            }
-            if !self.leave(&mut nesting)? {
-                return Ok(());
-            }
-        }
+    pub(crate) fn skip(&mut self) -> Result<(), Unreadable> {
+        self.at = value(self.bytes(), self.at)?;
+        Ok(())
     }
 
-    /// Closes what ends behind a value; true when another value follows.
-    #[inline]
-    fn leave(&mut self, nesting: &mut Nesting) -> Result<bool, Unreadable> {
+    fn bytes(&self) -> &'a [u8] {
+        self.text.as_bytes()
+    }
+}
+
+// Each of these starts at a position and returns the one behind what it went over.
+
+fn value(text: &[u8], mut at: usize) -> Result<usize, Unreadable> {
+    let mut nesting = Nesting::default();
+    loop {
+        at = space(text, at);
+        at = match text.get(at) {
+            Some(b'"') => string(text, at + 1)?.0,
+            Some(b'{') => {
+                let first = space(text, at + 1);
+                if text.get(first) == Some(&b'}') {
+                    first + 1
+                } else {
+                    nesting.open(Inside::Object);
+                    at = member(text, first)?;
+                    continue;
+                }
+            }
+            Some(b'[') => {
+                let first = space(text, at + 1);
+                if text.get(first) == Some(&b']') {
+                    first + 1
+                } else {
+                    nesting.open(Inside::List);
+                    at = first;
+                    continue;
+                }
+            }
+            Some(b'-' | b'0'..=b'9') => number(text, at)?,
+            Some(b't') => word(text, at, b"true")?,
+            Some(b'f') => word(text, at, b"false")?,
+            Some(b'n') => word(text, at, b"null")?,
+            _ => return Err(Unreadable),
+        };
         loop {
-            match nesting.inside() {
-                None => return Ok(false),
-                Some(Inside::List) => {
-                    if self.another(b']')? {
-                        return Ok(true);
-                    }
-                }
-                Some(Inside::Object) => {
-                    if self.another(b'}')? {
-                        self.skip_name()?;
-                        return Ok(true);
-                    }
-                }
+            let Some(inside) = nesting.inside() else { return Ok(at) };
+            let close = if inside == Inside::Object { b'}' } else { b']' };
+            let (after, follows) = another(text, at, close)?;
+            at = after;
+            if follows {
+                at = if inside == Inside::Object { member(text, at)? } else { at };
+                break;
             }
             nesting.close();
         }
     }
+}
 
-    fn skip_name(&mut self) -> Result<(), Unreadable> {
-        self.raw_name()?;
-        self.colon()
-    }
+/// A name and its colon.
+#[inline]
+fn member(text: &[u8], at: usize) -> Result<usize, Unreadable> {
+    let (end, _) = string(text, opening(text, at)?)?;
+    byte(text, end, b':')
+}
 
-    fn raw_name(&mut self) -> Result<(usize, bool), Unreadable> {
-        if self.peek() != Some(b'"') {
-            return Err(Unreadable);
-        }
-        let start = self.at;
-        Ok((start, self.string()?))
-    }
+/// The quote before a name.
+#[inline]
+fn opening(text: &[u8], at: usize) -> Result<usize, Unreadable> {
+    byte(text, at, b'"')
+}
 
-    fn colon(&mut self) -> Result<(), Unreadable> {
-        if self.take(b':') { Ok(()) } else { Err(Unreadable) }
-    }
-
-    /// Goes over the string that starts here; true when it holds escapes.
-    #[inline]
-    fn string(&mut self) -> Result<bool, Unreadable> {
-        let mut escaped = false;
-        self.at += 1;
-        loop {
-            self.at += plain(self.rest());
-            match self.byte() {
-                Some(b'"') => {
-                    self.at += 1;
-                    return Ok(escaped);
-                }
-                Some(b'\\') => {
-                    escaped = true;
-                    self.escape()?;
-                }
-                // The end of the text, or a control character.
-                _ => return Err(Unreadable),
-            }
-        }
-    }
-
-    fn escape(&mut self) -> Result<(), Unreadable> {
-        match self.rest() {
-            [_, b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => self.at += 2,
-            [_, b'u', digits @ ..] if digits.len() >= 4 && digits[..4].iter().all(u8::is_ascii_hexdigit) => {
-                self.at += 6
-            }
-            _ => return Err(Unreadable),
-        }
-        Ok(())
-    }
-
-    fn number(&mut self) -> Result<(), Unreadable> {
-        self.at += usize::from(self.byte() == Some(b'-'));
-        if self.byte() == Some(b'0') {
-            self.at += 1;
-        } else {
-            self.digits()?;
-        }
-        if self.byte() == Some(b'.') {
-            self.at += 1;
-            self.digits()?;
-        }
-        if let Some(b'e' | b'E') = self.byte() {
-            self.at += 1;
-            self.at += usize::from(matches!(self.byte(), Some(b'+' | b'-')));
-            self.digits()?;
-        }
-        Ok(())
-    }
-
-    fn digits(&mut self) -> Result<(), Unreadable> {
-        let start = self.at;
-        while self.byte().is_some_and(|byte| byte.is_ascii_digit()) {
-            self.at += 1;
-        }
-        if self.at > start { Ok(()) } else { Err(Unreadable) }
-    }
-
-    fn word(&mut self, word: &str) -> Result<(), Unreadable> {
-        if !self.rest().starts_with(word.as_bytes()) {
-            return Err(Unreadable);
-        }
-        self.at += word.len();
-        Ok(())
-    }
-
-    #[inline]
-    fn byte(&self) -> Option<u8> {
-        self.text.as_bytes().get(self.at).copied()
-    }
-
-    #[inline]
-    fn rest(&self) -> &'a [u8] {
-        self.text.as_bytes().get(self.at..).unwrap_or_default()
+#[inline]
+fn another(text: &[u8], at: usize, close: u8) -> Result<(usize, bool), Unreadable> {
+    let at = space(text, at);
+    match text.get(at) {
+        Some(b',') => Ok((at + 1, true)),
+        Some(byte) if *byte == close => Ok((at + 1, false)),
+        _ => Err(Unreadable),
     }
 }
 
-/// How many bytes of a string come before a quote, a backslash or a control character.
+/// White space and this byte.
 #[inline]
-fn plain(text: &[u8]) -> usize {
+fn byte(text: &[u8], at: usize, wanted: u8) -> Result<usize, Unreadable> {
+    let at = space(text, at);
+    if text.get(at) == Some(&wanted) { Ok(at + 1) } else { Err(Unreadable) }
+}
+
+#[inline]
+fn space(text: &[u8], mut at: usize) -> usize {
+    while let Some(b' ' | b'\t' | b'\n' | b'\r') = text.get(at) {
+        at += 1;
+    }
+    at
+}
+
+/// The rest of a string whose quote was read, and whether it holds escapes.
+#[inline]
+fn string(text: &[u8], mut at: usize) -> Result<(usize, bool), Unreadable> {
+    let mut escaped = false;
+    loop {
+        at = plain(text, at);
+        match text.get(at) {
+            Some(b'"') => return Ok((at + 1, escaped)),
+            Some(b'\\') => {
+                escaped = true;
+                at = escape(text, at)?;
+            }
+            // The end of the text, or a control character.
+            _ => return Err(Unreadable),
+        }
+    }
+}
+
+fn escape(text: &[u8], at: usize) -> Result<usize, Unreadable> {
+    match text.get(at + 1..).unwrap_or_default() {
+        [b'"' | b'\\' | b'/' | b'b' | b'f' | b'n' | b'r' | b't', ..] => Ok(at + 2),
+        [b'u', digits @ ..] if digits.len() >= 4 && digits[..4].iter().all(u8::is_ascii_hexdigit) => Ok(at + 6),
+        _ => Err(Unreadable),
+    }
+}
+
+#[inline]
+fn number(text: &[u8], mut at: usize) -> Result<usize, Unreadable> {
+    at += usize::from(text.get(at) == Some(&b'-'));
+    at = if text.get(at) == Some(&b'0') { at + 1 } else { digits(text, at)? };
+    if text.get(at) == Some(&b'.') {
+        at = digits(text, at + 1)?;
+    }
+    if let Some(b'e' | b'E') = text.get(at) {
+        at += 1;
+        at += usize::from(matches!(text.get(at), Some(b'+' | b'-')));
+        at = digits(text, at)?;
+    }
+    Ok(at)
+}
+
+#[inline]
+fn digits(text: &[u8], start: usize) -> Result<usize, Unreadable> {
+    let mut at = start;
+    while text.get(at).is_some_and(u8::is_ascii_digit) {
+        at += 1;
+    }
+    if at > start { Ok(at) } else { Err(Unreadable) }
+}
+
+#[inline]
+fn word(text: &[u8], at: usize, word: &[u8]) -> Result<usize, Unreadable> {
+    let end = at + word.len();
+    if text.get(at..end) == Some(word) { Ok(end) } else { Err(Unreadable) }
+}
+
+/// Goes over a string's bytes up to a quote, a backslash, a control character or the end.
+#[inline]
+fn plain(text: &[u8], mut at: usize) -> usize {
     const ONES: u64 = 0x0101_0101_0101_0101;
     const HIGHS: u64 = ONES << 7;
-    let (chunks, tail) = text.as_chunks::<8>();
     // Borrows run upwards only, so that the lowest byte that is marked is always a right one.
     let below = |word: u64, limit: u8| word.wrapping_sub(ONES * u64::from(limit)) & !word;
-    for (index, chunk) in chunks.iter().enumerate() {
+    while let Some(chunk) = text.get(at..).and_then(<[u8]>::first_chunk::<8>) {
         let word = u64::from_le_bytes(*chunk);
         let quote = below(word ^ (ONES * u64::from(b'"')), 1);
         let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);
         let marks = (quote | backslash | below(word, b' ')) & HIGHS;
         if marks != 0 {
-            return index * 8 + marks.trailing_zeros() as usize / 8;
+            return at + marks.trailing_zeros() as usize / 8;
         }
+        at += 8;
     }
-    let is_special = |byte: &u8| matches!(byte, b'"' | b'\\' | 0..b' ');
-    chunks.len() * 8 + tail.iter().position(is_special).unwrap_or(tail.len())
+    while text.get(at).is_some_and(|byte| !matches!(byte, b'"' | b'\\' | 0..b' ')) {
+        at += 1;
+    }
+    at
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -381,13 +377,13 @@ mod tests {
             {
                 let mut text = vec![b'!'; length];
                 text[at] = special;
-                assert_eq!(plain(&text), at);
+                assert_eq!(plain(&text, 0), at);
                 text.iter_mut().skip(at + 1).for_each(|byte| *byte = b'#');
                 text.iter_mut().take(at).for_each(|byte| *byte = 0xc3);
-                assert_eq!(plain(&text), at);
+                assert_eq!(plain(&text, 0), at);
             }
         }
-        assert_eq!(plain("]é[ \u{7f}zzzzzzzzz".as_bytes()), 15);
+        assert_eq!(plain("]é[ \u{7f}zzzzzzzzz".as_bytes(), 0), 15);
     }
 
     proptest! {
