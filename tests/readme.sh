@@ -54,7 +54,7 @@ done <<<"$commands"
 
 # The sample config is a right one.
 awk '/^```toml$/ { inside = 1; next } /^```$/ { inside = 0 } inside' README.md >"$work/oncebox.toml"
-env -u ONCEBOX_LISTEN -u ONCEBOX_ADMIN_LISTEN -u ONCEBOX_DATABASE STRIPE_WEBHOOK_SECRET=whsec_x \
+env -u ONCEBOX_LISTEN -u ONCEBOX_ADMIN_LISTEN -u ONCEBOX_DATABASE STRIPE_WEBHOOK_SECRET=whsec_x APPLICATION_SECRET=x \
     target/release/oncebox check --config "$work/oncebox.toml" || fail "the sample config is refused"
 
 # Two rejected requests and fifty copies later there is one event.

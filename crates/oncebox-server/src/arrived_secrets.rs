@@ -1,7 +1,7 @@
 //! Secrets that a handshake brings: takes one when the source is armed, and gives it to the running source on every node.
 //!
 //! The database is the truth. Each node looks every two seconds, as long as a source waits for such a secret, and builds
-//! the source again with what it finds. Nothing here prints, logs or answers a secret.
+//! the source again with what it finds. Nothing here prints or logs a secret; who may see one is told in `arming.rs`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +41,11 @@ impl ArrivedSecrets {
     /// True when there is a key to keep secrets with.
     pub(crate) fn can_keep(&self) -> bool {
         self.0.sealer.is_some()
+    }
+
+    /// What was sealed, if it was sealed for this source with our key.
+    pub(crate) fn open(&self, source: &str, sealed: &[u8]) -> Option<Secret> {
+        self.0.sealer.as_ref().and_then(|sealer| sealer.open(source, sealed))
     }
 
     /// Keeps a secret if the source is armed; else the handshake is refused like any other stranger.
@@ -100,7 +105,7 @@ impl ArrivedSecrets {
             let Some(source) = setup.configured.get(&one.source).filter(|source| source.awaits_secret()) else {
                 continue;
             };
-            let opened = self.0.sealer.as_ref().and_then(|sealer| sealer.open(&one.source, sealed));
+            let opened = self.open(&one.source, sealed);
             let Some(built) = opened.and_then(|secret| source.with_secret(secret).ok()) else {
                 tracing::warn!(
                     source = one.source,

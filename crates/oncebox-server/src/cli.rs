@@ -3,6 +3,7 @@
 //! A value that may hold a secret (tokens, database URLs, settings) is parsed by [`private`], which never repeats the
 //! value in an error. Variables beginning with `ONCEBOX_` stand in for the options that name them.
 
+pub(crate) mod action;
 pub(crate) mod operator;
 mod private;
 pub(crate) mod send;
@@ -17,6 +18,7 @@ use oncebox::secret::Secret;
 use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
 
+use action::{ActionArgs, ActionsArgs, ListArgs, PauseArgs, ReconcileArgs, TailArgs};
 use operator::{ArmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
 use send::{BenchArgs, SendArgs};
@@ -55,13 +57,77 @@ pub(crate) enum Command {
     Send(SendArgs),
     /// List stored events
     Events(EventsArgs),
-    /// Show one event with its arrivals and deliveries
+    /// Show one event with its arrivals, deliveries and attempts
     Event(EventArgs),
+    /// Follow what arrives
+    Tail(TailArgs),
+    /// List deliveries that gave up
+    #[command(after_help = "Examples:
+  oncebox dead-letters
+  oncebox dead-letters --handler billing --since 1d
+  oncebox event stripe/evt_1PqK       every attempt of one, with its error
+  oncebox replay stripe/evt_1PqK      another chance")]
+    DeadLetters(ListArgs),
+    /// List what waits for a person
+    #[command(
+        after_help = "Stored and acknowledged, but not run: no usable id, bytes seen before under another id, a broken promise.
+
+Examples:
+  oncebox held
+  oncebox event KEY                   why it is held, and its bytes
+  oncebox release KEY                 run it
+  oncebox discard KEY                 never run it"
+    )]
+    Held(ListArgs),
+    /// Give dead letters another chance, with a fresh budget of attempts
+    #[command(
+        after_help = "Shows how many it concerns and asks, unless --yes. Identity and idempotency keys stay the same.
+Killed midway, the same command with the same --action-id goes on where it stopped.
+With --handler and --since, a handler that came later also gets the stored events it never had.
+
+Examples:
+  oncebox replay stripe/evt_1PqK
+  oncebox replay --handler billing --dry-run
+  oncebox replay --source stripe --type 'invoice.*' --since 2h --yes
+  oncebox replay --handler new-report --since 30d --action-id report-1"
+    )]
+    Replay(ActionArgs),
+    /// Let held events and deliveries run
+    #[command(after_help = "Examples:
+  oncebox release stripe/evt_1PqK
+  oncebox release --source github --since 1h --dry-run")]
+    Release(ActionArgs),
+    /// Decide that dead or held ones never run
+    #[command(after_help = "Examples:
+  oncebox discard 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11
+  oncebox discard --handler old-report --state dead --yes")]
+    Discard(ActionArgs),
+    /// Drop identities, so that a redelivery counts as new
+    #[command(
+        after_help = "The event stays; only the memory of its identity goes. Ask the sender to send it again afterwards.
+
+Examples:
+  oncebox forget stripe/evt_1PqK
+  oncebox forget --source stripe --since 1h --dry-run"
+    )]
+    Forget(ActionArgs),
+    /// Find events marked done whose effect is missing, and run them again
+    Reconcile(ReconcileArgs),
+    /// Stop running a handler; its events wait
+    #[command(after_help = "Examples:
+  oncebox pause billing")]
+    Pause(PauseArgs),
+    /// Run a paused handler again
+    #[command(after_help = "Examples:
+  oncebox resume billing")]
+    Resume(PauseArgs),
+    /// Show what operators did, newest first
+    Actions(ActionsArgs),
     /// Judge captured requests offline and say why one was refused
     Explain(ExplainArgs),
     /// List the catalogue, or show what to click and which secret to copy
     Providers(ProvidersArgs),
-    /// Show rates, deliveries, held and conflicting events
+    /// Show rates, queues, dead letters, held events and paused handlers
     Status(StatusArgs),
     /// Let the next handshake of a source bring its secret, once
     Arm(ArmArgs),

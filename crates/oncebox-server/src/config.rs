@@ -22,9 +22,11 @@ pub(crate) mod web;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use oncebox::provider::Description;
 use toml::de::DeTable;
 
 use destination::DestinationConfig;
@@ -65,6 +67,8 @@ pub(crate) struct Reach {
     pub(crate) server: ServerConfig,
     /// The database.
     pub(crate) store: StoreConfig,
+    /// How each source's sender behaves, as far as that can be told without secrets.
+    pub(crate) senders: BTreeMap<String, Description>,
 }
 
 impl Config {
@@ -98,7 +102,10 @@ impl Config {
         }
         root.finish();
         Self {
-            handlers: handlers.into_iter().filter_map(|table| HandlerConfig::read(table, &names)).collect(),
+            handlers: handlers
+                .into_iter()
+                .filter_map(|table| HandlerConfig::read(table, &names, store.url.dialect()))
+                .collect(),
             sources: sources.into_iter().filter_map(|table| SourceConfig::read(table, &server, &retention)).collect(),
             destinations: destinations.into_iter().filter_map(DestinationConfig::read).collect(),
             server,
@@ -111,7 +118,7 @@ impl Config {
 }
 
 impl Reach {
-    /// Reads `[server]` and `[store]` alone: an operator's shell seldom has the secrets of every source.
+    /// Reads `[server]` and `[store]`, and no secret of a source: an operator's shell seldom has the secrets of every source.
     pub(crate) fn load(path: &Path, overrides: &Overrides) -> Result<Self, Problems> {
         let text = read_text(path)?;
         Self::parse(&text, &path.display().to_string(), &real(overrides))
@@ -123,7 +130,11 @@ impl Reach {
         let report = Report::new(file_name, text);
         let mut root = root(&report, outside, &document);
         let (server, store) = (ServerConfig::read(root.section("server")), StoreConfig::read(root.section("store")));
-        report.finish().map(|_| Self { server, store })
+        // What is wrong with a source is for `check` to say.
+        let unheard = Report::new(file_name, text);
+        let sources = Table::new(Scope { report: &unheard, ..root.scope().clone() }, &document).sections("source");
+        let senders = sources.into_iter().filter_map(source::sender).collect();
+        report.finish().map(|_| Self { server, store, senders })
     }
 }
 

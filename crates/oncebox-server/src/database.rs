@@ -7,13 +7,17 @@ use crate::config::store::{StoreConfig, StoreUrl};
 
 /// Connections beside the writers: arrival counts, the admin API, readiness.
 const OTHER_CONNECTIONS: usize = 6;
+/// Connections of the workers: one to claim, one to write down ended calls, and some handlers' transactions at once.
+const WORKER_CONNECTIONS: usize = 12;
 
 /// Opens the database of a config.
 pub(crate) async fn open(config: &StoreConfig, access: Access) -> anyhow::Result<Store> {
     let durability = if config.accept_unflushed { Durability::Unsafe } else { Durability::Required };
     let opened = match &config.url {
         StoreUrl::Sqlite(path) => Store::open_sqlite(path, access, durability).await,
-        StoreUrl::Postgres(url) => Store::connect_postgres(url, config.writers + OTHER_CONNECTIONS, durability).await,
+        StoreUrl::Postgres(url) => {
+            Store::connect_postgres(url, config.writers + OTHER_CONNECTIONS + WORKER_CONNECTIONS, durability).await
+        }
     };
     opened.with_context(|| format!("cannot open the database {}", config.url))
 }

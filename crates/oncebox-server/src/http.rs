@@ -1,10 +1,14 @@
 //! The two listeners: the public one takes webhooks in, the admin one is for people and machines of the house.
 
+mod actions;
 pub(crate) mod admin;
 pub(crate) mod answer;
 pub(crate) mod api;
+mod arm;
 pub(crate) mod body;
 pub(crate) mod listener;
 pub(crate) mod problem;
 pub(crate) mod public;
+pub(crate) mod pull;
 pub(crate) mod strict_head;
+mod tail;

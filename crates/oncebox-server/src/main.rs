@@ -1,5 +1,6 @@
 //! The program `oncebox`: parse the command line, run the command.
 
+mod arming;
 mod arrived_secrets;
 mod cli;
 mod commands;
@@ -8,8 +9,12 @@ mod config;
 mod database;
 mod dev;
 mod dev_secrets;
+mod forward;
+mod gauges;
+mod handlers;
 mod http;
 mod operator;
+mod processing;
 mod provider_args;
 mod query;
 mod rejections;
@@ -21,6 +26,7 @@ mod view;
 use std::process::ExitCode;
 
 use clap::Parser as _;
+use oncebox::store::ActionKind;
 
 use cli::{Cli, Command};
 
@@ -37,6 +43,17 @@ async fn main() -> ExitCode {
         Command::Send(args) => commands::send::run(&args).await,
         Command::Events(args) => commands::events::run(&args).await,
         Command::Event(args) => commands::event::run(&args).await,
+        Command::Tail(args) => commands::tail::run(&args).await,
+        Command::DeadLetters(args) => commands::dead_letters::run(&args).await,
+        Command::Held(args) => commands::held::run(&args).await,
+        Command::Replay(args) => commands::act::run(ActionKind::Replay, &args).await,
+        Command::Release(args) => commands::act::run(ActionKind::Release, &args).await,
+        Command::Discard(args) => commands::act::run(ActionKind::Discard, &args).await,
+        Command::Forget(args) => commands::act::run(ActionKind::Forget, &args).await,
+        Command::Reconcile(args) => commands::reconcile::run(&args).await,
+        Command::Pause(args) => commands::pause::pause(&args).await,
+        Command::Resume(args) => commands::pause::resume(&args).await,
+        Command::Actions(args) => commands::actions::run(&args).await,
         Command::Arm(args) => commands::arm::run(&args).await,
         Command::Status(args) => commands::status::run(&args).await,
         Command::Explain(args) => commands::explain::run(&args),

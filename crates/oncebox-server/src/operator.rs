@@ -1,24 +1,31 @@
 //! How an operator's command gets its answers: from the running server's admin API, or straight from the database when
 //! no server runs. Both give the same views, so that a command need not know which it was.
 
+mod arm;
 mod client;
+mod live;
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use oncebox::clock::Clock;
+use oncebox::routing::Routes;
 use oncebox::secret::Secret;
-use oncebox::store::{Access, Store, StoreError};
+use oncebox::store::{Access, ActionKind, Store, StoreError};
 
 use crate::cli::operator::OperatorArgs;
 use crate::commands::wrong_usage;
 use crate::config::Reach;
 use crate::config::store::{StoreConfig, StoreUrl};
 use crate::database;
+use crate::query::actions::ActionRequest;
+use crate::query::deliveries::DeliveriesQuery;
+use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
 use crate::query::{self, EventsQuery, QueryError};
-use crate::view::{EventDetailView, EventView, Items, StatsView};
+use crate::view::{ActionView, DeliveryLineView, Done, EventDetailView, EventView, Items, StatsView};
 use client::{Client, Probe};
+use live::Live;
 
 const DEFAULT_CONFIG: &str = "oncebox.toml";
 const DEFAULT_ADMIN: &str = "http://127.0.0.1:8081";
@@ -54,8 +61,75 @@ impl Operator {
     /// A page of events.
     pub(crate) async fn events(&self, query: EventsQuery) -> anyhow::Result<Items<EventView>> {
         match self {
-            Self::Server(client) => client.events(&query).await,
+            Self::Server(client) => client.list("events", &query).await,
             Self::Database(store) => query::events(store, &Clock::system(), query).await.map_err(refuse),
+        }
+    }
+
+    /// A page of what waits for a person.
+    pub(crate) async fn held(&self, query: EventsQuery) -> anyhow::Result<Items<EventView>> {
+        match self {
+            Self::Server(client) => client.list("held", &query).await,
+            Self::Database(store) => query::held(store, &Clock::system(), query).await.map_err(refuse),
+        }
+    }
+
+    /// A page of deliveries.
+    pub(crate) async fn deliveries(&self, query: DeliveriesQuery) -> anyhow::Result<Items<DeliveryLineView>> {
+        match self {
+            Self::Server(client) => client.list("deliveries", &query).await,
+            Self::Database(store) => {
+                query::deliveries::deliveries(store, &Clock::system(), query).await.map_err(refuse)
+            }
+        }
+    }
+
+    /// Counts, or acts. Without a server the routes are not known, so no stored event is given to a new handler.
+    pub(crate) async fn act(&self, kind: ActionKind, request: &ActionRequest) -> anyhow::Result<Done> {
+        match self {
+            Self::Server(client) => match client.act(kind.as_str(), request).await? {
+                Some(done) => Ok(done),
+                None => bail!("there is no event {}", request.filter.key.as_deref().unwrap_or("of this name")),
+            },
+            Self::Database(store) => {
+                let (clock, routes) = (Clock::system(), Routes::default());
+                query::actions::act(store, &clock, &routes, kind, request.clone()).await.map_err(refuse)
+            }
+        }
+    }
+
+    /// How far an action came.
+    pub(crate) async fn action(&self, id: &str) -> anyhow::Result<Option<ActionView>> {
+        match self {
+            Self::Server(client) => client.action(id).await,
+            Self::Database(store) => query::actions::action(store, id).await.map_err(refuse),
+        }
+    }
+
+    /// The audit log, newest first.
+    pub(crate) async fn actions(&self) -> anyhow::Result<Items<ActionView>> {
+        match self {
+            Self::Server(client) => client.list("actions", &()).await,
+            Self::Database(store) => query::actions::actions(store).await.map_err(refuse),
+        }
+    }
+
+    /// Pauses or resumes a handler; false where nobody knows it.
+    pub(crate) async fn pause(&self, handler: &str, paused: bool) -> anyhow::Result<bool> {
+        match self {
+            Self::Server(client) => client.pause(handler, paused).await,
+            Self::Database(store) => query::deliveries::pause(store, handler, paused).await.map_err(refuse),
+        }
+    }
+
+    /// Follows what arrives.
+    pub(crate) async fn tail(self, query: TailQuery) -> anyhow::Result<Watch> {
+        match self {
+            Self::Server(client) => Ok(Watch::Live(client.tail(&query).await?)),
+            Self::Database(store) => {
+                let tail = Tail::new(store, Clock::system(), query).map_err(refuse)?;
+                Ok(Watch::Polled(tail))
+            }
         }
     }
 
@@ -80,22 +154,44 @@ impl Operator {
         Ok(found)
     }
 
-    /// Lets the next handshake of a source bring its secret.
-    pub(crate) async fn arm(&self, source: &str) -> anyhow::Result<()> {
-        match self {
-            Self::Server(client) => client.arm(source).await,
-            Self::Database(store) => {
-                let armed = store.arm_secret(source, Clock::system().now()).await;
-                armed.map_err(|error| refuse(QueryError::Store(error)))
-            }
-        }
-    }
-
     /// The numbers of `status`.
     pub(crate) async fn stats(&self) -> anyhow::Result<StatsView> {
         match self {
             Self::Server(client) => client.stats().await,
             Self::Database(store) => query::stats(store, &Clock::system(), Vec::new()).await.map_err(refuse),
+        }
+    }
+}
+
+/// Opens the database itself, whether a server runs or not: for a query that is not ours to send to a server.
+pub(crate) async fn database_of(args: &OperatorArgs) -> anyhow::Result<Store> {
+    match Place::find(args)?.database {
+        Some(config) => look(&config).await,
+        None => Err(wrong_usage("this works on the database itself: name it with --database or --config")),
+    }
+}
+
+/// Somebody who watches what arrives.
+#[derive(Debug)]
+pub(crate) enum Watch {
+    /// Over the server's stream.
+    Live(Live),
+    /// By asking the database.
+    Polled(Tail),
+}
+
+impl Watch {
+    /// What came, oldest first, as soon as something did.
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Vec<EventView>> {
+        match self {
+            Self::Live(live) => live.next().await,
+            Self::Polled(tail) => loop {
+                let fresh = tail.look().await.map_err(refuse)?;
+                if !fresh.is_empty() {
+                    return Ok(fresh);
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            },
         }
     }
 }
@@ -168,9 +264,11 @@ async fn look(config: &StoreConfig) -> anyhow::Result<Store> {
     }
 }
 
-fn refuse(error: QueryError) -> anyhow::Error {
+/// A refusal as a command reports it.
+pub(crate) fn refuse(error: QueryError) -> anyhow::Error {
     match error {
         QueryError::Bad(sentence) => wrong_usage(sentence),
+        QueryError::Missing(sentence) | QueryError::Conflict(sentence) => anyhow::anyhow!(sentence),
         QueryError::Store(error) => anyhow::Error::new(error).context("the database does not answer"),
     }
 }

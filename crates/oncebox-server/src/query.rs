@@ -1,10 +1,15 @@
 //! The questions that both the API and the commands ask the store, so that both give the same answers.
 
+pub(crate) mod actions;
+pub(crate) mod deliveries;
+pub(crate) mod reconcile;
+pub(crate) mod tail;
+
 use jiff::{SignedDuration, Timestamp};
 use oncebox::clock::{Clock, UnixMillis};
 use oncebox::event::EventKey;
 use oncebox::limits::PAGE_MAX;
-use oncebox::store::{EventFilter, EventRecord, Store, StoreError};
+use oncebox::store::{EventFilter, EventRecord, Page, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 use crate::view::{EventDetailView, EventView, Items, StatsView};
@@ -37,6 +42,12 @@ pub(crate) enum QueryError {
     /// The question makes no sense.
     #[error("{0}")]
     Bad(String),
+    /// What is meant is not there.
+    #[error("{0}")]
+    Missing(String),
+    /// It contradicts what happened before.
+    #[error("{0}")]
+    Conflict(String),
     /// The database did not answer.
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -44,16 +55,14 @@ pub(crate) enum QueryError {
 
 /// A page of events, newest first.
 pub(crate) async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<EventView>, QueryError> {
-    let limit = query.limit.unwrap_or(100);
-    if limit == 0 || limit > PAGE_MAX {
-        return Err(QueryError::Bad(format!("limit must be between 1 and {PAGE_MAX}")));
-    }
-    let filter = filter(query, clock.now())?;
-    let page = store.events(&filter, limit).await?;
-    Ok(Items {
-        items: page.items.into_iter().map(Into::into).collect(),
-        next_cursor: page.next.map(|key| key.to_string()),
-    })
+    let limit = page_limit(query.limit)?;
+    Ok(items(store.events(&filter(query, clock.now())?, limit).await?))
+}
+
+/// A page of what waits for a person, newest first.
+pub(crate) async fn held(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<EventView>, QueryError> {
+    let limit = page_limit(query.limit)?;
+    Ok(items(store.held(&filter(query, clock.now())?, limit).await?))
 }
 
 /// The events that a person means by a key or by `source/event_id`.
@@ -70,23 +79,45 @@ pub(crate) async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, 
 /// One event with all that belongs to it; the first where an id names several.
 pub(crate) async fn event(store: &Store, name: &str) -> Result<Option<EventDetailView>, QueryError> {
     let Some(first) = find(store, name).await?.into_iter().next() else { return Ok(None) };
-    Ok(store.event_detail(first.key).await?.map(Into::into))
+    let Some(detail) = store.event_detail(first.key).await? else { return Ok(None) };
+    let attempts = store.attempts(first.key).await?;
+    Ok(Some(EventDetailView::new(detail, attempts)))
 }
 
 /// The numbers of `status`.
 pub(crate) async fn stats(store: &Store, clock: &Clock, unverified: Vec<String>) -> Result<StatsView, QueryError> {
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let stats = store.stats(clock.now() - DAY).await?;
-    Ok(StatsView::new(store, stats, unverified))
+    let health = deliveries::health(store).await?;
+    Ok(StatsView::new(store, stats, health, unverified))
+}
+
+fn items(page: Page<EventRecord>) -> Items<EventView> {
+    Items { items: page.items.into_iter().map(Into::into).collect(), next_cursor: page.next.map(|key| key.to_string()) }
+}
+
+fn page_limit(asked: Option<usize>) -> Result<usize, QueryError> {
+    let limit = asked.unwrap_or(100);
+    let fits = (1..=PAGE_MAX).contains(&limit);
+    if fits { Ok(limit) } else { Err(QueryError::Bad(format!("limit must be between 1 and {PAGE_MAX}"))) }
+}
+
+fn cursor(text: Option<&str>) -> Result<Option<EventKey>, QueryError> {
+    let before = text.map(str::parse).transpose();
+    before.map_err(|_forged| QueryError::Bad("the cursor is not one of ours".into()))
+}
+
+fn check_event_state(state: Option<&str>) -> Result<(), QueryError> {
+    match state {
+        None | Some("accepted" | "held" | "conflict") => Ok(()),
+        Some(state) => {
+            Err(QueryError::Bad(format!("{state:?} is not a state of events; use accepted, held or conflict")))
+        }
+    }
 }
 
 fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter, QueryError> {
-    if let Some(state) = query.state.as_deref()
-        && !["accepted", "held", "conflict"].contains(&state)
-    {
-        return Err(QueryError::Bad(format!("{state:?} is not a state of events; use accepted, held or conflict")));
-    }
-    let before = query.cursor.as_deref().map(str::parse).transpose();
+    check_event_state(query.state.as_deref())?;
     Ok(EventFilter {
         source: query.source,
         event_type: query.r#type,
@@ -94,7 +125,7 @@ fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter, QueryError
         since: query.since.map(|text| moment(&text, now)).transpose()?,
         until: query.until.map(|text| moment(&text, now)).transpose()?,
         text: query.text,
-        before: before.map_err(|_forged| QueryError::Bad("the cursor is not one of ours".into()))?,
+        before: cursor(query.cursor.as_deref())?,
     })
 }
 

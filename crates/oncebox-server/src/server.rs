@@ -21,6 +21,7 @@ use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
 use oncebox::source::Source;
 use oncebox::store::{Access, Store};
+use oncebox::wake::Wake;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -29,9 +30,11 @@ use crate::config::Config;
 use crate::config::handler::{HandlerConfig, OrderRule};
 use crate::config::server::ServerConfig;
 use crate::database;
+use crate::gauges::Gauges;
 use crate::http::admin::{Admin, AdminParts};
 use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
+use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
@@ -50,6 +53,8 @@ pub(crate) struct Server {
     secret_key: Option<Secret>,
     settings: Settings,
     config: ServerConfig,
+    clock: Clock,
+    handlers: Prepared,
 }
 
 impl Server {
@@ -61,6 +66,8 @@ impl Server {
         if let Some(danger) = store.unsafe_because() {
             tracing::warn!("unsafe database accepted: {danger}");
         }
+        let clock = Clock::system();
+        let handlers = Prepared::new(&store, config, &clock).await?;
         Ok(Self {
             store,
             public: bind(config.server.listen).await?,
@@ -69,6 +76,8 @@ impl Server {
             secret_key: config.store.secret_key.clone(),
             settings: Settings { batch: config.store.batch, writers: config.store.writers },
             config: config.server.clone(),
+            clock,
+            handlers,
         })
     }
 
@@ -89,10 +98,13 @@ impl Server {
         reload: impl Fn() -> anyhow::Result<Config>,
     ) -> anyhow::Result<()> {
         let (draining, stopped) = (Shutdown::new(), Shutdown::new());
-        let clock = Clock::system();
+        let clock = self.clock;
         let rejections = Rejections::new(clock.clone());
+        let wake = Wake::default();
+        let keys = Arc::new(KeyMaker::default());
         let (ingest, batcher) =
-            Batcher::start(self.store.clone(), self.settings, clock.clone(), Arc::new(KeyMaker::default()));
+            Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
+        let processing = self.handlers.start(wake);
         let vendors = VendorCalls::new(clock.clone()).context("cannot set up TLS for calls to vendors")?;
         let ingest = ingest.with_errands(Arc::new(vendors));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
@@ -109,6 +121,7 @@ impl Server {
             operator: self.config.admin_token.clone(),
             metrics: Some(metrics),
             tokens: [&self.config.admin_token, &self.config.viewer_token].into_iter().flatten().cloned().collect(),
+            gauges: Gauges::default(),
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
@@ -126,11 +139,12 @@ impl Server {
             let service = move |peer| public.for_peer(peer);
             tokio::spawn(listener::serve(self.public, connections, service, draining, grace))
         };
-        wait_for_stop(&self.setup, &arrived, reload).await?;
-        tracing::info!("stopping: no new connections, running requests finish");
+        wait_for_stop(&self.setup, &arrived, &processing, reload).await?;
+        tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
         refreshing.await.context("the refreshing of keys failed")?;
-        public.await.context("the public listener failed")?;
+        let (public, ()) = tokio::join!(public, processing.stop(self.config.grace));
+        public.context("the public listener failed")?;
         // No request holds an ingest any more, so this ends with the commit that is under way.
         if tokio::time::timeout(LAST_COMMIT, batcher.finish()).await.is_err() {
             tracing::warn!("stopping before the last commit was answered; the senders will retry");
@@ -169,6 +183,7 @@ fn serve_admin(
 async fn wait_for_stop(
     setup: &ArcSwap<Setup>,
     arrived: &ArrivedSecrets,
+    processing: &Processing,
     reload: impl Fn() -> anyhow::Result<Config>,
 ) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
@@ -178,9 +193,13 @@ async fn wait_for_stop(
         tokio::select! {
             _ = terminate.recv() => return Ok(()),
             _ = interrupt.recv() => return Ok(()),
-            _ = hangup.recv() => match reload().and_then(|config| build_setup(&config)) {
-                Ok(new) => {
+            // Nothing would be handled any more; started anew, it goes on where it was.
+            () = processing.broke() => anyhow::bail!("the workers broke"),
+            _ = hangup.recv() => match reload().and_then(|config| Ok((build_setup(&config)?, processing.read(&config)?))) {
+                Ok((new, handlers)) => {
                     let count = new.sources.len();
+                    // The workers first: whatever is stored for a new handler finds it there.
+                    processing.change(handlers).await;
                     setup.store(Arc::new(new));
                     arrived.look().await;
                     tracing::info!("reloaded: {count} sources");

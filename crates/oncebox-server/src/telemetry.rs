@@ -11,6 +11,10 @@ use crate::config::server::LogFormat;
 /// Bounds of the acknowledgement histogram, in seconds: from one quick flush to a sender's deadline.
 const ACK_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
 
+/// Bounds of the handlers' histogram, in seconds: from a row in a batch to a call that runs into its deadline.
+const HANDLER_BUCKETS: &[f64] =
+    &[0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
+
 /// Starts logging. A filter that cannot be read falls back to `info`.
 pub(crate) fn init_logs(format: LogFormat, filter: &str) {
     // The driver logs whole payloads with its statements: never below info, whatever the filter says.
@@ -31,11 +35,19 @@ pub(crate) fn init_logs(format: LogFormat, filter: &str) {
 pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Full("oncebox_ack_seconds".into()), ACK_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Full("oncebox_handler_seconds".into()), HANDLER_BUCKETS)?
         .install_recorder()?;
     metrics::describe_counter!("oncebox_arrivals_total", "Events that arrived, by what became of them");
     metrics::describe_counter!("oncebox_rejections_total", "Requests that could not be verified, by reason");
     metrics::describe_counter!("oncebox_secret_matches_total", "Verified requests, by the secret that matched");
     metrics::describe_histogram!("oncebox_ack_seconds", "From a request's head to its answer");
+    metrics::describe_counter!(
+        "oncebox_attempts_total",
+        "Attempts that ended, by handler, first or retry, and outcome"
+    );
+    metrics::describe_histogram!("oncebox_handler_seconds", "How long a handler works on one delivery");
+    metrics::describe_gauge!("oncebox_deliveries", "Deliveries that wait, are claimed or are stopped");
+    metrics::describe_gauge!("oncebox_oldest_ready_seconds", "How long the oldest ready delivery has been due");
     let upkeep = handle.clone();
     tokio::spawn(async move {
         loop {

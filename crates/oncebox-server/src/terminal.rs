@@ -125,6 +125,17 @@ pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     Ok(out.flush()?)
 }
 
+/// Asks a question that only `y` or `yes` agrees to; none where nobody sits at a terminal.
+pub(crate) fn agrees(question: &str) -> io::Result<Option<bool>> {
+    if !io::stdin().is_terminal() {
+        return Ok(None);
+    }
+    eprint!("{question} [y/N] ");
+    let mut answer = String::new();
+    io::stdin().read_line(&mut answer)?;
+    Ok(Some(matches!(answer.trim(), "y" | "Y" | "yes" | "Yes")))
+}
+
 /// A progress bar that appears after a second, on a terminal only.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -157,6 +168,14 @@ impl Progress {
             self.show();
         }
         self.bar.inc(1);
+    }
+
+    /// Moves to this step.
+    pub(crate) fn reach(&mut self, step: u64) {
+        if !self.shown && self.started.elapsed() > Duration::from_secs(1) {
+            self.show();
+        }
+        self.bar.set_position(step);
     }
 
     fn show(&mut self) {

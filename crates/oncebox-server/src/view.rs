@@ -1,11 +1,14 @@
 //! What the API answers and the commands print: the stored records with the contract's column names and readable times.
 
+mod processing;
+
 use jiff::Timestamp;
 use oncebox::clock::UnixMillis;
-use oncebox::store::{DeliveryRecord, EventDetail, EventRecord, StoreStats};
+use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, StoreStats};
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;
+pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
 
 /// A page of a list.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -55,6 +58,8 @@ pub(crate) struct EventDetailView {
     pub(crate) recent_arrivals: Vec<ArrivalView>,
     /// Its deliveries.
     pub(crate) deliveries: Vec<DeliveryView>,
+    /// The attempts that did not end in done, by handler.
+    pub(crate) attempts: Vec<AttemptView>,
     /// Its bytes, until retention removes them.
     pub(crate) payload: Option<PayloadView>,
 }
@@ -121,6 +126,23 @@ pub(crate) struct StatsView {
     pub(crate) sources: Vec<SourceStats>,
     /// Deliveries by handler and state.
     pub(crate) handlers: Vec<HandlerStats>,
+    /// How each handler fares.
+    pub(crate) handler_health: Vec<HandlerHealth>,
+}
+
+/// Whether a handler is paused, and how its first attempts went.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct HandlerHealth {
+    /// The handler's name.
+    pub(crate) handler: String,
+    /// Nothing of it is claimed while this is true.
+    pub(crate) paused: bool,
+    /// Deliveries whose first attempt ended.
+    pub(crate) first_tries: i64,
+    /// How many of those attempts failed.
+    pub(crate) first_tries_failed: i64,
+    /// The share of them; nothing before a first attempt was made.
+    pub(crate) first_try_error_rate: Option<f64>,
 }
 
 /// Events of one source in one state.
@@ -203,8 +225,17 @@ impl From<DeliveryRecord> for DeliveryView {
     }
 }
 
-impl From<EventDetail> for EventDetailView {
-    fn from(detail: EventDetail) -> Self {
+impl HandlerHealth {
+    /// Sums up what the database knows about a handler.
+    pub(crate) fn new(handler: String, paused: bool, first_tries: i64, first_tries_failed: i64) -> Self {
+        let first_try_error_rate = rate(first_tries_failed, first_tries);
+        Self { handler, paused, first_tries, first_tries_failed, first_try_error_rate }
+    }
+}
+
+impl EventDetailView {
+    /// Puts an event and its attempts together.
+    pub(crate) fn new(detail: EventDetail, attempts: Vec<AttemptRecord>) -> Self {
         let recent = detail.recent_arrivals.into_iter();
         let payload = detail.payload.map(|payload| {
             let text = String::from_utf8(payload.body.clone()).ok();
@@ -220,6 +251,7 @@ impl From<EventDetail> for EventDetailView {
             event: detail.event.into(),
             recent_arrivals: recent.map(|one| ArrivalView { at: time(one.at), remote: one.remote }).collect(),
             deliveries: detail.deliveries.into_iter().map(Into::into).collect(),
+            attempts: attempts.into_iter().map(Into::into).collect(),
             payload,
         }
     }
@@ -227,11 +259,16 @@ impl From<EventDetail> for EventDetailView {
 
 impl StatsView {
     /// Sums up the store's counts.
-    pub(crate) fn new(store: &oncebox::store::Store, stats: StoreStats, unverified_sources: Vec<String>) -> Self {
+    pub(crate) fn new(
+        store: &oncebox::store::Store,
+        stats: StoreStats,
+        handler_health: Vec<HandlerHealth>,
+        unverified_sources: Vec<String>,
+    ) -> Self {
         let events: i64 = stats.events.iter().map(|one| one.events).sum();
         let repeats: i64 = stats.events.iter().map(|one| one.repeats).sum();
-        #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
-        let duplicate_rate = if repeats == 0 { 0.0 } else { repeats as f64 / (events + repeats) as f64 };
+        let tried = handler_health.iter().map(|one| one.first_tries).sum();
+        let failed = handler_health.iter().map(|one| one.first_tries_failed).sum();
         let sources = stats.events.into_iter().map(|one| SourceStats {
             source: one.source,
             state: one.state,
@@ -247,13 +284,14 @@ impl StatsView {
         Self {
             store: store.kind().to_owned(),
             unsafe_because: store.unsafe_because().map(str::to_owned),
-            first_try_error_rate: None,
-            duplicate_rate,
+            first_try_error_rate: rate(failed, tried),
+            duplicate_rate: rate(repeats, events + repeats).unwrap_or(0.0),
             ledger_rows: stats.ledger_rows,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
             unverified_sources,
             sources: sources.collect(),
             handlers: handlers.collect(),
+            handler_health,
         }
     }
 }
@@ -269,6 +307,12 @@ impl From<Rejected> for RejectionView {
             remote: rejected.remote,
         }
     }
+}
+
+/// A share; none where there is nothing to share.
+fn rate(part: i64, whole: i64) -> Option<f64> {
+    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
+    (whole > 0).then(|| part as f64 / whole as f64)
 }
 
 fn header_pairs(lines: &[u8]) -> Vec<(String, String)> {

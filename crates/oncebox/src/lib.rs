@@ -4,14 +4,17 @@
 //! [`provider`]; the [`verdict`] carries events with an identity; [`ingest`] joins them to a commit of the [`store`].
 //! The library reads no environment and no clock of its own: both are handed in.
 
+pub mod circuit;
 pub mod clock;
 pub mod delivery;
 pub mod errands;
 pub mod event;
 pub mod fault;
+pub mod forward;
 pub mod limits;
 pub mod order;
 pub mod provider;
+pub mod rate;
 pub mod request;
 pub mod retry;
 pub mod routing;
@@ -20,10 +23,15 @@ pub mod secret;
 pub mod shutdown;
 pub mod source;
 pub mod verdict;
+pub mod wake;
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod handler;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod ingest;
 #[cfg(feature = "http")]
 pub mod outgoing;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod worker;

@@ -23,7 +23,7 @@ mod identity;
 pub(crate) mod json;
 mod jwt;
 mod keyring;
-mod mac;
+pub(crate) mod mac;
 mod mandrill;
 mod paypal;
 mod pin;
@@ -202,6 +202,11 @@ impl Description {
     /// True when the secret arrives by a handshake and need not be configured.
     pub fn brings_secret(&self) -> bool {
         self.handshake.iter().any(|handshake| handshake.secret.is_some())
+    }
+
+    /// True when a secret that arrives by a handshake must also be typed in at the vendor.
+    pub fn shows_secret(&self) -> bool {
+        self.handshake.iter().any(|handshake| handshake.secret.is_some() && handshake.show)
     }
 
     /// True when the signature covers the whole body.

@@ -21,6 +21,8 @@ mod handlers;
 mod leases;
 mod marks;
 mod migrations;
+mod pulled;
+mod reconcile;
 mod reports;
 mod sql;
 mod value;
@@ -36,6 +38,8 @@ mod postgres_effects;
 #[cfg(feature = "postgres")]
 mod postgres_migrate;
 #[cfg(feature = "postgres")]
+mod postgres_reconcile;
+#[cfg(feature = "postgres")]
 mod postgres_tls;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -47,6 +51,8 @@ mod sqlite_deliveries;
 mod sqlite_effects;
 #[cfg(feature = "sqlite")]
 mod sqlite_migrate;
+#[cfg(feature = "sqlite")]
+mod sqlite_reconcile;
 
 pub use actions::{Action, ActionError, ActionFilter, ActionKind, ActionRecord};
 pub use arrivals::ArrivalCount;
@@ -54,7 +60,7 @@ pub use arrived_secrets::{ArrivedSecret, Kept};
 pub use attempts::{Failure, Fenced};
 pub use commit::Commit;
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
-pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine};
+pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTries};
 pub use effects::Ran;
 pub use error::StoreError;
 pub use events::{Inserted, NewEvent, insert_events};
@@ -62,6 +68,8 @@ pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
 pub use handlers::{HandlerFacts, HandlerRecord, OnDead};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Prerequisite, Version};
+pub use pulled::PulledFailure;
+pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
     StoreStats,

@@ -117,6 +117,20 @@ impl Ledger {
         self.lock().clone()
     }
 
+    /// Events that were answered 2xx and later, sent again, with another status.
+    pub fn duplicates_refused(&self) -> Vec<String> {
+        let (mut stored, mut refused) = (BTreeSet::new(), Vec::new());
+        for record in self.lock().iter() {
+            let name = (record.source.clone(), record.id.clone());
+            match record.status {
+                Some(200..=299) => drop(stored.insert(name)),
+                Some(_) if stored.contains(&name) => refused.push(record.id.clone()),
+                _ => {}
+            }
+        }
+        refused
+    }
+
     /// How many requests had this outcome.
     pub fn count(&self, outcome: Outcome) -> usize {
         self.lock().iter().filter(|record| record.outcome == outcome).count()

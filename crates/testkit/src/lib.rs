@@ -5,6 +5,7 @@
 //! free port) is a panic with the cure in it, never a skipped test.
 
 pub mod database;
+pub mod effects;
 pub mod http;
 pub mod ledger;
 pub mod oracle;
@@ -12,6 +13,7 @@ pub mod postgres;
 mod process;
 pub mod program;
 pub mod proxy;
+pub mod receiver;
 pub mod sender;
 pub mod vendor;
 

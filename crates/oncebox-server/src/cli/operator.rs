@@ -1,12 +1,13 @@
 //! Arguments of the commands that look: `events`, `event`, `explain`, `providers`, `status`.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 use oncebox::secret::Secret;
 
 use super::private::{private, secret, store_url};
-use super::values::{Setting, When, setting, when};
+use super::values::{Setting, When, duration, setting, when};
 use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
 
@@ -106,15 +107,20 @@ pub(crate) struct StatusArgs {
 #[derive(Args, Debug)]
 #[command(
     after_help = "For senders that make up the secret themselves and send it in their first request (Asana, Notion).
-It is kept encrypted with store.secret_key and never shown.
+It is kept encrypted with store.secret_key and never shown, unless the vendor wants it typed in as well (Notion): then
+--wait prints it, once.
 
 Examples:
   oncebox arm asana
+  oncebox arm notion --wait
   oncebox arm asana --database postgres://…"
 )]
 pub(crate) struct ArmArgs {
     /// The source
     pub(crate) source: String,
+    /// Wait until the secret came, 10 minutes unless told otherwise
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "10m", value_parser = duration)]
+    pub(crate) wait: Option<Duration>,
     /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
@@ -170,4 +176,5 @@ pub(crate) struct ProvidersArgs {
     pub(crate) markdown: bool,
 }
 
-const STATES: [&str; 3] = ["accepted", "held", "conflict"];
+/// The states of events.
+pub(super) const STATES: [&str; 3] = ["accepted", "held", "conflict"];

@@ -102,6 +102,12 @@ pub(crate) struct BenchArgs {
     /// Compare with one commit per event, with duplicates and with verifying alone, in turns on one database
     #[arg(long, conflicts_with_all = ["to", "duplicates"])]
     pub(crate) compare: bool,
+    /// Measure handling in place of ingest: a filled queue, one by one, in batches, and with failures
+    #[arg(long, conflicts_with_all = ["to", "duplicates", "compare"])]
+    pub(crate) handling: bool,
+    /// Events in each run of --handling
+    #[arg(long, value_name = "N", default_value_t = 20_000, requires = "handling", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    pub(crate) events: u64,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

@@ -1,19 +1,55 @@
-//! `oncebox arm`: lets the next handshake of a source bring its secret, once.
+//! `oncebox arm`: lets the next handshake of a source bring its secret, once, and waits for it if asked to.
 
+use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
+use super::wrong_usage;
+use crate::arming::{ArmingView, WAIT_MAX};
 use crate::cli::operator::ArmArgs;
+use crate::config::units::show_duration;
 use crate::operator::Operator;
 use crate::terminal;
 
+/// Whoever is refused hears so sooner than this.
+const REFUSED_WITHIN: Duration = Duration::from_millis(500);
+
 /// Runs the command.
 pub(crate) async fn run(args: &ArmArgs) -> anyhow::Result<ExitCode> {
-    Operator::open(&args.operator).await?.arm(&args.source).await?;
-    let source = &args.source;
-    if args.operator.json {
-        terminal::print_json(&serde_json::json!({ "source": source, "armed": true }))?;
-    } else {
-        terminal::print(format!("{source} is armed: the next handshake's secret is taken, and none after it\n"))?;
+    if args.wait.is_some_and(|patience| patience > WAIT_MAX) {
+        return Err(wrong_usage("--wait: an hour is the longest, \"1h\""));
     }
-    Ok(ExitCode::SUCCESS)
+    let operator = Operator::open(&args.operator).await?;
+    let mut arming = pin!(operator.arm(&args.source, args.wait, &args.operator));
+    let view = match (args.wait, tokio::time::timeout(REFUSED_WITHIN, &mut arming).await) {
+        (_, Ok(view)) => view?,
+        (None, Err(_)) => arming.await?,
+        (Some(patience), Err(_)) => {
+            eprintln!(
+                "waiting up to {} for the handshake of {}: start it at the vendor now (Ctrl-C stops waiting, the source \
+                 stays armed)",
+                show_duration(patience),
+                args.source
+            );
+            arming.await?
+        }
+    };
+    if args.operator.json {
+        terminal::print_json(&view)?;
+    } else {
+        terminal::print(told(&view, args.wait))?;
+    }
+    Ok(if args.wait.is_some() && view.armed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn told(view: &ArmingView, wait: Option<Duration>) -> String {
+    let source = &view.source;
+    match (&view.secret, view.armed, wait) {
+        (Some(secret), ..) => {
+            format!("the secret of {source} arrived; type it in at the vendor, it is not shown again:\n\n{secret}")
+        }
+        (None, false, _) => format!("the secret of {source} arrived"),
+        (None, true, None) => format!("{source} is armed: the next handshake's secret is taken, and none after it"),
+        (None, true, Some(_)) => format!("no handshake of {source} came in time; it stays armed"),
+    }
 }

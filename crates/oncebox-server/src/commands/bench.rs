@@ -1,11 +1,12 @@
 //! `oncebox bench`: how fast events are accepted, over real sockets, by a real server process.
 //!
-//! Without `--to` this same binary is started as `serve` on a throw-away config, so that what is measured is what runs
+//! `--handling` measures how fast they are handled instead, in this process. Without `--to` this same binary is started as `serve` on a throw-away config, so that what is measured is what runs
 //! in production; only the load comes from this process.
 
 mod child;
 mod compare;
 mod figures;
+mod handling;
 mod load;
 mod process;
 mod script;
@@ -48,6 +49,9 @@ async fn measure(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let database = args.database.clone().unwrap_or_else(|| StoreUrl::Sqlite(folder.path().join("bench.db")));
     if args.database.is_some() {
         eprintln!("warning: {database} is filled with made-up events; never use one that you need");
+    }
+    if args.handling {
+        return handling::run(args, &database).await;
     }
     if args.compare {
         return compare::run(args, &folder, &database).await;

@@ -57,6 +57,7 @@ fn print_raw(detail: &EventDetailView) -> anyhow::Result<ExitCode> {
 fn text(detail: &EventDetailView, namesakes: &[EventView], body: Body) -> String {
     let event = &detail.event;
     let mut sections = vec![facts(event), arrivals(detail), deliveries(detail)];
+    sections.extend(attempts(detail));
     if !namesakes.is_empty() {
         sections.push(format!("Other events with this id\n{}", events::table(namesakes)));
     }
@@ -147,6 +148,34 @@ fn deliveries(detail: &EventDetailView) -> String {
         ]);
     }
     format!("Deliveries\n{}", table.trim_fmt())
+}
+
+/// What happened, in the order it did. The attempt that ended in done is the delivery itself.
+fn attempts(detail: &EventDetailView) -> Option<String> {
+    let ended = detail.attempts.iter().map(|one| {
+        let status = one.status.map(|status| status.to_string()).unwrap_or_default();
+        (one.ended_at.as_str(), one.handler.as_str(), one.attempt, one.outcome.as_str(), status, one.error.as_deref())
+    });
+    let done = detail.deliveries.iter().filter(|one| one.state == "done").filter_map(|one| {
+        Some((one.finished_at.as_deref()?, one.handler.as_str(), one.attempt, "done", String::new(), None))
+    });
+    let mut lines: Vec<_> = ended.chain(done).collect();
+    if lines.is_empty() {
+        return None;
+    }
+    lines.sort();
+    let mut table = terminal::table(&["ended", "handler", "attempt", "outcome", "status", "error"]);
+    for (at, handler, attempt, outcome, status, error) in lines {
+        table.add_row([
+            terminal::cell(at),
+            terminal::cell(handler),
+            terminal::cell(attempt.to_string()),
+            terminal::toned(outcome, Tone::of_state(outcome)),
+            terminal::cell(status),
+            terminal::cell(error.unwrap_or("")),
+        ]);
+    }
+    Some(format!("Attempts\n{}", table.trim_fmt()))
 }
 
 fn payload_text(event: &EventView, payload: &PayloadView, body: Body) -> String {

@@ -66,7 +66,7 @@ fn query(args: &EventsArgs) -> EventsQuery {
 }
 
 /// A point in time the way the API reads it.
-fn moment(when: When) -> String {
+pub(super) fn moment(when: When) -> String {
     match when {
         When::Ago(age) => show_duration(age),
         When::At(time) => time.to_string(),
@@ -74,7 +74,7 @@ fn moment(when: When) -> String {
 }
 
 /// A time without its fraction of a second, which would only widen the column.
-fn seconds(time: &str) -> String {
+pub(super) fn seconds(time: &str) -> String {
     match time.split_once('.') {
         Some((whole, _)) => format!("{whole}Z"),
         None => time.to_owned(),

@@ -30,6 +30,7 @@ fn text(stats: &StatsView, from: &str) -> String {
         sections.push(dangers.join("\n"));
     }
     sections.push(queues(stats));
+    sections.extend(health(stats));
     sections.push(sources(stats));
     sections.join("\n\n")
 }
@@ -59,13 +60,24 @@ fn dangers(stats: &StatsView) -> Vec<String> {
         lines.push(terminal::paint(&line, Tone::Bad));
     }
     for (state, sentence) in [
-        ("held", "held: waiting for a person; see `oncebox events --state held`"),
+        ("held", "held: waiting for a person; see `oncebox held`"),
         ("conflict", "in conflict: a known id came with another body; see `oncebox events --state conflict`"),
     ] {
         let count: i64 = stats.sources.iter().filter(|one| one.state == state).map(|one| one.events).sum();
         if count > 0 {
             lines.push(terminal::paint(&format!("{} {sentence}", terminal::counted(count, "event")), Tone::Warning));
         }
+    }
+    let dead: i64 = stats.handlers.iter().filter(|one| one.state == "dead").map(|one| one.count).sum();
+    if dead > 0 {
+        let line =
+            format!("{}: see `oncebox dead-letters`, then `oncebox replay`", terminal::counted(dead, "dead letter"));
+        lines.push(terminal::paint(&line, Tone::Bad));
+    }
+    for one in stats.handler_health.iter().filter(|one| one.paused) {
+        let name = terminal::plain(&one.handler);
+        let line = format!("{name} is paused: its events wait; `oncebox resume {name}`");
+        lines.push(terminal::paint(&line, Tone::Warning));
     }
     lines
 }
@@ -85,6 +97,21 @@ fn queues(stats: &StatsView) -> String {
         ]);
     }
     format!("Deliveries\n{}", table.trim_fmt())
+}
+
+/// How first attempts went, for handlers that made any.
+fn health(stats: &StatsView) -> Option<String> {
+    let mut table = terminal::table(&["handler", "first tries", "failed", "error rate"]);
+    let tried = stats.handler_health.iter().filter_map(|one| Some((one, one.first_try_error_rate?)));
+    for (one, rate) in tried {
+        table.add_row([
+            terminal::cell(&one.handler),
+            terminal::cell(one.first_tries.to_string()),
+            terminal::cell(one.first_tries_failed.to_string()),
+            terminal::cell(percent(rate)),
+        ]);
+    }
+    (table.row_count() > 0).then(|| format!("First tries\n{}", table.trim_fmt()))
 }
 
 fn is_waiting(state: &str) -> bool {
@@ -114,7 +141,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{HandlerStats, SourceStats};
+    use crate::view::{HandlerHealth, HandlerStats, SourceStats};
 
     #[test]
     fn dangers_stand_in_words() {
@@ -125,6 +152,7 @@ mod tests {
             duplicate_rate: 0.98,
             ledger_rows: 3,
             ledger_rows_daily_change: 2,
+            handler_health: vec![HandlerHealth::new("log".into(), true, 4, 1)],
             unverified_sources: vec!["open".into()],
             sources: vec![SourceStats { source: "open".into(), state: "held".into(), events: 2, arrivals: 3 }],
             handlers: vec![HandlerStats {
@@ -141,6 +169,7 @@ mod tests {
             "UNSAFE database: fsync is off",
             "UNSAFE source open",
             "2 events held",
+            "log is paused",
             " log      ready  4           2026-11-15T12:00:00.000Z",
         ] {
             assert!(text.contains(part), "{part:?} is not in:\n{text}");

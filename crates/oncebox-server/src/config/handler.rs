@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use oncebox::routing::Glob;
 use oncebox::secret::Secret;
+use oncebox::store::{Dialect, HandlerSql};
 
 use super::reader::{Item, Table};
+use super::units::{Rate, parse_rate};
 use super::web::{self, AddressRange};
 use super::{name, suggest};
 
@@ -64,6 +66,8 @@ pub(crate) struct HttpHandler {
     pub(crate) timeout: Duration,
     /// Signs the call.
     pub(crate) secret: Option<Secret>,
+    /// How fast at most.
+    pub(crate) rate: Option<Rate>,
     /// Link-local addresses it may reach.
     pub(crate) allow: Vec<AddressRange>,
 }
@@ -140,11 +144,11 @@ pub(crate) struct OncePer {
 }
 
 impl HandlerConfig {
-    /// Reads one entry; `sources` are the names it may refer to.
-    pub(crate) fn read(mut table: Table<'_>, sources: &[&str]) -> Option<Self> {
+    /// Reads one entry; `sources` are the names it may refer to, `dialect` is what its SQL is written in.
+    pub(crate) fn read(mut table: Table<'_>, sources: &[&str], dialect: Dialect) -> Option<Self> {
         let name = name::other(&mut table);
         let lease = table.duration("lease", SECOND..=DAY).unwrap_or(Duration::from_secs(60));
-        let kind = read_kind(&mut table, lease);
+        let kind = read_kind(&mut table, lease, dialect);
         let handler = Self {
             name: name.unwrap_or_default().to_owned(),
             sources: read_sources(&mut table, sources),
@@ -187,7 +191,7 @@ impl RetryConfig {
     }
 }
 
-fn read_kind(table: &mut Table<'_>, lease: Duration) -> Option<HandlerKind> {
+fn read_kind(table: &mut Table<'_>, lease: Duration, dialect: Dialect) -> Option<HandlerKind> {
     let (sql, http, pull) = (table.take("sql"), table.take("http"), table.take("pull"));
     let given = usize::from(sql.is_some()) + usize::from(http.is_some()) + usize::from(pull.is_some());
     if given != 1 {
@@ -196,12 +200,12 @@ fn read_kind(table: &mut Table<'_>, lease: Duration) -> Option<HandlerKind> {
         table.scope().problem(what, "keep exactly one");
     }
     let http = http.and_then(|item| read_http(&item, lease)).map(HandlerKind::Http);
-    let sql = sql.and_then(|item| read_sql(&item)).map(HandlerKind::Sql);
+    let sql = sql.and_then(|item| read_sql(&item, dialect)).map(HandlerKind::Sql);
     let pull = pull.and_then(|item| read_pull(&item));
     sql.or(http).or(pull)
 }
 
-fn read_sql(item: &Item<'_>) -> Option<String> {
+fn read_sql(item: &Item<'_>, dialect: Dialect) -> Option<String> {
     let sql = item.text()?;
     if sql.trim().is_empty() {
         item.problem("is blank", "write a statement, or use http or pull");
@@ -209,6 +213,8 @@ fn read_sql(item: &Item<'_>) -> Option<String> {
         item.problem("is longer than 64KiB", "move the work into a function of the database");
     } else if sql.contains('\0') {
         item.problem("holds a NUL character", "remove it");
+    } else if let Err(error) = HandlerSql::parse(sql, dialect) {
+        item.problem(error.to_string(), "correct the statement");
     }
     Some(sql.to_owned())
 }
@@ -232,10 +238,11 @@ fn read_http(item: &Item<'_>, lease: Duration) -> Option<HttpHandler> {
         item.problem("is not shorter than the handler's lease", "write a shorter timeout or a longer lease");
     }
     let secret = table.secret("secret");
+    let rate = table.take("rate").and_then(|item| item.parsed(parse_rate, "a rate such as \"50/s\" or \"100/m\""));
     let allow = web::allow(&mut table);
     table.finish();
     let timeout = timeout.unwrap_or(Duration::from_secs(10).min(lease / 2));
-    Some(HttpHandler { url: url?, timeout, secret, allow })
+    Some(HttpHandler { url: url?, timeout, secret, rate, allow })
 }
 
 fn read_sources(table: &mut Table<'_>, known: &[&str]) -> Vec<String> {

@@ -77,6 +77,15 @@ impl SourceConfig {
     }
 }
 
+/// A source's name and how its sender behaves, without any secret.
+pub(crate) fn sender(mut table: Table<'_>) -> Option<(String, Description)> {
+    let all = table.clone();
+    let name = table.text("name")?.to_owned();
+    let (_, mut description) = read_provider(&mut table)?;
+    describe(&mut table, &mut description, &all);
+    Some((name, description))
+}
+
 /// How long the sender keeps trying, where its description says so.
 fn retry_window(description: &Description) -> Option<Duration> {
     description.facts().retry_window

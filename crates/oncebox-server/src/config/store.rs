@@ -5,6 +5,7 @@ use std::fmt;
 use std::path::PathBuf;
 
 use oncebox::secret::Secret;
+use oncebox::store::Dialect;
 use toml::de::DeValue;
 
 use super::reader::{Item, Table};
@@ -82,6 +83,14 @@ impl StoreUrl {
 }
 
 impl StoreUrl {
+    /// Whose SQL the handlers are written in.
+    pub(crate) fn dialect(&self) -> Dialect {
+        match self {
+            Self::Sqlite(_) => Dialect::Sqlite,
+            Self::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
     /// The URL with neither password nor parameters; none where it is not sure which part is which.
     pub(crate) fn without_secrets(&self) -> Option<String> {
         let url = match self {

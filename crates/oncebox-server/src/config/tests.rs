@@ -287,6 +287,10 @@ fn handlers() {
         ("pull = true\nsql = 'x'", "1:1: handler.h: has more than one of sql, http and pull; keep exactly one"),
         ("pull = false", "3:1: handler.h.pull: can only be true; write pull = true, or remove it"),
         ("sql = ' '", "3:1: handler.h.sql: is blank; write a statement, or use http or pull"),
+        (
+            "sql = 'commit'",
+            "3:1: handler.h.sql: COMMIT cannot be used: the effect is one transaction with its mark; correct the statement",
+        ),
         ("pull = true\nsources = []", "4:1: handler.h.sources: is empty; name a source, or remove the key to take all"),
         (
             "pull = true\ntypes = ['[a]']",
@@ -330,7 +334,7 @@ fn handlers() {
     }
     let config = good(&handler("http = { url = 'http://x' }\nlease = '1s'"));
     assert!(matches!(&config.handlers[0].kind, HandlerKind::Http(http) if http.timeout.as_millis() == 500));
-    good(&handler("sql = \"select :anything::text\""));
+    good(&handler("sql = \"insert into t values (:event_id); delete from u where id = :key\""));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
+use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
@@ -22,11 +23,12 @@ use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
 use subtle::ConstantTimeEq;
 
-use super::api;
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use super::public::Setup;
+use super::{actions, api, arm, pull, tail};
 use crate::arrived_secrets::ArrivedSecrets;
+use crate::gauges::Gauges;
 use crate::rejections::Rejections;
 
 /// The admin listener's service. Cheap to clone.
@@ -52,6 +54,8 @@ pub(crate) struct AdminParts {
     pub(crate) operator: Option<Secret>,
     /// Tokens that open it; none means loopback only.
     pub(crate) tokens: Vec<Secret>,
+    /// What is counted when somebody looks.
+    pub(crate) gauges: Gauges,
     /// Set while the server stops.
     pub(crate) draining: Shutdown,
 }
@@ -76,13 +80,27 @@ impl Admin {
             .route("/api/v1/events", get(api::events))
             .route("/api/v1/events/{key}", get(api::event))
             .route("/api/v1/events/{key}/payload", get(api::payload))
+            .route("/api/v1/deliveries", get(api::deliveries))
+            .route("/api/v1/dead-letters", get(api::dead_letters))
             .route("/api/v1/held", get(api::held))
+            .route("/api/v1/outbox", get(api::outbox))
+            .route("/api/v1/actions", get(actions::log))
+            .route("/api/v1/actions/{id}", get(actions::one))
+            .route("/api/v1/tail", get(tail::tail))
             .route("/api/v1/rejections", get(api::rejections))
             .route("/api/v1/stats", get(api::stats))
-            .route("/api/v1/sources/{name}/arm", post(api::arm))
+            .route("/api/v1/sources/{name}/arm", post(arm::arm))
             .layer(middleware::from_fn_with_state(self.clone(), need_token));
+        let acting = Router::new()
+            .route("/api/v1/handlers/{name}/claim", post(pull::claim))
+            .route("/api/v1/deliveries/{delivery}/finish", post(pull::finish))
+            .route("/api/v1/deliveries/{delivery}/fail", post(pull::fail))
+            .route("/api/v1/deliveries/{delivery}/extend", post(pull::extend))
+            .merge(actions::routes())
+            .layer(middleware::from_fn_with_state(self.clone(), need_operator));
         open.layer(middleware::from_fn_with_state(self.clone(), need_token_beyond_loopback))
             .merge(guarded)
+            .merge(acting)
             .fallback(async || Problem::not_found().into_response().map(axum::body::Body::new))
             .layer(middleware::from_fn_with_state(self.clone(), need_host))
             .with_state(self.clone())
@@ -119,6 +137,11 @@ impl Admin {
         self.0.draining.requested()
     }
 
+    /// True when the server begins to stop within this time.
+    pub(super) async fn drains_within(&self, wait: Duration) -> bool {
+        tokio::time::timeout(wait, self.0.draining.wait()).await.is_ok()
+    }
+
     /// A blank token counts as none, so it never opens anything.
     fn opens(&self, headers: &HeaderMap) -> bool {
         let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
@@ -150,6 +173,7 @@ impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
+    admin.0.gauges.count(admin.store(), admin.clock()).await;
     let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
     ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }
@@ -159,6 +183,16 @@ async fn need_token(State(admin): State<Admin>, request: Request, next: Next) ->
         return refuse(Problem::unauthorized());
     }
     next.run(request).await
+}
+
+async fn need_operator(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    if admin.is_operator(request.headers()) {
+        return next.run(request).await;
+    }
+    if admin.opens(request.headers()) {
+        return refuse(Problem::forbidden("this token may look and not act"));
+    }
+    refuse(Problem::unauthorized())
 }
 
 async fn need_token_beyond_loopback(State(admin): State<Admin>, request: Request, next: Next) -> Response {

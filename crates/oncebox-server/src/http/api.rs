@@ -3,10 +3,13 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, Query, State, rejection::QueryRejection};
+use axum::extract::{
+    Path, Query, State,
+    rejection::{JsonRejection, QueryRejection},
+};
 use axum::response::{IntoResponse, Response};
+use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use http::{HeaderMap, HeaderValue};
 use oncebox::limits::PAGE_MAX;
 use oncebox::source::Source;
 use serde::Serialize;
@@ -14,6 +17,7 @@ use serde_json::json;
 
 use super::admin::Admin;
 use super::problem::Problem;
+use crate::query::deliveries::DeliveriesQuery;
 use crate::query::{self, EventsQuery, QueryError};
 use crate::view::{Items, RejectionView};
 
@@ -50,8 +54,29 @@ pub(super) async fn held(
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
-    let query = EventsQuery { state: Some("held".into()), ..query };
-    Ok(Json(query::events(admin.store(), admin.clock(), query).await?).into_response())
+    Ok(Json(query::held(admin.store(), admin.clock(), query).await?).into_response())
+}
+
+pub(super) async fn deliveries(
+    State(admin): State<Admin>,
+    query: Result<Query<DeliveriesQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
+}
+
+pub(super) async fn dead_letters(
+    State(admin): State<Admin>,
+    query: Result<Query<DeliveriesQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    let query = DeliveriesQuery { state: Some("dead".into()), ..query };
+    Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
+}
+
+/// Nothing writes outbox messages in this version.
+pub(super) async fn outbox() -> Response {
+    Json(Items::<()> { items: Vec::new(), next_cursor: None }).into_response()
 }
 
 pub(super) async fn event(State(admin): State<Admin>, Path(name): Path<String>) -> Result<Response, ApiError> {
@@ -83,27 +108,6 @@ pub(super) async fn stats(State(admin): State<Admin>) -> Result<Response, ApiErr
         setup.sources.values().filter(|source| source.is_unverified()).map(|source| source.name().to_owned()).collect();
     unverified.sort();
     Ok(Json(query::stats(admin.store(), admin.clock(), unverified).await?).into_response())
-}
-
-/// Lets the next handshake of a source bring its secret.
-pub(super) async fn arm(
-    State(admin): State<Admin>,
-    Path(name): Path<String>,
-    headers: HeaderMap,
-) -> Result<Response, ApiError> {
-    if !admin.is_operator(&headers) {
-        return Err(Problem::unauthorized().into());
-    }
-    let setup = admin.setup();
-    let source = setup.sources.get(&name).ok_or_else(Problem::not_found)?;
-    if !source.awaits_secret() {
-        return Err(Problem::bad_request("this source's secret does not arrive by a handshake").into());
-    }
-    if !admin.arrived().can_keep() {
-        return Err(Problem::bad_request("the config has no store.secret_key to keep the secret with").into());
-    }
-    admin.store().arm_secret(&name, admin.clock().now()).await.map_err(QueryError::from)?;
-    Ok(Json(json!({"source": name, "armed": true})).into_response())
 }
 
 /// Ready means: the database answers.
@@ -142,6 +146,8 @@ impl From<QueryError> for ApiError {
     fn from(error: QueryError) -> Self {
         Self(match error {
             QueryError::Bad(detail) => Problem::bad_request(detail),
+            QueryError::Missing(_) => Problem::not_found(),
+            QueryError::Conflict(detail) => Problem::conflict(detail),
             QueryError::Store(error) => {
                 tracing::warn!("the admin API could not read: {}", error.chain());
                 Problem::unavailable("the database does not answer")
@@ -152,6 +158,12 @@ impl From<QueryError> for ApiError {
 
 impl From<QueryRejection> for ApiError {
     fn from(rejection: QueryRejection) -> Self {
+        Self(Problem::bad_request(rejection.body_text()))
+    }
+}
+
+impl From<JsonRejection> for ApiError {
+    fn from(rejection: JsonRejection) -> Self {
         Self(Problem::bad_request(rejection.body_text()))
     }
 }

@@ -71,6 +71,17 @@ impl Problem {
         Self { detail: Some(detail.into()), ..problem }
     }
 
+    /// It contradicts what happened before.
+    pub(crate) fn conflict(detail: impl Into<String>) -> Self {
+        let problem = Self::new(StatusCode::CONFLICT, "conflict", "this contradicts what happened before");
+        Self { detail: Some(detail.into()), ..problem }
+    }
+
+    /// Somebody else has the delivery by now.
+    pub(crate) const fn lease_lost() -> Self {
+        Self::new(StatusCode::CONFLICT, "lease-lost", "this claim is not the current one any more")
+    }
+
     /// Nothing can be promised now: come again.
     pub(crate) const fn unavailable(title: &'static str) -> Self {
         let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title);

@@ -7,15 +7,20 @@ use http::StatusCode;
 use oncebox::secret::Secret;
 use reqwest::Url;
 use reqwest::redirect::Policy;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 
+use super::live::Live;
+use crate::arming::ArmingView;
 use crate::commands::wrong_usage;
-use crate::query::EventsQuery;
-use crate::view::{EventDetailView, EventView, Items, StatsView};
+use crate::query::actions::ActionRequest;
+use crate::query::tail::TailQuery;
+use crate::view::{ActionView, Done, EventDetailView, Items, StatsView};
 
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
+/// For what has no end that could be known: an action on many, a stream.
+const LONG_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 
 /// Talks to a running server.
 #[derive(Debug)]
@@ -53,23 +58,43 @@ impl Client {
         }
     }
 
-    /// A page of events.
-    pub(super) async fn events(&self, query: &EventsQuery) -> anyhow::Result<Items<EventView>> {
-        let mut url = self.url(&["events"])?;
-        let limit = query.limit.map(|limit| limit.to_string());
-        let pairs = [
-            ("source", &query.source),
-            ("type", &query.r#type),
-            ("state", &query.state),
-            ("since", &query.since),
-            ("until", &query.until),
-            ("text", &query.text),
-            ("cursor", &query.cursor),
-            ("limit", &limit),
-        ];
-        let given = pairs.into_iter().filter_map(|(name, value)| Some((name, value.as_ref()?)));
-        url.query_pairs_mut().extend_pairs(given);
+    /// A page of a list, such as `events` or `dead-letters`, with the query's own names as parameters.
+    pub(super) async fn list<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        query: &impl Serialize,
+    ) -> anyhow::Result<Items<T>> {
+        let url = self.url_with(&[name], query)?;
         self.get(url).await?.context("the server does not know this list")
+    }
+
+    /// Counts, or acts; however long it takes.
+    pub(super) async fn act(&self, kind: &str, request: &ActionRequest) -> anyhow::Result<Option<Done>> {
+        self.answer(self.client.post(self.url(&[kind])?).timeout(LONG_WAIT).json(request)).await
+    }
+
+    /// How far an action came.
+    pub(super) async fn action(&self, id: &str) -> anyhow::Result<Option<ActionView>> {
+        self.get(self.url(&["actions", id])?).await
+    }
+
+    /// Pauses or resumes a handler; false where the server does not know it.
+    pub(super) async fn pause(&self, handler: &str, paused: bool) -> anyhow::Result<bool> {
+        let verb = if paused { "pause" } else { "resume" };
+        let done: Option<serde_json::Value> =
+            self.answer(self.client.post(self.url(&["handlers", handler, verb])?)).await?;
+        Ok(done.is_some())
+    }
+
+    /// Opens the stream of what arrives.
+    pub(super) async fn tail(&self, query: &TailQuery) -> anyhow::Result<Live> {
+        let request = self.client.get(self.url_with(&["tail"], query)?).timeout(LONG_WAIT);
+        let response = self.send(request).await?;
+        if response.status() == StatusCode::OK {
+            return Ok(Live::new(response));
+        }
+        let opened: Option<serde_json::Value> = self.read(response).await?;
+        bail!("{} answers, but not with a stream: {}", self.base, opened.unwrap_or_default())
     }
 
     /// One event; the name may hold any character.
@@ -82,11 +107,15 @@ impl Client {
         self.get(self.url(&["stats"])?).await?.context("the server does not know its numbers")
     }
 
-    /// Lets the next handshake of a source bring its secret.
-    pub(super) async fn arm(&self, source: &str) -> anyhow::Result<()> {
-        let request = self.client.post(self.url(&["sources", source, "arm"])?);
-        let armed: Option<serde_json::Value> = self.answer(request).await?;
-        armed.map(drop).ok_or_else(|| wrong_usage(format!("the server has no source {source:?}")))
+    /// Lets the next handshake of a source bring its secret; with patience, waits for it.
+    pub(super) async fn arm(&self, source: &str, patience: Option<Duration>) -> anyhow::Result<ArmingView> {
+        let mut url = self.url(&["sources", source, "arm"])?;
+        if let Some(patience) = patience {
+            url.query_pairs_mut().append_pair("wait", &patience.as_secs().to_string());
+        }
+        let request = self.client.post(url).timeout(ANSWER_WAIT + patience.unwrap_or_default());
+        let armed: Option<ArmingView> = self.answer(request).await?;
+        armed.ok_or_else(|| wrong_usage(format!("the server has no source {source:?}")))
     }
 
     fn url(&self, parts: &[&str]) -> anyhow::Result<Url> {
@@ -98,18 +127,38 @@ impl Client {
         Ok(url)
     }
 
+    fn url_with(&self, parts: &[&str], query: &impl Serialize) -> anyhow::Result<Url> {
+        let mut url = self.url(parts)?;
+        let serde_json::Value::Object(pairs) = serde_json::to_value(query)? else { return Ok(url) };
+        for (name, value) in pairs {
+            match value {
+                serde_json::Value::Null => {}
+                serde_json::Value::String(text) => drop(url.query_pairs_mut().append_pair(&name, &text)),
+                other => drop(url.query_pairs_mut().append_pair(&name, &other.to_string())),
+            }
+        }
+        Ok(url)
+    }
+
     /// The answer; none for 404.
     async fn get<T: DeserializeOwned>(&self, url: Url) -> anyhow::Result<Option<T>> {
         self.answer(self.client.get(url)).await
     }
 
-    async fn answer<T: DeserializeOwned>(&self, mut request: reqwest::RequestBuilder) -> anyhow::Result<Option<T>> {
-        let base = &self.base;
+    async fn answer<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> anyhow::Result<Option<T>> {
+        self.read(self.send(request).await?).await
+    }
+
+    async fn send(&self, mut request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
         if let Some(token) = &self.token {
             request = request.bearer_auth(String::from_utf8_lossy(token.expose()));
         }
         let response = request.send().await.map_err(reqwest::Error::without_url);
-        let response = response.with_context(|| format!("no answer from {base}"))?;
+        response.with_context(|| format!("no answer from {}", self.base))
+    }
+
+    async fn read<T: DeserializeOwned>(&self, response: reqwest::Response) -> anyhow::Result<Option<T>> {
+        let base = &self.base;
         let status = response.status();
         let body = response.bytes().await.map_err(reqwest::Error::without_url);
         let body = body.with_context(|| format!("no answer from {base}"))?;

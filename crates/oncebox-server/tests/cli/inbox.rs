@@ -19,12 +19,18 @@ pub(crate) struct Inbox {
     folder: TempDir,
     public: String,
     admin: String,
+    database: Option<String>,
     child: Child,
 }
 
 impl Inbox {
     /// Starts it and waits until it is ready.
     pub(crate) fn dev() -> Self {
+        Self::dev_on(None)
+    }
+
+    /// As [`Inbox::dev`], on this database in place of a file in its folder.
+    pub(crate) fn dev_on(database: Option<&str>) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
         let (public, admin) = (format!("127.0.0.1:{}", free_port()), format!("127.0.0.1:{}", free_port()));
         let mut command = Command::new(BIN);
@@ -32,8 +38,10 @@ impl Inbox {
             command.env_remove(name);
         }
         command.args(["dev", "--listen", &public, "--admin-listen", &admin]).current_dir(folder.path());
+        command.args(database.iter().flat_map(|url| ["--database", url]));
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-        let inbox = Self { folder, public, admin, child: child.expect("the program runs") };
+        let database = database.map(str::to_owned);
+        let inbox = Self { folder, public, admin, database, child: child.expect("the program runs") };
         wait_for(|| http::request(&inbox.admin, "GET", "/readyz", &[], b"").is_ok_and(|answer| answer.status == 200));
         inbox
     }
@@ -56,7 +64,8 @@ impl Inbox {
     /// Sends to it and returns the JSON.
     pub(crate) fn send(&self, args: &[&str]) -> Value {
         let url = self.url();
-        oncebox_json(self.folder(), &[&["send"], args, &["--to", &url, "--json"]].concat(), 0)
+        let database: Vec<&str> = self.database.iter().flat_map(|url| ["--database", url.as_str()]).collect();
+        oncebox_json(self.folder(), &[&["send"], args, &database, &["--to", &url, "--json"]].concat(), 0)
     }
 
     /// Asks the server.

@@ -1,5 +1,7 @@
 //! The commands, as a person types them: the real binary, a real inbox, exit codes and what is printed.
 
+mod act;
+mod every_provider;
 mod explain;
 mod inbox;
 mod operate;
@@ -27,7 +29,10 @@ fn oncebox_json(folder: &Path, args: &[&str], status: i32) -> serde_json::Value 
 #[test]
 fn every_command_has_help() {
     let folder = tempfile::tempdir().expect("a folder");
-    for command in ["dev", "serve", "check", "migrate", "send", "events", "event", "explain", "status", "bench", ""] {
+    let looking = ["events", "event", "tail", "dead-letters", "held", "status", "actions", "explain"];
+    let acting = ["replay", "release", "discard", "forget", "reconcile", "pause", "resume"];
+    let running = ["dev", "serve", "check", "migrate", "send", "bench", ""];
+    for command in looking.into_iter().chain(acting).chain(running) {
         let args: Vec<&str> = [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
         let output = oncebox(folder.path(), &args, 0);
         assert!(output.stdout.contains("Usage: oncebox"), "{command}: {}", output.stdout);

@@ -15,7 +15,8 @@ contract! {
         let mut db = db;
         for (number, point) in POINTS.iter().enumerate() {
             // The second passage: the first event is already stored and must not be harmed.
-            let armed = Setup::new(&url).env("ONCEBOX_FAULTS", &format!("{point}=abort@2"));
+            // Nobody works beside it: the passages counted are those of ingest.
+            let armed = Setup::new(&url).server("workers = false").env("ONCEBOX_FAULTS", &format!("{point}=abort@2"));
             let mut program = armed.serve();
             let (before, wanted) = (stripe(&format!("before_{number}")), stripe(&format!("wanted_{number}")));
             assert_eq!(before.post(program.public_addr(), "stripe").status, 200, "{point}");
@@ -51,7 +52,7 @@ contract! {
 
     async fn an_unknown_commit_is_503_and_the_retry_settles_it(db: TestDatabase) {
         for (point, expected) in [("store.commit=unknown@1", None), ("store.commit=fail@1", Some("accepted")), ("store.committed=unknown@1", Some("duplicate"))] {
-            let setup = Setup::new(db.url()).env("ONCEBOX_FAULTS", point);
+            let setup = Setup::new(db.url()).server("workers = false").env("ONCEBOX_FAULTS", point);
             let program = setup.serve();
             let signed = stripe(point);
             let answer = signed.post(program.public_addr(), "stripe");

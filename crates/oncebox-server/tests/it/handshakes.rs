@@ -1,86 +1,134 @@
-//! Handshakes against the running program: answered as the vendor wants, and nothing is stored.
+//! Every vendor's check of the URL against the running program: answered to the byte as the vendor wants, refused like
+//! any stranger where it is not right, and nothing of it is stored.
 
-use data_encoding::HEXLOWER;
+mod asks;
+
 use testkit::TestDatabase;
 use testkit::http::{self, Answer};
-use testkit::program::run;
-use testkit::sender::Signed;
 
-use crate::world::{BIN, PATIENCE, Setup, World, wait_until};
-
-const HOOK_SECRET: &str = "canary-hook-b537207f20cb";
+use crate::world::{Setup, World};
+use asks::{Ask, SECRET, hex, pings, refused, signed_and_answered, unsigned_and_answered};
 
 testkit::contract! {
-    async fn unsigned_checks_are_answered_and_not_stored(db: TestDatabase) {
+    async fn every_handshake_is_answered_as_its_vendor_wants(db: TestDatabase) {
         let world = World::start_with(db, with_sources);
-        let ask = |method: &str, path: &str, headers: &[(&str, &str)], body: &str| {
-            world.expect_nothing_stored(|| asked(&world, method, path, headers, body))
-        };
-        let answer = ask("GET", "/in/dropbox?challenge=abc", &[], "");
-        assert_eq!((answer.status, answer.text().as_str()), (200, "abc"));
-        assert_eq!(answer.header("content-type"), Some("text/plain; charset=utf-8"));
-        assert_eq!(answer.header("x-content-type-options"), Some("nosniff"));
-        let answer = ask("GET", "/in/meta?hub.mode=subscribe&hub.verify_token=agreed&hub.challenge=7", &[], "");
-        assert_eq!((answer.status, answer.text().as_str()), (200, "7"));
-        assert_eq!(ask("GET", "/in/meta?hub.mode=subscribe&hub.verify_token=no&hub.challenge=7", &[], "").status, 401);
-        let answer = ask("OPTIONS", "/in/grid", &[("webhook-request-origin", "eventgrid.azure.net")], "");
-        assert_eq!((answer.status, answer.header("webhook-allowed-origin")), (200, Some("eventgrid.azure.net")));
-        assert_eq!(ask("HEAD", "/in/trello", &[], "").status, 200);
-        assert_eq!(ask("GET", "/in/x?crc_token=abc", &[], "").json()["response_token"].as_str().map(|text| &text[..7]), Some("sha256="));
-        assert_eq!(ask("GET", "/in/x?crc_token=%7B%7D", &[], "").status, 401, "no event is signed for strangers");
-        assert_eq!(ask("POST", "/in/zoom", &[], r#"{"event":"endpoint.url_validation","payload":{"plainToken":"a"}}"#).status, 401);
-        assert_eq!(ask("PUT", "/in/dropbox?challenge=abc", &[], "").status, 405);
+        for (ask, reply) in unsigned_and_answered().into_iter().chain(signed_and_answered()) {
+            let answer = world.expect_nothing_stored(|| asked(&world, &ask));
+            let expected = reply.headers.iter().map(|(name, value)| format!("{name}: {value}"));
+            let expected: Vec<String> = expected.chain([format!("content-type: {}", reply.content_type)]).collect();
+            assert_eq!((answer.status, answer.text().as_str()), (200, reply.body.as_str()), "{ask:?}");
+            assert_eq!(own_headers(&answer), sorted(expected), "{ask:?}");
+            assert_eq!(answer.header("x-content-type-options"), Some("nosniff"), "{ask:?}");
+        }
     }
 
-    async fn a_secret_is_taken_once_and_only_when_armed(db: TestDatabase) {
+    async fn what_is_not_right_is_refused_like_any_stranger(db: TestDatabase) {
         let world = World::start_with(db, with_sources);
-        let hello = |secret: &str| asked(&world, "POST", "/in/asana", &[("x-hook-secret", secret)], "{}");
-        world.expect_nothing_stored(|| assert_eq!(hello(HOOK_SECRET).status, 401));
-        let config = world.program.config_path();
-        let config = config.to_str().expect("text");
-        let arm = |source: &str| run(BIN, &["arm", source, "--config", config], &[], world.program.dir());
-        assert_eq!(arm("dropbox").status, Some(2), "its secret does not arrive");
-        assert_eq!(arm("nobody").status, Some(2));
-        let armed = arm("asana");
-        assert_eq!(armed.status, Some(0), "{armed:?}");
+        let stranger = asked(&world, &Ask::new("POST", "stripe", "").body("{}"));
+        assert_eq!((stranger.status, stranger.header("content-type")), (401, Some("application/problem+json")));
+        for ask in refused() {
+            let answer = world.expect_nothing_stored(|| asked(&world, &ask));
+            assert_eq!(answer.status, 401, "{ask:?}: {}", answer.text());
+            if ask.method != "HEAD" {
+                assert_eq!(answer.text(), stranger.text(), "{ask:?}");
+            }
+            assert_eq!(own_headers(&answer), own_headers(&stranger), "{ask:?}");
+        }
+    }
 
-        let answer = hello(HOOK_SECRET);
-        assert_eq!((answer.status, answer.header("x-hook-secret")), (200, Some(HOOK_SECRET)));
-        world.expect_nothing_stored(|| assert_eq!(hello("another").status, 401));
-        let event = signed(HOOK_SECRET);
-        wait_until("the source has the secret", PATIENCE, || world.post("asana", &event).status == 200);
-        world.expect_401("asana", &signed("another"));
-        assert!(!world.program.log().contains(HOOK_SECRET));
-        let kept = world.db.query(&format!("select * from {}", world.db.table("arrived_secrets")));
-        assert!(!format!("{kept:?}").contains(HOOK_SECRET) && !format!("{kept:?}").contains(&HEXLOWER.encode(HOOK_SECRET.as_bytes())));
+    async fn methods_are_open_only_where_a_vendor_needs_them(db: TestDatabase) {
+        let world = World::start_with(db, with_sources);
+        for (source, methods) in [
+            ("stripe", "POST"),
+            ("slack", "POST"),
+            ("zoom", "POST"),
+            ("monday", "POST"),
+            ("microsoft-graph", "POST"),
+            ("dropbox", "POST, GET"),
+            ("meta-whatsapp", "POST, GET"),
+            ("okta", "POST, GET"),
+            ("x-twitter", "POST, GET"),
+            ("braintree", "POST, GET"),
+            ("trello", "POST, HEAD"),
+            ("mandrill", "POST, HEAD"),
+            ("azure-event-grid", "POST, OPTIONS"),
+            ("cloudevents-webhook", "POST, OPTIONS"),
+        ] {
+            for method in ["GET", "HEAD", "OPTIONS", "PUT", "DELETE", "PATCH"] {
+                if methods.split(", ").any(|open| open == method) {
+                    continue;
+                }
+                // What would be answered by the right method.
+                let ask = Ask::new(method, source, "?challenge=a&crc_token=a&validationToken=a");
+                let answer = world.expect_nothing_stored(|| asked(&world, &ask));
+                assert_eq!((answer.status, answer.header("allow")), (405, Some(methods)), "{ask:?}");
+            }
+        }
+    }
+
+    async fn pings_are_events_like_any_other(db: TestDatabase) {
+        let world = World::start_with(db, with_sources);
+        for (source, ping, kind) in pings() {
+            let key = world.expect_stored(1, 1, || world.expect(source, &ping, "accepted"));
+            assert_eq!(world.event(&key).kind, kind, "{source}");
+            world.expect_nothing_stored(|| world.expect(source, &ping, "duplicate"));
+        }
     }
 }
 
+/// A source for each vendor, named by its slug.
 fn with_sources(mut setup: Setup) -> Setup {
-    setup.store.push_str("secret_key = { value = \"canary-store-key\" }\n");
-    for (name, provider, keys) in [
-        ("asana", "asana", ""),
-        ("dropbox", "dropbox", SECRET),
-        ("grid", "azure-event-grid", SECRET),
-        ("meta", "meta-whatsapp", "secrets = [{ value = \"s\" }]\nverify_token = \"agreed\"\n"),
-        ("trello", "trello", SECRET),
-        ("x", "x-twitter", SECRET),
-        ("zoom", "zoom", SECRET),
+    let shared = format!("secrets = [{{ value = \"{SECRET}\" }}]\n");
+    let discord = hex(ring::signature::KeyPair::public_key(&asks::discord_key()).as_ref());
+    let sns = format!("topic_arn = \"{}\"\nsecrets = [{{ value = '''{}''' }}]\n", asks::TOPIC, asks::SNS_CERTIFICATE);
+    for (provider, keys) in [
+        ("aws-sns", sns),
+        ("braintree", format!("{shared}public_key = \"our_public_key\"\n")),
+        ("discord-interactions", format!("secrets = [{{ value = \"{discord}\" }}]\n")),
+        ("mailchimp", "path_token = { value = \"path-token\" }\n".to_owned()),
+        ("meta-whatsapp", format!("{shared}verify_token = \"agreed\"\n")),
     ] {
-        setup.rest.push_str(&format!("[[source]]\nname = \"{name}\"\nprovider = \"{provider}\"\n{keys}"));
+        setup.rest.push_str(&format!("[[source]]\nname = \"{provider}\"\nprovider = \"{provider}\"\n{keys}"));
+    }
+    for provider in [
+        "azure-event-grid",
+        "cloudevents-webhook",
+        "dropbox",
+        "dropbox-sign",
+        "figma",
+        "intercom",
+        "line",
+        "mandrill",
+        "microsoft-graph",
+        "monday",
+        "okta",
+        "pagerduty-v3",
+        "trello",
+        "twitch-eventsub",
+        "woocommerce",
+        "x-twitter",
+        "xero",
+        "zoom",
+    ] {
+        setup.rest.push_str(&format!("[[source]]\nname = \"{provider}\"\nprovider = \"{provider}\"\n{shared}"));
     }
     setup
 }
 
-const SECRET: &str = "secrets = [{ value = \"s\" }]\n";
-
-fn asked(world: &World, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Answer {
-    http::request(world.addr(), method, path, headers, body.as_bytes()).expect("an answer")
+fn asked(world: &World, ask: &Ask) -> Answer {
+    let headers: Vec<(&str, &str)> = ask.headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
+    let target = format!("/in/{}{}", ask.source, ask.rest);
+    http::request(world.addr(), ask.method, &target, &headers, &ask.body).expect("an answer")
 }
 
-fn signed(secret: &str) -> Signed {
-    let body = br#"{"events":[{"user":{"gid":"1"},"resource":{"gid":"2","resource_type":"task"},"action":"added","created_at":"2026-01-01T00:00:00Z"}]}"#;
-    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret.as_bytes());
-    let signature = HEXLOWER.encode(ring::hmac::sign(&key, body).as_ref());
-    Signed { headers: vec![("x-hook-signature".to_owned(), signature)], body: body.to_vec() }
+/// The headers that are not those of any answer.
+fn own_headers(answer: &Answer) -> Vec<String> {
+    let every = ["date", "content-length", "connection", "x-content-type-options"];
+    let own = answer.headers.iter().filter(|(name, _)| !every.contains(&name.as_str()));
+    sorted(own.map(|(name, value)| format!("{name}: {value}")).collect())
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort();
+    lines
 }

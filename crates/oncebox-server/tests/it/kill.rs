@@ -1,4 +1,5 @@
-//! SIGKILL at random moments under load, again and again: whatever was answered 2xx is there, byte for byte.
+//! SIGKILL at random moments under load, again and again: whatever was answered 2xx is there, byte for byte, and its
+//! effect is committed once.
 //!
 //! `ONCEBOX_TEST_KILLS` sets the number of cycles, `ONCEBOX_TEST_SEED` repeats a run.
 
@@ -8,13 +9,15 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
+use testkit::effects::EffectReport;
 use testkit::http::Connection;
 use testkit::ledger::{Ledger, Outcome, Signature};
 use testkit::program::Program;
 use testkit::sender::Signed;
 use testkit::{TestDatabase, contract};
 
-use crate::world::{World, custom};
+use crate::handling::{self, LEDGER};
+use crate::world::{PATIENCE, World, custom};
 
 const SENDERS: usize = 16;
 const CYCLES: usize = 25;
@@ -23,7 +26,7 @@ contract! {
     async fn nothing_acknowledged_is_lost(db: TestDatabase) {
         let mut random = Random::seeded();
         let cycles = number("ONCEBOX_TEST_KILLS").unwrap_or(CYCLES);
-        let world = World::start(db);
+        let world = handling::start(db, &LEDGER.replace("attempts = 3", "attempts = 100"));
         let load = Load::new(world.addr());
         let World { mut program, db } = world;
         let started = Instant::now();
@@ -44,13 +47,37 @@ contract! {
              {unanswered} were stored, {stored} stored in all, lost {} phantom {}",
             db.backend(), elapsed.as_secs_f64(), load.ledger.records().len(), report.lost.len(), report.phantom.len(),
         );
+        let processed = effects_of(&db);
+        println!(
+            "kill on {:?}: effects {}, double {} missing {} unmarked {} stuck {} dead {}, dup_non2xx {}",
+            db.backend(), db.count("effects"), processed.double.len(), processed.missing.len(), processed.unmarked.len(),
+            processed.stuck.len(), processed.dead.len(), load.ledger.duplicates_refused().len(),
+        );
         report.assert_clean();
+        processed.assert_clean();
+        assert!(processed.dead.is_empty(), "{processed:?}");
+        assert_eq!(load.ledger.duplicates_refused(), [""; 0]);
+        let interrupted = db.query(&format!("select count(*) from {} where outcome = 'lost'", db.table("attempts")));
+        println!("attempts that a kill cut off: {}", interrupted[0][0]);
+        assert!(cycles < 10 || interrupted != [["0"]], "no kill fell into an attempt");
         assert_eq!(load.ledger.count(Outcome::Fail), 0);
         assert!(info >= cycles / 2, "the kills must hit requests under way, but only {info} were left open");
         assert!(cycles < 10 || unanswered > 0, "no kill fell between a commit and its answer");
         let whole = db.row_counts();
         assert_eq!((whole["events"], whole["payloads"], whole["deliveries"]), (stored, stored, stored));
         assert_eq!(whole["ledger"], stored);
+    }
+}
+
+/// What processing left, once nothing is under way any more, or after a bound that nothing may exceed.
+fn effects_of(db: &TestDatabase) -> EffectReport {
+    let started = Instant::now();
+    loop {
+        let report = EffectReport::of(db, "ledger");
+        if report.stuck.is_empty() || started.elapsed() > PATIENCE {
+            return report;
+        }
+        thread::sleep(Duration::from_millis(100));
     }
 }
 

@@ -1,6 +1,8 @@
 //! The program from the outside: the real binary on a real port, every test on both databases.
 
+mod actions;
 mod answers;
+mod arming;
 mod bad_http;
 mod bad_input;
 mod config;
@@ -8,6 +10,7 @@ mod crash_points;
 mod disconnect;
 mod explain_many;
 mod fetched_keys;
+mod handling;
 mod handshakes;
 mod identity;
 mod kill;

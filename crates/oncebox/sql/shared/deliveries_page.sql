@@ -6,4 +6,8 @@ WHERE d.delivery < $1
   AND (CAST($2 AS text) IS NULL OR d.state = $2)
   AND (CAST($3 AS text) IS NULL OR d.handler = $3)
   AND (CAST($4 AS text) IS NULL OR e.source = $4)
-ORDER BY d.delivery DESC LIMIT $5
+  AND (CAST($5 AS text) IS NULL OR e.type LIKE $5 ESCAPE '!')
+  AND (CAST($6 AS bigint) IS NULL OR e.received_at_ms >= $6)
+  AND (CAST($7 AS bigint) IS NULL OR e.received_at_ms < $7)
+  AND (CAST($8 AS uuid) IS NULL OR d.key = $8)
+ORDER BY d.delivery DESC LIMIT $9

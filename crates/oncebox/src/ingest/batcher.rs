@@ -15,6 +15,7 @@ use crate::clock::Clock;
 use crate::event::KeyMaker;
 use crate::limits::{BATCH_BYTES_MAX, SETTLED_MAX, WAITING_MAX};
 use crate::store::{Commit, Inserted, NewEvent, Store, StoreError, insert_events};
+use crate::wake::Wake;
 
 /// One request's events, and where its answer goes.
 #[derive(Debug)]
@@ -60,14 +61,26 @@ pub struct Settings {
 pub struct Batcher(JoinSet<()>);
 
 impl Batcher {
-    /// Starts the writers. They end when the last [`Ingest`] is dropped.
+    /// Starts the writers, with nobody to wake. They end when the last [`Ingest`] is dropped.
     pub fn start(store: Store, settings: Settings, clock: Clock, keys: Arc<KeyMaker>) -> (Ingest, Self) {
+        Self::start_waking(store, settings, clock, keys, Wake::default())
+    }
+
+    /// Starts the writers, which tell after each commit which handlers have something to do.
+    pub fn start_waking(
+        store: Store,
+        settings: Settings,
+        clock: Clock,
+        keys: Arc<KeyMaker>,
+        wake: Wake,
+    ) -> (Ingest, Self) {
         let (submissions, receiver) = mpsc::channel(WAITING_MAX);
         let queue = Arc::new(Mutex::new(Queue { receiver, ahead: None }));
         let (books, settled) = mpsc::channel(SETTLED_MAX);
         let mut tasks = JoinSet::new();
         for _ in 0..settings.writers.max(1) {
-            let writer = Writer { store: store.clone(), books: books.clone(), batch_max: settings.batch.max(1) };
+            let (store, books, wake) = (store.clone(), books.clone(), wake.clone());
+            let writer = Writer { store, books, wake, batch_max: settings.batch.max(1) };
             tasks.spawn(writer.run(queue.clone()));
         }
         tasks.spawn(bookkeeper::run(store, settled));
@@ -116,6 +129,7 @@ impl Queue {
 struct Writer {
     store: Store,
     books: mpsc::Sender<Vec<Entry>>,
+    wake: Wake,
     batch_max: usize,
 }
 
@@ -184,6 +198,8 @@ impl Writer {
         let mut outcomes = outcomes.into_iter();
         for Submission { events, answer } in batch {
             let own: Vec<Inserted> = outcomes.by_ref().take(events.len()).collect();
+            let fresh = events.iter().zip(&own).filter(|(_, inserted)| inserted.is_runnable());
+            self.wake.handlers(fresh.flat_map(|(new, _)| new.handlers.iter().map(|duty| &duty.handler)));
             events.iter().zip(&own).for_each(|(new, inserted)| metric::stored(&new.source, *inserted));
             entries.extend(events.into_iter().zip(&own).map(|(new, inserted)| Entry::new(new, *inserted)));
             // Nobody waits only when the client hung up; the event is stored all the same.

@@ -99,12 +99,13 @@ const P256_HEADER: [u8; 26] = [
     0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
 ];
 
-/// The bytes that a text may stand for.
-fn wrappings(text: &[u8]) -> Vec<Vec<u8>> {
-    let text = text.trim_ascii();
+/// The bytes that a text may stand for. Bare bytes are tried as they came before anything is cut off, because a key's
+/// own first or last byte may look like a space or a line feed.
+fn wrappings(raw: &[u8]) -> Vec<Vec<u8>> {
+    let text = raw.trim_ascii();
     let pem = std::str::from_utf8(text).ok().and_then(pem);
     let bare = text.strip_prefix(b"whpk_").unwrap_or(text);
-    let decoded = [pem, HEXLOWER_PERMISSIVE.decode(text).ok(), base64(bare), Some(text.to_vec())];
+    let decoded = [pem, HEXLOWER_PERMISSIVE.decode(text).ok(), base64(bare), Some(raw.to_vec()), Some(text.to_vec())];
     decoded.into_iter().flatten().collect()
 }
 
@@ -146,6 +147,23 @@ mod tests {
                 assert!(key.sign(&[b"hello".into()]).is_none());
             }
         }
+    }
+
+    /// A private key whose public half is taken by `fits`.
+    fn made(make: impl Fn() -> Vec<u8>, curve: Curve, fits: impl Fn(&[u8]) -> bool) -> Vec<u8> {
+        let fits = |private: &Vec<u8>| fits(&PublicKey::private(curve, private).unwrap().point);
+        std::iter::repeat_with(make).find(fits).unwrap()
+    }
+
+    #[test]
+    fn bare_keys_may_begin_and_end_like_blanks() {
+        let random = SystemRandom::new();
+        let ed25519 = || Ed25519KeyPair::generate_pkcs8(&random).unwrap().as_ref().to_vec();
+        let p256 = || EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).unwrap().as_ref().to_vec();
+        let is_blank = |byte: Option<&u8>| byte.is_some_and(u8::is_ascii_whitespace);
+        check(Curve::Ed25519, &made(ed25519, Curve::Ed25519, |point| is_blank(point.first())), &ED25519_HEADER);
+        check(Curve::Ed25519, &made(ed25519, Curve::Ed25519, |point| is_blank(point.last())), &ED25519_HEADER);
+        check(Curve::P256, &made(p256, Curve::P256, |point| is_blank(point.last())), &P256_HEADER);
     }
 
     #[test]

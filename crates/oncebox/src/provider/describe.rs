@@ -59,6 +59,9 @@ pub(crate) const KEYS: &[&str] = &[
     "confidence",
 ];
 
+const HANDSHAKE_KEYS: &[&str] =
+    &["method", "when", "check", "reply", "headers", "wrap", "as", "signed", "secret", "show"];
+
 /// What makes an event one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum IdentityRule {
@@ -137,6 +140,8 @@ pub(crate) struct Handshake {
     pub(crate) headers: Vec<(HeaderName, Pattern)>,
     /// The place of a secret that the handshake brings.
     pub(crate) secret: Option<Part>,
+    /// That secret must also be typed in at the vendor, so a person has to see it once.
+    pub(crate) show: bool,
     /// Echo inside a JSON object under this name.
     pub(crate) wrap: Option<String>,
     pub(crate) content_type: &'static str,
@@ -322,10 +327,8 @@ fn order(field: &Field<'_>) -> Result<(Part, Part), Problem> {
 fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
     let (mut method, mut when, mut check, mut headers) = (Method::POST, None, Vec::new(), Vec::new());
     let (mut reply, mut secret) = (Content::Text(Pattern::default()), None);
-    let (mut wrap, mut content_type, mut signed) = (None, CONTENT_TYPES[0].1, true);
-    for (name, field) in
-        field.table(&["method", "when", "check", "reply", "headers", "wrap", "as", "signed", "secret"])?
-    {
+    let (mut wrap, mut content_type, mut signed, mut show) = (None, CONTENT_TYPES[0].1, true, false);
+    for (name, field) in field.table(HANDSHAKE_KEYS)? {
         match name {
             "method" => {
                 let words = ["GET", "POST", "HEAD", "OPTIONS"].map(|word| (word, word));
@@ -345,6 +348,7 @@ fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
             "reply" => reply = content(&field)?,
             "headers" => headers = header_patterns(&field)?,
             "secret" => secret = Some(part(&field, field.text()?)?),
+            "show" => show = field.flag()?,
             "wrap" => wrap = Some(field.text()?.to_owned()),
             "as" => content_type = field.word(CONTENT_TYPES)?,
             _ => signed = field.flag()?,
@@ -354,7 +358,7 @@ fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
     if when.is_none() && method == Method::POST {
         return Err(field.problem("a handshake by POST needs a condition, or it would swallow every event", cure));
     }
-    Ok(Handshake { method, when, check, reply, headers, secret, wrap, content_type, signed })
+    Ok(Handshake { method, when, check, reply, headers, secret, show, wrap, content_type, signed })
 }
 
 fn content(field: &Field<'_>) -> Result<Content, Problem> {

@@ -1,7 +1,7 @@
 //! Handshakes: requests by which a vendor checks that the URL is ours. They are answered and never stored.
 //!
-//! An echo is short printable ASCII under a content type of ours, so that nobody can use the URL to show a page of
-//! theirs. A request that does not fit falls through and is judged as an event.
+//! An echo is short printable ASCII without angle brackets under a content type of ours, so that nobody can use the URL
+//! to show a page of theirs. A request that does not fit falls through and is judged as an event.
 //!
 //! Some want their text signed with our key. Where nobody proved who asks, that must not sign events for strangers: only
 //! a plain token is signed, and a body that is one is never taken for an event ([`Greeting::may_have_signed`]).
@@ -237,13 +237,16 @@ impl Rule {
 
 fn echo(reading: &Reading<'_>) -> Option<String> {
     match reading {
-        Reading::Text(text)
-            if (1..=ECHO_BYTES_MAX).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b' '..=b'~')) =>
-        {
+        Reading::Text(text) if (1..=ECHO_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_echoed) => {
             Some(text.clone().into_owned())
         }
         _ => None,
     }
+}
+
+/// No vendor's challenge holds a tag, and a reader that guesses content types must not find one.
+fn is_echoed(byte: u8) -> bool {
+    matches!(byte, b' '..=b'~') && !matches!(byte, b'<' | b'>')
 }
 
 /// True for what vendors make up as a challenge and what is never an event.

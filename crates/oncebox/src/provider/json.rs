@@ -29,11 +29,6 @@ impl Pointer {
         (names.len() <= POINTER_NAMES_MAX).then_some(Self(names))
     }
 
-    /// The pointer to a name at the top.
-    pub(crate) fn of_name(name: &str) -> Self {
-        Self(vec![name.to_owned()])
-    }
-
     /// The names from the outside in.
     pub(crate) fn names(&self) -> &[String] {
         &self.0

@@ -166,9 +166,10 @@ impl Jwt {
         rule.body.iter().for_each(|claim| put(claim, hash(&request.body)));
         rule.url.iter().for_each(|claim| put(claim, self.url(request).into()));
         rule.url_hash.iter().for_each(|claim| put(claim, hash(self.url(request).as_bytes())));
-        for (name, time) in [("iat", seconds), ("nbf", seconds), ("exp", seconds + OWN_LIFE_SECONDS)] {
-            put(name, time.into());
-        }
+        // Where the vendor puts no time into its token, neither does a sample.
+        let times = [("iat", seconds), ("nbf", seconds), ("exp", seconds + OWN_LIFE_SECONDS)];
+        let has_time = rule.expires || rule.max_age.is_some();
+        times.into_iter().filter(|_| has_time).for_each(|(name, time)| put(name, time.into()));
         claims
     }
 

@@ -4,6 +4,8 @@
 //! again under its id it goes on where it stopped; finished, it answers with what it did and does nothing. The rows of
 //! `actions` are the audit log.
 
+use std::collections::HashSet;
+
 use super::{Dialect, Row, Store, StoreError, Tx, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::{Digest, EventKey, Fingerprint, Identity};
@@ -129,10 +131,35 @@ impl Store {
         Ok(count)
     }
 
+    /// How many deliveries a replay with this route would create.
+    pub async fn count_missing(&self, filter: &ActionFilter, route: &Route) -> Result<i64, ActionError> {
+        filter.check(ActionKind::Replay)?;
+        let mut reached = EventKey::from_bytes([0; 16]);
+        let mut missing = 0;
+        loop {
+            let mut values = filter.values(reached, self.dialect());
+            values.extend([Some("accepted").into(), SLICE.into()]);
+            let rows = self.query(&sql::ACTION_EVENTS, values).await?;
+            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(missing) };
+            reached = last.key(0)?;
+            let (from, to) = (first.key(0)?.delivery_range().0, reached.delivery_range().1);
+            let values = vec![from.into(), to.into(), (&*route.handler).into()];
+            let present = self.query(&sql::DELIVERIES_BETWEEN, values).await?;
+            let present = present.iter().map(|row| row.key(0)).collect::<Result<HashSet<_>, _>>()?;
+            for row in &rows {
+                let wanted = route.wants(&row.text(1)?, &row.text(3)?);
+                missing += i64::from(wanted && !present.contains(&row.key(0)?));
+            }
+        }
+    }
+
     /// Does it, in slices, and says how many it concerned in all. With `route`, a replay also creates the deliveries
     /// that stored events lack, because their handler came later.
     pub async fn act(&self, action: &Action, route: Option<&Route>, now: UnixMillis) -> Result<i64, ActionError> {
-        let counted = self.count_action(action.kind, &action.filter).await?;
+        let mut counted = self.count_action(action.kind, &action.filter).await?;
+        if let Some(route) = route {
+            counted += self.count_missing(&action.filter, route).await?;
+        }
         self.open_action(action, &action.filter.to_json(), counted, now).await?;
         let phases = if action.kind.settles_events(&action.filter) || route.is_some() { 2 } else { 1 };
         loop {
@@ -176,20 +203,12 @@ impl Store {
 
     /// The newest lines of the audit log.
     pub async fn actions(&self, limit: usize) -> Result<Vec<ActionRecord>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let read = |row: &Row| {
-            Ok(ActionRecord {
-                id: row.text(0)?,
-                kind: row.text(1)?,
-                filter: row.text(2)?,
-                who: row.text(3)?,
-                counted: row.optional_int(4)?,
-                acted: row.int(5)?,
-                started_at: row.int(6)?,
-                finished_at: row.optional_int(7)?,
-            })
-        };
-        self.query(&sql::ACTIONS, vec![limit.into()]).await?.iter().map(read).collect()
+        self.query(&sql::ACTIONS, vec![count(limit).into()]).await?.iter().map(read_action).collect()
+    }
+
+    /// The line of one action: what it was about and how far it came.
+    pub async fn action(&self, id: &str) -> Result<Option<ActionRecord>, StoreError> {
+        self.query(&sql::ACTION_BY_ID, vec![id.into()]).await?.first().map(read_action).transpose()
     }
 
     async fn count_events(&self, filter: &ActionFilter, state: Option<&str>, bare: bool) -> Result<i64, ActionError> {
@@ -345,6 +364,19 @@ impl Tx {
         values.extend([state.into(), SLICE.into()]);
         self.query(&sql::ACTION_EVENTS, values).await
     }
+}
+
+fn read_action(row: &Row) -> Result<ActionRecord, StoreError> {
+    Ok(ActionRecord {
+        id: row.text(0)?,
+        kind: row.text(1)?,
+        filter: row.text(2)?,
+        who: row.text(3)?,
+        counted: row.optional_int(4)?,
+        acted: row.int(5)?,
+        started_at: row.int(6)?,
+        finished_at: row.optional_int(7)?,
+    })
 }
 
 /// The identity under which the event was stored.

@@ -1,6 +1,6 @@
 //! Reading deliveries for people and for metrics: pages, dead letters, held ones, attempts, depths.
 
-use super::reports::{Page, QueueCount};
+use super::reports::{Page, QueueCount, like};
 use super::{Row, Store, StoreError, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
@@ -41,6 +41,14 @@ pub struct DeliveryFilter {
     pub handler: Option<String>,
     /// Exactly this source.
     pub source: Option<String>,
+    /// A type, with `*` for any run of characters.
+    pub event_type: Option<String>,
+    /// The event was received not before.
+    pub since: Option<UnixMillis>,
+    /// The event was received before.
+    pub until: Option<UnixMillis>,
+    /// Exactly this event.
+    pub key: Option<EventKey>,
     /// Older than this delivery: the cursor of the page before.
     pub before: Option<EventKey>,
 }
@@ -68,6 +76,17 @@ pub struct AttemptRecord {
     pub error: Option<String>,
 }
 
+/// How the first attempts of a handler's deliveries went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstTries {
+    /// The handler's name.
+    pub handler: String,
+    /// Deliveries whose first attempt ended.
+    pub tried: i64,
+    /// How many of those attempts failed.
+    pub failed: i64,
+}
+
 impl Store {
     /// A page of deliveries, newest first.
     pub async fn deliveries(&self, filter: &DeliveryFilter, limit: usize) -> Result<Page<DeliveryLine>, StoreError> {
@@ -77,6 +96,10 @@ impl Store {
             filter.state.as_deref().into(),
             filter.handler.as_deref().into(),
             filter.source.as_deref().into(),
+            filter.event_type.as_deref().map(like).as_deref().into(),
+            filter.since.into(),
+            filter.until.into(),
+            filter.key.into(),
             rows_max.saturating_add(1).into(),
         ];
         let rows = self.query(&sql::DELIVERIES_PAGE, values).await?;
@@ -90,6 +113,12 @@ impl Store {
         let (first, last) = key.delivery_range();
         let rows = self.query(&sql::ATTEMPTS_OF, vec![first.into(), last.into(), key.into()]).await?;
         rows.iter().map(read_attempt).collect()
+    }
+
+    /// How first attempts went, by handler, as far back as attempts are kept.
+    pub async fn first_tries(&self) -> Result<Vec<FirstTries>, StoreError> {
+        let read = |row: &Row| Ok(FirstTries { handler: row.text(0)?, tried: row.int(1)?, failed: row.int(2)? });
+        self.query(&sql::FIRST_TRIES, Vec::new()).await?.iter().map(read).collect()
     }
 
     /// What waits or is stopped, by handler, with the oldest due time of what is ready: cheap enough to ask often.

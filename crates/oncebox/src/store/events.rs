@@ -63,6 +63,11 @@ impl Inserted {
         }
     }
 
+    /// True when deliveries were stored that can run at once.
+    pub fn is_runnable(&self) -> bool {
+        matches!(self, Self::Accepted(_) | Self::Repeated(_))
+    }
+
     /// True when the event was stored before: nothing was written but an arrival is to be counted.
     pub fn is_arrival_only(&self) -> bool {
         matches!(self, Self::Duplicate(_) | Self::ConflictAgain(_))

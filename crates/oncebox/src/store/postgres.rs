@@ -85,6 +85,11 @@ impl Database {
         Ok(row.try_get::<_, bool>(0).map_err(classify)?.then_some(client))
     }
 
+    /// A reading connection that never goes back to the pool.
+    pub(super) async fn lone_reader(&self) -> Result<ClientWrapper, StoreError> {
+        Ok(Object::take(self.readers.get().await.map_err(no_connection)?))
+    }
+
     /// Takes a connection; BEGIN travels with the first step.
     pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
         let client = self.pool.get().await.map_err(no_connection)?;

@@ -1,6 +1,7 @@
 //! Reading for people: pages of events, one event with all that belongs to it, counts.
 
 use super::arrivals::parse_recent;
+use super::sql::Statement;
 use super::{Row, Store, StoreError, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::{EventKey, Identity};
@@ -158,6 +159,37 @@ pub struct StoreStats {
 impl Store {
     /// A page of events, newest first.
     pub async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Page<EventRecord>, StoreError> {
+        self.events_page(&sql::EVENTS_PAGE, filter, limit).await
+    }
+
+    /// A page of what waits for a person: held events, and events with a held delivery.
+    pub async fn held(&self, filter: &EventFilter, limit: usize) -> Result<Page<EventRecord>, StoreError> {
+        self.events_page(&sql::HELD_PAGE, filter, limit).await
+    }
+
+    /// Events with a key above `after`, oldest first: for people who watch.
+    pub async fn events_after(
+        &self,
+        after: EventKey,
+        filter: &EventFilter,
+        limit: usize,
+    ) -> Result<Vec<EventRecord>, StoreError> {
+        let values = vec![
+            after.into(),
+            optional_text(filter.source.clone()),
+            optional_text(filter.state.clone()),
+            optional_text(filter.event_type.as_deref().map(like)),
+            Value::Int(i64::try_from(limit).unwrap_or(i64::MAX)),
+        ];
+        self.query(&sql::EVENTS_AFTER, values).await?.iter().map(read_event).collect()
+    }
+
+    async fn events_page(
+        &self,
+        statement: &Statement,
+        filter: &EventFilter,
+        limit: usize,
+    ) -> Result<Page<EventRecord>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX - 1);
         let newest = EventKey::from_bytes([0xff; 16]);
         let values = vec![
@@ -170,7 +202,7 @@ impl Store {
             filter.before.unwrap_or(newest).into(),
             Value::Int(limit.saturating_add(1)),
         ];
-        let rows = self.query(&sql::EVENTS_PAGE, values).await?;
+        let rows = self.query(statement, values).await?;
         let more = rows.len() as i64 > limit;
         let shown = rows.iter().take(usize::try_from(limit).unwrap_or(usize::MAX));
         let items = shown.map(read_event).collect::<Result<Vec<_>, _>>()?;

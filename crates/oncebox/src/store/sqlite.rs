@@ -98,6 +98,15 @@ impl Database {
         self.lock.is_some()
     }
 
+    /// A reading connection that never goes back to the pool, for work on a blocking thread.
+    pub(super) async fn on_lone_reader<T: Send + 'static>(
+        &self,
+        job: impl FnOnce(&Connection) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let readers = self.readers.clone();
+        on_a_blocking_thread(move || job(&open_reader(&readers.path)?)).await
+    }
+
     pub(super) fn unsafe_because(&self) -> Option<&str> {
         self.unsafe_because.as_deref()
     }

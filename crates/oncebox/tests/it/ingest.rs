@@ -100,10 +100,12 @@ testkit::contract! {
 
     async fn a_full_line_is_answered_at_once(db: TestDatabase) {
         let inbox = Inbox::start(db).await;
-        let held = inbox.hold("evt_0").await;
-        // One more than wait in line, and as many as a writer may have taken out of it.
+        // One more than wait in line, and as many as a writer may have taken out of it. Signed before anybody waits: the
+        // database gives up on a statement that is kept too long.
         let many = limits::WAITING_MAX + limits::BATCH_EVENTS_MAX + 1;
-        let mut waiting = inbox.submit((0..many).map(|n| stripe(&format!("evt_{n}")))).await;
+        let letters: Vec<_> = (0..many).map(|n| stripe(&format!("evt_{n}"))).collect();
+        let held = inbox.hold("evt_0").await;
+        let mut waiting = inbox.submit(letters).await;
         let last = waiting.pop().unwrap().await;
         assert!(matches!(last, Answer::Unavailable(Unavailable::Overloaded)), "{last:?}");
         drop(held);

@@ -8,4 +8,5 @@ mod ingest;
 mod providers;
 mod store_contract;
 mod tidy;
+mod worker;
 mod world;

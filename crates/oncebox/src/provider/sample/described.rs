@@ -76,7 +76,8 @@ impl Parts {
             Place::Json(pointer) => put(&mut self.body, pointer, text.into()),
             Place::Parent(pointer) => put(&mut self.parent, pointer, text.into()),
             Place::Root(pointer) => put(&mut self.root, pointer, text.into()),
-            Place::Name(_) => put(&mut self.body, &Pointer::of_name(text), json!({})),
+            // The first name is the type, so what else there is stands below it.
+            Place::Name(_) => self.body = json!({ text: self.body.take() }),
             Place::Form(name, None) => self.fields.push((name.clone(), text.to_owned())),
             Place::Form(name, Some(pointer)) => {
                 let mut inner = json!({});
@@ -87,18 +88,12 @@ impl Parts {
         }
     }
 
-    fn into_draft(mut self, source: &Source, each: Option<&Batch>) -> Draft {
+    fn into_draft(self, source: &Source, each: Option<&Batch>) -> Draft {
         let headers = self.headers.iter().map(|(name, value)| (name.as_str(), value.clone())).collect::<Vec<_>>();
         if !self.fields.is_empty() {
             let pair = |(name, value): &(String, String)| format!("{}={}", form::encode(name), form::encode(value));
             let body = self.fields.iter().map(pair).collect::<Vec<_>>().join("&");
             return draft(source, headers, "application/x-www-form-urlencoded", body);
-        }
-        if let Value::Object(fields) = &mut self.body
-            && self.filled.iter().any(|place| matches!(place, Place::Name(_)))
-        {
-            // The first name is the type, so nothing of ours may stand there.
-            fields.retain(|name, _| name != "sample" && name != "filler");
         }
         let body = match each {
             Some(each) => wrapped(each.first(), self.body, self.parent, self.root),

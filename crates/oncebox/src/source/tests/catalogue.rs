@@ -61,6 +61,18 @@ fn what_is_signed_is_accepted_with_its_id_and_type() {
 }
 
 #[test]
+fn two_samples_are_two_events() {
+    for slug in names().into_iter().filter(|slug| is_described(slug)) {
+        let source = built(slug);
+        let bodies = ["id1", "id2"].map(|id| {
+            let draft = sample(&source, &Sample { id, event_type: None, filler_bytes: 0 }, NOW);
+            (draft.body, draft.headers)
+        });
+        assert_ne!(bodies[0], bodies[1], "{slug}");
+    }
+}
+
+#[test]
 fn what_is_covered_cannot_be_changed() {
     for slug in names().into_iter().filter(|slug| is_described(slug)) {
         let source = built(slug);

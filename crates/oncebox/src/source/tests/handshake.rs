@@ -56,9 +56,16 @@ fn echoes_in_text_and_json() {
     let meta = "/in/src?hub.mode=subscribe&hub.verify_token=meatyhamhock&hub.challenge=1158201444";
     check("meta-whatsapp", &get(meta), TEXT, "1158201444");
     check("mailchimp", &get("/in/src"), TEXT, "");
-    check("microsoft-graph", &ask("POST", "/in/src?validationToken=a%3Cb", &[], ""), TEXT, "a<b");
+    check(
+        "microsoft-graph",
+        &ask("POST", "/in/src?validationToken=Validation%3A%20a+b", &[], ""),
+        TEXT,
+        "Validation: a b",
+    );
     let okta = ask("GET", "/in/src", &[("x-okta-verification-challenge", "abc")], "");
     check("okta", &okta, JSON, r#"{"verification":"abc"}"#);
+    let monday = ask("POST", "/in/src", &[], r#"{"challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P"}"#);
+    check("monday", &monday, JSON, r#"{"challenge":"3eZbrw1aBm2rZgRNFdxV2595E9CY3gmdALWMmHkvFXO7tYXAYM8P"}"#);
     check("woocommerce", &ask("POST", "/in/src", &[], "webhook_id=7"), TEXT, "");
     for provider in ["trello", "mandrill"] {
         check(provider, &ask("HEAD", "/in/src", &[], ""), TEXT, "");
@@ -77,7 +84,30 @@ fn nothing_unprintable_or_long_is_echoed() {
     for target in ["/in/src?challenge=a%0d%0ab", "/in/src?challenge=%00", "/in/src?challenge=", "/in/src"] {
         assert!(rejected(&source, &ask("GET", target, &[], "")), "{target}");
     }
-    assert!(rejected(&source, &ask("GET", &format!("/in/src?challenge={}", "x".repeat(1025)), &[], "")));
+    for (length, refused) in [(1024, false), (1025, true)] {
+        let target = format!("/in/src?challenge={}", "x".repeat(length));
+        assert_eq!(rejected(&source, &ask("GET", &target, &[], "")), refused, "{length}");
+    }
+    let monday = greeted("monday");
+    for challenge in ["", "<b>", "a\\u0000", "ä", &"x".repeat(1025)] {
+        let body = format!(r#"{{"challenge":"{challenge}"}}"#);
+        assert!(rejected(&monday, &ask("POST", "/in/src", &[], &body)), "{challenge}");
+    }
+    for body in [r#"{"challenge":{"a":1}}"#, r#"{"challenge":"a","challenge":"b"}"#, "[]", ""] {
+        assert!(rejected(&monday, &ask("POST", "/in/src", &[], body)), "{body}");
+    }
+}
+
+#[test]
+fn nothing_like_a_page_is_echoed() {
+    for page in ["%3Cscript%3E", "a%3E", "%3C"] {
+        for (provider, method, name) in
+            [("dropbox", "GET", "challenge"), ("microsoft-graph", "POST", "validationToken")]
+        {
+            let target = format!("/in/src?{name}={page}");
+            assert!(rejected(&greeted(provider), &ask(method, &target, &[], "")), "{provider} {page}");
+        }
+    }
 }
 
 #[test]
@@ -98,6 +128,9 @@ fn event_grid_answers_its_code_behind_the_key() {
     let asked = ask("POST", &format!("/in/src?key={SECRET}"), &[], body);
     check("azure-event-grid", &asked, JSON, r#"{"validationResponse":"512d38b6"}"#);
     assert!(rejected(&greeted("azure-event-grid"), &ask("POST", "/in/src?key=other", &[], body)));
+    let event = r#"[{"id":"1","topic":"t","eventType":"mine","data":{"validationCode":"512d38b6"}}]"#;
+    let asked = ask("POST", &format!("/in/src?key={SECRET}"), &[], event);
+    assert_eq!(line(&greeted("azure-event-grid"), &asked), "accept 1:t mine", "an event may have such a field");
 }
 
 #[test]
@@ -172,6 +205,7 @@ fn a_handshake_may_bring_the_secret() {
         other => panic!("{other:?}"),
     }
     let notion = greeted("notion");
+    assert!(notion.description().shows_secret() && !asana.description().shows_secret());
     assert_eq!(line(&notion, &request(&[], br#"{"verification_token":"secret_tMrlL1"}"#)), "secret secret_tMrlL1");
     let event = br#"{"id":"1","type":"page.created"}"#;
     assert_eq!(line(&notion, &request(&[("x-notion-signature", "sha256=00")], event)), "signature mismatch");

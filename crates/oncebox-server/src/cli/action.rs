@@ -1,0 +1,153 @@
+//! Arguments of the commands that act, and of the lists that say on what: `dead-letters`, `held`, `replay`, `release`,
+//! `discard`, `forget`, `reconcile`, `pause`, `resume`, `tail`, `actions`.
+
+use clap::Args;
+
+use super::operator::OperatorArgs;
+use super::values::{When, when};
+
+/// Which events or deliveries.
+#[derive(Args, Debug)]
+pub(crate) struct FilterArgs {
+    /// Only this source
+    #[arg(long, value_name = "NAME", help_heading = "Which")]
+    pub(crate) source: Option<String>,
+    /// Only types that fit; * stands for anything
+    #[arg(long = "type", value_name = "PATTERN", help_heading = "Which")]
+    pub(crate) event_type: Option<String>,
+    /// Only this handler
+    #[arg(long, value_name = "NAME", help_heading = "Which")]
+    pub(crate) handler: Option<String>,
+    /// Only events received since then: 2026-11-15T12:00:00Z, or 10m for ten minutes ago
+    #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which")]
+    pub(crate) since: Option<When>,
+    /// Only events received before then
+    #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which")]
+    pub(crate) until: Option<When>,
+}
+
+/// Arguments of `replay`, `release`, `discard` and `forget`.
+#[derive(Args, Debug)]
+pub(crate) struct ActionArgs {
+    /// One event: its key, or source/event_id; or say which by filters
+    pub(crate) key: Option<String>,
+    /// Which.
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// Only this state
+    #[arg(long, help_heading = "Which")]
+    pub(crate) state: Option<String>,
+    /// Say how many, change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// An id of your own: submitted twice under one id, it acts once and goes on where it was killed
+    #[arg(long, value_name = "ID")]
+    pub(crate) action_id: Option<String>,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `dead-letters` and `held`.
+#[derive(Args, Debug)]
+pub(crate) struct ListArgs {
+    /// Which.
+    #[command(flatten)]
+    pub(crate) filter: FilterArgs,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// Go on where the page before ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<String>,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `reconcile`.
+#[derive(Args, Debug)]
+#[command(
+    after_help = "The query runs on the same database, may only read, and returns event ids (or keys) in its first column.
+Whatever is marked done and is not among them has lost its effect: a row deleted by hand, a restored table.
+Without --requeue nothing is changed. This is the only way to run an event again that is done.
+
+Examples:
+  oncebox reconcile --source stripe --against 'select event_id from payments'
+  oncebox reconcile --source stripe --since 7d --against 'select event_id from payments' --json
+  oncebox reconcile --source stripe --handler ledger --against 'select event_id from payments' --requeue"
+)]
+pub(crate) struct ReconcileArgs {
+    /// The source whose events are compared
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: String,
+    /// The query that returns the ids your tables know
+    #[arg(long, value_name = "SQL")]
+    pub(crate) against: String,
+    /// Only this handler; needed to requeue where several were done with these events
+    #[arg(long, value_name = "NAME")]
+    pub(crate) handler: Option<String>,
+    /// Only events received since then: 2026-11-15T12:00:00Z, or 7d for a week ago
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(crate) since: Option<When>,
+    /// Only events received before then
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(crate) until: Option<When>,
+    /// Put what is found back in line; asks on a terminal
+    #[arg(long)]
+    pub(crate) requeue: bool,
+    /// Do not ask
+    #[arg(long, short, requires = "requeue")]
+    pub(crate) yes: bool,
+    /// An id of your own: submitted twice under one id, it acts once
+    #[arg(long, value_name = "ID", requires = "requeue")]
+    pub(crate) action_id: Option<String>,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `pause` and `resume`.
+#[derive(Args, Debug)]
+pub(crate) struct PauseArgs {
+    /// The handler
+    pub(crate) handler: String,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `tail`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  oncebox tail
+  oncebox tail --source stripe --type 'invoice.*'
+  oncebox tail --json | jq .event_id")]
+pub(crate) struct TailArgs {
+    /// Only this source
+    #[arg(long, value_name = "NAME")]
+    pub(crate) source: Option<String>,
+    /// Only types that fit; * stands for anything
+    #[arg(long = "type", value_name = "PATTERN")]
+    pub(crate) event_type: Option<String>,
+    /// Only this state
+    #[arg(long, value_parser = super::operator::STATES)]
+    pub(crate) state: Option<String>,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `actions`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  oncebox actions
+  oncebox actions --json")]
+pub(crate) struct ActionsArgs {
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}

@@ -1,0 +1,132 @@
+//! `oncebox replay`, `release`, `discard` and `forget`: count, ask, act, and say how to go on if it was cut off.
+
+use std::convert::Infallible;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use oncebox::clock::Clock;
+use oncebox::store::ActionKind;
+
+use super::events::moment;
+use super::wrong_usage;
+use crate::cli::action::ActionArgs;
+use crate::operator::Operator;
+use crate::query::actions::{ActionRequest, FilterRequest, new_id};
+use crate::terminal::{self, Progress};
+use crate::view::Done;
+
+/// The pause between two looks at how far an action came.
+const LOOK_EVERY: Duration = Duration::from_millis(300);
+
+/// Runs the command.
+pub(crate) async fn run(kind: ActionKind, args: &ActionArgs) -> anyhow::Result<ExitCode> {
+    let filter = filter(args);
+    if filter == FilterRequest::default() {
+        return Err(wrong_usage(format!(
+            "say which: a key as in `oncebox {0} stripe/evt_1`, or a filter as in `oncebox {0} --source stripe`; \
+             nothing acts on everything",
+            kind.as_str()
+        )));
+    }
+    let operator = Operator::open(&args.operator).await?;
+    if let (Operator::Database(_), ActionKind::Replay, Some(_), Some(_)) =
+        (&operator, kind, &filter.handler, &filter.since)
+    {
+        eprintln!(
+            "no server was asked, so only dead letters are replayed: stored events go to a new handler by a server"
+        );
+    }
+    let mut request = ActionRequest { filter, dry_run: true, action_id: None, who: Some(name_of_caller()) };
+    let counted = operator.act(kind, &request).await?.count;
+    let things = terminal::counted(counted, noun(kind));
+    if args.dry_run {
+        let done = Done { count: counted, dry_run: true, action_id: args.action_id.clone() };
+        return print(args, &done, &format!("{things} would be {}", past(kind)));
+    }
+    // Under an id of the caller's own the action may be one that was cut off after its last step.
+    if counted == 0 && args.action_id.is_none() {
+        let done = Done { count: 0, dry_run: false, action_id: None };
+        return print(args, &done, &format!("there is nothing to {}", kind.as_str()));
+    }
+    if !args.yes && !agreed(kind, &things)? {
+        terminal::print("nothing was changed")?;
+        return Ok(ExitCode::FAILURE);
+    }
+    let id = args.action_id.clone().unwrap_or_else(|| new_id(&Clock::system()));
+    (request.dry_run, request.action_id) = (false, Some(id.clone()));
+    let bar = Progress::new(u64::try_from(counted).unwrap_or(0), noun(kind));
+    let done = tokio::select! {
+        done = operator.act(kind, &request) => done,
+        never = watch(&operator, &id, bar) => match never {},
+    };
+    let done = done.with_context(|| format!("if it was cut off, go on with the same command and --action-id {id}"))?;
+    let did = format!("{} {} (action {id})", terminal::counted(done.count, noun(kind)), past(kind));
+    print(args, &done, &did)
+}
+
+/// Who the audit log names.
+pub(super) fn name_of_caller() -> String {
+    std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "somebody".to_owned())
+}
+
+fn filter(args: &ActionArgs) -> FilterRequest {
+    FilterRequest {
+        source: args.filter.source.clone(),
+        r#type: args.filter.event_type.clone(),
+        state: args.state.clone(),
+        handler: args.filter.handler.clone(),
+        since: args.filter.since.map(moment),
+        until: args.filter.until.map(moment),
+        key: args.key.clone(),
+    }
+}
+
+fn agreed(kind: ActionKind, things: &str) -> anyhow::Result<bool> {
+    let question = format!("{} {things}?", kind.as_str());
+    match terminal::agrees(&question)? {
+        Some(agreed) => Ok(agreed),
+        None => {
+            Err(wrong_usage(format!("this would {} {things}; add --yes, or look first with --dry-run", kind.as_str())))
+        }
+    }
+}
+
+async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> Infallible {
+    loop {
+        tokio::time::sleep(LOOK_EVERY).await;
+        // A look that fails costs a step of the bar and nothing else.
+        if let Ok(Some(action)) = operator.action(id).await {
+            bar.reach(u64::try_from(action.acted).unwrap_or(0));
+        }
+    }
+}
+
+fn print(args: &ActionArgs, done: &Done, sentence: &str) -> anyhow::Result<ExitCode> {
+    if args.operator.json {
+        terminal::print_json(done)?;
+    } else {
+        terminal::print(sentence)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is counted. A replay may create deliveries, and a held event without one counts itself.
+fn noun(kind: ActionKind) -> &'static str {
+    match kind {
+        ActionKind::Replay => "dead letter",
+        ActionKind::Release => "held row",
+        ActionKind::Discard | ActionKind::Requeue => "row",
+        ActionKind::Forget => "event",
+    }
+}
+
+fn past(kind: ActionKind) -> &'static str {
+    match kind {
+        ActionKind::Replay => "replayed",
+        ActionKind::Release => "released",
+        ActionKind::Discard => "discarded",
+        ActionKind::Forget => "forgotten",
+        ActionKind::Requeue => "put back in line",
+    }
+}

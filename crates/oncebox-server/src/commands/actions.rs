@@ -1,0 +1,69 @@
+//! `oncebox actions`: what operators did, newest first.
+
+use std::process::ExitCode;
+
+use super::events::seconds;
+use crate::cli::action::ActionsArgs;
+use crate::operator::Operator;
+use crate::terminal::{self, Tone};
+use crate::view::{ActionView, Items};
+
+/// Runs the command.
+pub(crate) async fn run(args: &ActionsArgs) -> anyhow::Result<ExitCode> {
+    let page = Operator::open(&args.operator).await?.actions().await?;
+    if args.operator.json {
+        terminal::print_json(&page)?;
+    } else {
+        terminal::print(text(&page))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(page: &Items<ActionView>) -> String {
+    if page.items.is_empty() {
+        return "nobody did anything yet".to_owned();
+    }
+    let mut table = terminal::table(&["began", "action", "acted", "who", "filter", "ended", "id"]);
+    for action in &page.items {
+        let ended = match &action.finished_at {
+            Some(at) => terminal::cell(seconds(at)),
+            None => terminal::toned("under way or cut off", Some(Tone::Warning)),
+        };
+        table.add_row([
+            terminal::cell(seconds(&action.started_at)),
+            terminal::cell(&action.kind),
+            terminal::cell(action.acted.to_string()),
+            terminal::cell(&action.who),
+            terminal::cell(filter(&action.filter)),
+            ended,
+            terminal::cell(&action.action_id),
+        ]);
+    }
+    table.trim_fmt()
+}
+
+/// Only what was given, as `name=value`.
+fn filter(filter: &serde_json::Value) -> String {
+    let given = filter.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
+    let words = given.map(|(name, value)| match value {
+        serde_json::Value::String(text) => format!("{name}={text}"),
+        serde_json::Value::Number(at) if ["since", "until"].contains(&name.as_str()) => {
+            format!("{name}={}", crate::view::time(at.as_i64().unwrap_or(0)))
+        }
+        other => format!("{name}={other}"),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filters_show_what_was_given() {
+        let given = serde_json::json!({"source": "stripe", "type": null, "since": 1_763_208_000_000_i64});
+        let text = filter(&given);
+        assert!(text.contains("source=stripe") && text.contains("since=2025-11-15T12:00:00.000Z"), "{text}");
+        assert!(!text.contains("type"), "{text}");
+    }
+}

@@ -1,0 +1,88 @@
+//! `oncebox dead-letters`: the deliveries that gave up, newest first.
+
+use std::process::ExitCode;
+
+use super::events::{moment, seconds};
+use crate::cli::action::ListArgs;
+use crate::operator::Operator;
+use crate::query::deliveries::DeliveriesQuery;
+use crate::terminal;
+use crate::view::{DeliveryLineView, Items};
+
+/// Longer texts show only their ends.
+const TEXT_CHARS_MAX: usize = 36;
+const ERROR_CHARS_MAX: usize = 60;
+
+/// Runs the command.
+pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
+    let query = DeliveriesQuery {
+        state: Some("dead".to_owned()),
+        handler: args.filter.handler.clone(),
+        source: args.filter.source.clone(),
+        r#type: args.filter.event_type.clone(),
+        since: args.filter.since.map(moment),
+        until: args.filter.until.map(moment),
+        key: None,
+        cursor: args.cursor.clone(),
+        limit: usize::try_from(args.limit).ok(),
+    };
+    let page = Operator::open(&args.operator).await?.deliveries(query).await?;
+    if args.operator.json {
+        terminal::print_json(&page)?;
+    } else {
+        terminal::print(text(&page))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(page: &Items<DeliveryLineView>) -> String {
+    if page.items.is_empty() {
+        return "no dead letters".to_owned();
+    }
+    let mut table =
+        terminal::table(&["gave up", "source", "type", "event id", "handler", "attempt", "last error", "key"]);
+    for line in &page.items {
+        table.add_row([
+            terminal::cell(line.finished_at.as_deref().map(seconds).unwrap_or_default()),
+            terminal::cell(&line.source),
+            terminal::cell(terminal::shorten(&line.r#type, TEXT_CHARS_MAX)),
+            terminal::cell(terminal::shorten(&line.event_id, TEXT_CHARS_MAX)),
+            terminal::cell(&line.handler),
+            terminal::cell(line.attempt.to_string()),
+            terminal::cell(terminal::shorten(line.last_error.as_deref().unwrap_or(""), ERROR_CHARS_MAX)),
+            terminal::cell(&line.key),
+        ]);
+    }
+    let table = table.trim_fmt();
+    match &page.next_cursor {
+        Some(cursor) => format!("{table}\nthere are more: add --cursor {cursor}"),
+        None => table,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_what_gave_up_and_why() {
+        let line = DeliveryLineView {
+            delivery: "d".into(),
+            key: "k".into(),
+            source: "stripe".into(),
+            event_id: "evt_1".into(),
+            r#type: "invoice.paid".into(),
+            handler: "billing".into(),
+            state: "dead".into(),
+            attempt: 12,
+            next_attempt_at: None,
+            finished_at: Some("2026-11-15T12:00:00.123Z".into()),
+            last_error: Some("connection\nrefused".into()),
+        };
+        let text = text(&Items { items: vec![line], next_cursor: None });
+        let row: Vec<&str> = text.lines().nth(1).map(|line| line.split_whitespace().collect()).unwrap_or_default();
+        let expected = "2026-11-15T12:00:00Z stripe invoice.paid evt_1 billing 12 connection\u{fffd}refused k";
+        assert_eq!(row.join(" "), expected);
+        assert_eq!(super::text(&Items { items: Vec::new(), next_cursor: None }), "no dead letters");
+    }
+}

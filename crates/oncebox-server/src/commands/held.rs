@@ -1,0 +1,63 @@
+//! `oncebox held`: what waits for a person, newest first.
+
+use std::process::ExitCode;
+
+use super::events::{moment, seconds};
+use super::wrong_usage;
+use crate::cli::action::ListArgs;
+use crate::operator::Operator;
+use crate::query::EventsQuery;
+use crate::terminal;
+use crate::view::{EventView, Items};
+
+/// Longer texts show only their ends.
+const TEXT_CHARS_MAX: usize = 36;
+
+/// Runs the command.
+pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
+    if args.filter.handler.is_some() {
+        return Err(wrong_usage(
+            "--handler: what is held is listed by event; see `oncebox event KEY` for its deliveries",
+        ));
+    }
+    let query = EventsQuery {
+        source: args.filter.source.clone(),
+        r#type: args.filter.event_type.clone(),
+        since: args.filter.since.map(moment),
+        until: args.filter.until.map(moment),
+        cursor: args.cursor.clone(),
+        limit: usize::try_from(args.limit).ok(),
+        ..EventsQuery::default()
+    };
+    let page = Operator::open(&args.operator).await?.held(query).await?;
+    if args.operator.json {
+        terminal::print_json(&page)?;
+    } else {
+        terminal::print(text(&page))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(page: &Items<EventView>) -> String {
+    if page.items.is_empty() {
+        return "nothing is held".to_owned();
+    }
+    let mut table = terminal::table(&["received", "source", "type", "event id", "reason", "key"]);
+    for event in &page.items {
+        // An accepted event is here because one of its deliveries is held.
+        let reason = event.reason.as_deref().filter(|_| event.state == "held").unwrap_or("a delivery is held");
+        table.add_row([
+            terminal::cell(seconds(&event.received_at)),
+            terminal::cell(&event.source),
+            terminal::cell(terminal::shorten(&event.r#type, TEXT_CHARS_MAX)),
+            terminal::cell(terminal::shorten(&event.event_id, TEXT_CHARS_MAX)),
+            terminal::cell(reason),
+            terminal::cell(&event.key),
+        ]);
+    }
+    let table = table.trim_fmt();
+    match &page.next_cursor {
+        Some(cursor) => format!("{table}\nthere are more: add --cursor {cursor}"),
+        None => table,
+    }
+}

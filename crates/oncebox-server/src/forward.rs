@@ -1,0 +1,107 @@
+//! The targets of handlers: the user's application over HTTP, or the log.
+
+use std::fmt;
+use std::time::Duration;
+
+use oncebox::circuit::Reached;
+use oncebox::clock::Clock;
+use oncebox::delivery::Failed;
+use oncebox::forward::{self, Answered, SigningKey};
+use oncebox::handler::{CallError, Target, Working};
+use oncebox::outgoing::{self, Outgoing};
+use oncebox::store::Claimed;
+
+/// Bytes of a refusal that are shown to people.
+const SHOWN_MAX: usize = 300;
+
+/// Posts events to the user's application.
+pub(crate) struct HttpTarget {
+    /// The client to call with.
+    pub(crate) client: Outgoing,
+    /// Where to.
+    pub(crate) url: outgoing::Target,
+    /// How long a call may take.
+    pub(crate) timeout: Duration,
+    /// Signs the calls.
+    pub(crate) signing: Option<SigningKey>,
+    /// The time that is signed.
+    pub(crate) clock: Clock,
+}
+
+impl fmt::Debug for HttpTarget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpTarget").field("host", &self.url.host()).finish_non_exhaustive()
+    }
+}
+
+impl Target for HttpTarget {
+    fn call<'a>(&'a self, event: &'a Claimed) -> Working<'a, Result<(), CallError>> {
+        Box::pin(self.post(event))
+    }
+
+    fn deadline(&self) -> Duration {
+        self.timeout
+    }
+}
+
+impl HttpTarget {
+    async fn post(&self, event: &Claimed) -> Result<(), CallError> {
+        let call = forward::Call {
+            key: event.key,
+            handler: &event.handler,
+            step: None,
+            attempt: event.attempt,
+            headers: &event.headers,
+            body: &event.body,
+        };
+        let answer = self.client.send(outgoing::Call {
+            method: http::Method::POST,
+            target: self.url.clone(),
+            headers: call.headers(self.clock.now(), self.signing.as_ref()),
+            body: event.body.clone(),
+            deadline: self.timeout,
+        });
+        let answer = answer.await.map_err(unanswered)?;
+        let status = answer.status.as_u16();
+        match forward::judge(status, &answer.headers, self.clock.now()) {
+            Answered::Done => Ok(()),
+            Answered::Failed { retry_after, reached } => Err(CallError {
+                error: format!("answered {}{}", answer.status, shown(&answer.body)),
+                status: Some(status),
+                failed: Failed::Transient { retry_after },
+                reached,
+            }),
+        }
+    }
+}
+
+/// Writes events to the log; only in development.
+#[derive(Debug)]
+pub(crate) struct LogTarget;
+
+impl Target for LogTarget {
+    fn call<'a>(&'a self, event: &'a Claimed) -> Working<'a, Result<(), CallError>> {
+        let Claimed { source, event_id, key, event_type, body, .. } = event;
+        tracing::info!(source, event_id, %key, r#type = event_type, bytes = body.len(), "handled by the log");
+        Box::pin(std::future::ready(Ok(())))
+    }
+
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(1)
+    }
+}
+
+/// No answer at all. A certificate or an address that we refuse is the operator's to change; the target may be there.
+fn unanswered(error: outgoing::CallError) -> CallError {
+    let reached = match error {
+        outgoing::CallError::Blocked | outgoing::CallError::Untrusted => Reached::Yes,
+        _ => Reached::No,
+    };
+    CallError { error: error.to_string(), status: None, failed: Failed::Transient { retry_after: None }, reached }
+}
+
+fn shown(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN_MAX)]);
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if line.trim().is_empty() { String::new() } else { format!(": {}", line.trim()) }
+}

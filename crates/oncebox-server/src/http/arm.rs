@@ -1,0 +1,63 @@
+//! `POST /api/v1/sources/{name}/arm`: lets the next handshake of a source bring its secret; `?wait=SECONDS` answers
+//! only once it came.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::{Path, Query, State, rejection::QueryRejection};
+use axum::response::{IntoResponse, Response};
+use http::header::CACHE_CONTROL;
+use http::{HeaderMap, HeaderValue};
+use serde::Deserialize;
+
+use super::admin::Admin;
+use super::api::ApiError;
+use super::problem::Problem;
+use crate::arming::{ArmingView, WAIT_MAX, arrival};
+use crate::query::QueryError;
+
+/// What an operator may ask for.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Wish {
+    wait: Option<u64>,
+}
+
+pub(super) async fn arm(
+    State(admin): State<Admin>,
+    Path(name): Path<String>,
+    wish: Result<Query<Wish>, QueryRejection>,
+    headers: HeaderMap,
+) -> Result<Response, ApiError> {
+    if !admin.is_operator(&headers) {
+        return Err(Problem::unauthorized().into());
+    }
+    let Query(wish) = wish?;
+    let setup = admin.setup();
+    let source = setup.sources.get(&name).ok_or_else(Problem::not_found)?;
+    if !source.awaits_secret() {
+        return Err(Problem::bad_request("this source's secret does not arrive by a handshake").into());
+    }
+    if !admin.arrived().can_keep() {
+        return Err(Problem::bad_request("the config has no store.secret_key to keep the secret with").into());
+    }
+    admin.store().arm_secret(&name, admin.clock().now()).await.map_err(QueryError::from)?;
+    let view = match wish.wait {
+        None => ArmingView::armed(&name),
+        Some(seconds) => {
+            waited(&admin, &name, Duration::from_secs(seconds), source.description().shows_secret()).await?
+        }
+    };
+    let mut response = Json(view).into_response();
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+async fn waited(admin: &Admin, name: &str, patience: Duration, shows: bool) -> Result<ArmingView, ApiError> {
+    let came = arrival(admin.store(), name, patience.min(WAIT_MAX), || admin.is_draining()).await;
+    let Some(sealed) = came.map_err(QueryError::from)? else { return Ok(ArmingView::armed(name)) };
+    // Another node may have taken it; whoever is told that it came may send at once.
+    admin.arrived().look().await;
+    let shown = if shows { admin.arrived().open(name, &sealed) } else { None };
+    Ok(ArmingView::arrived(name, shown.as_ref()))
+}

@@ -1,0 +1,171 @@
+//! Deliveries for consumers outside: claim, then finish, fail or extend with the claim's token.
+
+use std::time::Duration;
+
+use axum::Json;
+use axum::extract::rejection::JsonRejection;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse, Response};
+use data_encoding::BASE64;
+use oncebox::delivery::{Failed, Next};
+use oncebox::event::EventKey;
+use oncebox::limits::PAGE_MAX;
+use oncebox::store::{Claimed, Fence, Fenced, PulledFailure, StoreError, Want};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::admin::Admin;
+use super::api::ApiError;
+use super::problem::Problem;
+use crate::config::units::parse_duration;
+use crate::dev_secrets::random;
+use crate::query::QueryError;
+use crate::view::{Items, time};
+
+const LEASE_MAX: Duration = Duration::from_secs(86_400);
+const MAX_DEFAULT: usize = 10;
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ClaimBody {
+    max: Option<usize>,
+    lease: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FinishBody {
+    token: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FailBody {
+    token: String,
+    reason: Option<String>,
+    retry: Option<bool>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ExtendBody {
+    token: String,
+    lease: Option<String>,
+}
+
+/// A claimed delivery, with the columns of the SQL function `claim`.
+#[derive(Debug, Serialize)]
+struct ClaimView {
+    delivery: String,
+    token: String,
+    key: String,
+    source: String,
+    event_id: String,
+    r#type: String,
+    body: String,
+    attempt: u32,
+    received_at: String,
+    lease_until: String,
+}
+
+pub(super) async fn claim(
+    State(admin): State<Admin>,
+    Path(handler): Path<String>,
+    body: Result<Json<ClaimBody>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    let Json(body) = body?;
+    let known = admin.store().handlers().await.map_err(QueryError::from)?;
+    let known = known.into_iter().find(|known| known.facts.name == handler).ok_or_else(Problem::not_found)?;
+    let limit = body.max.unwrap_or(MAX_DEFAULT);
+    if !(1..=PAGE_MAX).contains(&limit) {
+        return Err(Problem::bad_request(format!("max must be from 1 to {PAGE_MAX}")).into());
+    }
+    let lease = lease(body.lease.as_deref())?.unwrap_or(known.facts.lease);
+    let wants = [Want { handler, limit, lease }];
+    // Two claims at one instant may be in each other's way; the second try is alone.
+    let claims = match admin.store().claim(&wants, None, admin.clock().now()).await {
+        Err(StoreError::Busy(_)) => admin.store().claim(&wants, None, admin.clock().now()).await,
+        outcome => outcome,
+    };
+    let claims = claims.map_err(QueryError::from)?;
+    let items: Vec<ClaimView> = claims.claimed.iter().map(view).collect();
+    Ok(Json(Items { items, next_cursor: None }).into_response())
+}
+
+pub(super) async fn finish(
+    State(admin): State<Admin>,
+    Path(delivery): Path<String>,
+    body: Result<Json<FinishBody>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    let Json(body) = body?;
+    let fence = fence(&delivery, &body.token)?;
+    match admin.store().finish_pulled(fence, admin.clock().now()).await.map_err(QueryError::from)? {
+        Fenced::Recorded => Ok(Json(json!({"state": "done"})).into_response()),
+        Fenced::LeaseLost => Err(Problem::lease_lost().into()),
+    }
+}
+
+pub(super) async fn fail(
+    State(admin): State<Admin>,
+    Path(delivery): Path<String>,
+    body: Result<Json<FailBody>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    let Json(body) = body?;
+    let fence = fence(&delivery, &body.token)?;
+    let reason = body.reason.as_deref().unwrap_or("no reason was given");
+    let again = body.retry.unwrap_or(true);
+    let failed = if again { Failed::Transient { retry_after: None } } else { Failed::Permanent };
+    // Without chance the pause is at its longest, which is the safe side.
+    let chance = random::<8>().map_or(u64::MAX, u64::from_le_bytes);
+    let now = admin.clock().now();
+    match admin.store().fail_pulled(fence, reason, failed, chance, now).await.map_err(QueryError::from)? {
+        PulledFailure::Recorded(Next::Retry { after }) => {
+            let due = now.saturating_add(i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
+            Ok(Json(json!({"state": "ready", "next_attempt_at": time(due)})).into_response())
+        }
+        PulledFailure::Recorded(Next::Dead) => Ok(Json(json!({"state": "dead"})).into_response()),
+        PulledFailure::Recorded(Next::Held) => Ok(Json(json!({"state": "held"})).into_response()),
+        PulledFailure::LeaseLost => Err(Problem::lease_lost().into()),
+    }
+}
+
+pub(super) async fn extend(
+    State(admin): State<Admin>,
+    Path(delivery): Path<String>,
+    body: Result<Json<ExtendBody>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    let Json(body) = body?;
+    let fence = fence(&delivery, &body.token)?;
+    let lease = lease(body.lease.as_deref())?.unwrap_or(Duration::from_secs(60));
+    match admin.store().extend(fence, lease, admin.clock().now()).await.map_err(QueryError::from)? {
+        Some(until) => Ok(Json(json!({"lease_until": time(until)})).into_response()),
+        None => Err(Problem::lease_lost().into()),
+    }
+}
+
+fn fence(delivery: &str, token: &str) -> Result<Fence, ApiError> {
+    let delivery: EventKey = delivery.parse().map_err(|_invalid| Problem::not_found())?;
+    let token = token.parse().map_err(|_invalid| Problem::bad_request("token is not one that a claim gave"))?;
+    Ok(Fence { delivery, token })
+}
+
+fn lease(text: Option<&str>) -> Result<Option<Duration>, ApiError> {
+    let Some(text) = text else { return Ok(None) };
+    let lease = parse_duration(text).filter(|lease| (Duration::from_secs(1)..=LEASE_MAX).contains(lease));
+    lease.map(Some).ok_or_else(|| Problem::bad_request("lease must be from 1s to 1d, such as \"60s\"").into())
+}
+
+fn view(claim: &Claimed) -> ClaimView {
+    ClaimView {
+        delivery: claim.fence.delivery.to_string(),
+        token: claim.fence.token.to_string(),
+        key: claim.key.to_string(),
+        source: claim.source.clone(),
+        event_id: claim.event_id.clone(),
+        r#type: claim.event_type.clone(),
+        body: BASE64.encode(&claim.body),
+        attempt: claim.attempt,
+        received_at: time(claim.received_at),
+        lease_until: time(claim.lease_until),
+    }
+}

@@ -1,0 +1,56 @@
+//! `GET /api/v1/tail`: what arrives, as server-sent events. Ends when the server stops.
+
+use std::collections::VecDeque;
+use std::convert::Infallible;
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::response::sse::{Event, KeepAlive, Sse};
+use axum::response::{IntoResponse, Response};
+use futures_util::stream;
+
+use super::admin::Admin;
+use super::api::ApiError;
+use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
+use crate::view::EventView;
+
+pub(super) async fn tail(
+    State(admin): State<Admin>,
+    query: Result<Query<TailQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    let tail = Tail::new(admin.store().clone(), admin.clock().clone(), query)?;
+    let watcher = Watcher { admin, tail, waiting: VecDeque::new() };
+    let lines = stream::unfold(watcher, async |mut watcher| {
+        let event = watcher.next().await?;
+        let line = Event::default().event("event").id(event.key.as_str()).json_data(&event);
+        // A view of strings and numbers is always JSON; without data the line would be a mere comment.
+        Some((Ok::<_, Infallible>(line.unwrap_or_default()), watcher))
+    });
+    Ok(Sse::new(lines).keep_alive(KeepAlive::default()).into_response())
+}
+
+struct Watcher {
+    admin: Admin,
+    tail: Tail,
+    waiting: VecDeque<EventView>,
+}
+
+impl Watcher {
+    /// The next event; none when the server stops.
+    async fn next(&mut self) -> Option<EventView> {
+        loop {
+            if let Some(event) = self.waiting.pop_front() {
+                return Some(event);
+            }
+            match self.tail.look().await {
+                Ok(fresh) => self.waiting.extend(fresh),
+                // The next look may find it again; a watcher is not told of every hiccup.
+                Err(error) => tracing::debug!("a look for tail failed: {error}"),
+            }
+            if self.waiting.is_empty() && self.admin.drains_within(LOOK_EVERY).await {
+                return None;
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Arms a source: through the server, which knows its sources, or in the database, after asking the config.
+
+use std::time::Duration;
+
+use oncebox::clock::Clock;
+use oncebox::sealed::Sealer;
+use oncebox::store::{Store, StoreError};
+
+use super::{Operator, reach, refuse};
+use crate::arming::{ArmingView, arrival};
+use crate::cli::operator::OperatorArgs;
+use crate::commands::wrong_usage;
+use crate::config::Reach;
+use crate::query::QueryError;
+
+impl Operator {
+    /// Lets the next handshake of a source bring its secret; with patience, waits for it.
+    pub(crate) async fn arm(
+        &self,
+        source: &str,
+        patience: Option<Duration>,
+        args: &OperatorArgs,
+    ) -> anyhow::Result<ArmingView> {
+        let store = match self {
+            Self::Server(client) => return client.arm(source, patience).await,
+            Self::Database(store) => store,
+        };
+        let reach = reach(args)?;
+        match &reach {
+            Some(reach) => check(reach, source)?,
+            None if patience.is_some() => {
+                return Err(wrong_usage("--wait at a database needs the server's config too: name it with --config"));
+            }
+            None => eprintln!(
+                "note: without a config nobody can check that there is a source {source:?} whose secret arrives, and a \
+                 store.secret_key to keep it with; name it with --config"
+            ),
+        }
+        let lost = |error: StoreError| refuse(QueryError::Store(error));
+        store.arm_secret(source, Clock::system().now()).await.map_err(lost)?;
+        match (patience, &reach) {
+            (Some(patience), Some(reach)) => waited(store, reach, source, patience).await.map_err(lost),
+            _ => Ok(ArmingView::armed(source)),
+        }
+    }
+}
+
+/// What the server would refuse, as far as its config tells.
+fn check(reach: &Reach, source: &str) -> anyhow::Result<()> {
+    let sender = reach.senders.get(source);
+    let sender = sender.ok_or_else(|| wrong_usage(format!("the config has no source {source:?}")))?;
+    if !sender.brings_secret() {
+        return Err(wrong_usage("this source's secret does not arrive by a handshake"));
+    }
+    if reach.store.secret_key.is_none() {
+        return Err(wrong_usage("the config has no store.secret_key to keep the secret with"));
+    }
+    Ok(())
+}
+
+async fn waited(store: &Store, reach: &Reach, source: &str, patience: Duration) -> Result<ArmingView, StoreError> {
+    let Some(sealed) = arrival(store, source, patience, || false).await? else { return Ok(ArmingView::armed(source)) };
+    let shows = reach.senders.get(source).is_some_and(|sender| sender.shows_secret());
+    let sealer = reach.store.secret_key.as_ref().filter(|_| shows).and_then(Sealer::new);
+    Ok(ArmingView::arrived(source, sealer.and_then(|sealer| sealer.open(source, &sealed)).as_ref()))
+}

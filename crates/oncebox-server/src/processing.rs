@@ -1,0 +1,109 @@
+//! The workers of this server: started, reloaded and stopped with it, or left out where the node only ingests.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use oncebox::clock::Clock;
+use oncebox::event::KeyMaker;
+use oncebox::fault::Faults;
+use oncebox::handler::HandlerSpec;
+use oncebox::store::{NodeEntry, Store};
+use oncebox::wake::Wake;
+use oncebox::worker::{Parts, Workers};
+
+use crate::config::Config;
+use crate::handlers::Builder;
+
+/// Handlers that were read and are known to the database; nobody works yet.
+#[derive(Debug)]
+pub(crate) struct Prepared {
+    store: Store,
+    clock: Clock,
+    builder: Builder,
+    handlers: Vec<HandlerSpec>,
+    /// What tells this node from others; none when it only ingests.
+    node: Option<String>,
+}
+
+/// The workers, if this node has any.
+#[derive(Debug)]
+pub(crate) struct Processing {
+    store: Store,
+    builder: Mutex<Builder>,
+    workers: Option<Workers>,
+}
+
+/// Handlers that were read and not yet taken.
+#[derive(Debug)]
+pub(crate) struct Changed(Vec<HandlerSpec>);
+
+impl Prepared {
+    /// Reads the handlers and makes them known to the database.
+    pub(crate) async fn new(store: &Store, config: &Config, clock: &Clock) -> anyhow::Result<Self> {
+        let mut builder = Builder::new(store.dialect(), clock.clone());
+        let handlers = builder.build(&config.handlers)?;
+        // Fault points are met by what is served, not by the start.
+        let whole = store.clone().with_faults(Faults::none());
+        register(&whole, &handlers).await.context("cannot make the handlers known to the database")?;
+        let node = config.server.workers.then(|| format!("{}/{}", host_name(), config.server.listen));
+        Ok(Self { store: store.clone(), clock: clock.clone(), builder, handlers, node })
+    }
+
+    /// Starts the workers.
+    pub(crate) fn start(self, wake: Wake) -> Processing {
+        let Self { store, clock, builder, handlers, node } = self;
+        let workers = node.map(|name| {
+            let node = NodeEntry { node: KeyMaker::default().make(clock.now()), name };
+            Workers::start(Parts { store: store.clone(), clock, wake, node }, handlers)
+        });
+        Processing { store, builder: Mutex::new(builder), workers }
+    }
+}
+
+impl Processing {
+    /// Reads a changed config without taking it yet.
+    pub(crate) fn read(&self, config: &Config) -> anyhow::Result<Changed> {
+        let mut builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
+        builder.build(&config.handlers).map(Changed)
+    }
+
+    /// Takes a changed config.
+    pub(crate) async fn change(&self, changed: Changed) {
+        match &self.workers {
+            Some(workers) => workers.set_handlers(changed.0),
+            None => {
+                if let Err(error) = register(&self.store, &changed.0).await {
+                    tracing::error!("the changed handlers are not known to the database yet: {}", error.chain());
+                }
+            }
+        }
+    }
+
+    /// Waits until the workers broke; for ever where there are none.
+    pub(crate) async fn broke(&self) {
+        match &self.workers {
+            Some(workers) => workers.broke().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Lets running attempts go on for a while and puts the rest back.
+    pub(crate) async fn stop(self, grace: Duration) {
+        if let Some(workers) = self.workers {
+            workers.stop(grace).await;
+        }
+    }
+}
+
+async fn register(store: &Store, handlers: &[HandlerSpec]) -> Result<(), oncebox::store::StoreError> {
+    let facts: Vec<_> = handlers.iter().map(HandlerSpec::facts).collect();
+    store.register_handlers(&facts).await
+}
+
+/// What tells this machine from others; with the address it tells this process from its predecessors.
+fn host_name() -> String {
+    let read =
+        std::fs::read_to_string("/proc/sys/kernel/hostname").or_else(|_| std::fs::read_to_string("/etc/hostname"));
+    read.map(|name| name.trim().to_owned()).unwrap_or_default()
+}

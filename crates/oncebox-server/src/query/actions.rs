@@ -1,0 +1,223 @@
+//! Replay, release, discard and forget as a person asks for them: read, counted, done.
+//!
+//! A filter that is misspelt must be refused, never widened; so unknown fields are errors and an empty filter is none.
+
+use oncebox::clock::Clock;
+use oncebox::event::{EventKey, KeyMaker};
+use oncebox::routing::{Route, Routes};
+use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, ActionRecord, Store};
+use serde::{Deserialize, Serialize};
+
+use super::{QueryError, find, moment};
+use crate::view::{ActionView, Done, Items};
+
+const ID_CHARS_MAX: usize = 128;
+const WHO_CHARS_MAX: usize = 200;
+/// Lines of the audit log in one answer.
+const ACTIONS_MAX: usize = 1000;
+
+/// An action as it is submitted.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ActionRequest {
+    /// To what.
+    #[serde(default)]
+    pub(crate) filter: FilterRequest,
+    /// Only count.
+    #[serde(default)]
+    pub(crate) dry_run: bool,
+    /// The same id twice acts once; without one every submission is an action of its own.
+    pub(crate) action_id: Option<String>,
+    /// Who asks, for the audit log.
+    pub(crate) who: Option<String>,
+}
+
+/// Which events or deliveries, in a person's words.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FilterRequest {
+    /// Exactly this source.
+    pub(crate) source: Option<String>,
+    /// A type glob.
+    pub(crate) r#type: Option<String>,
+    /// A state that the action starts from.
+    pub(crate) state: Option<String>,
+    /// Exactly this handler.
+    pub(crate) handler: Option<String>,
+    /// A time, or an age such as `2h`.
+    pub(crate) since: Option<String>,
+    /// A time, or an age.
+    pub(crate) until: Option<String>,
+    /// An event's key, or `source/event_id`.
+    pub(crate) key: Option<String>,
+}
+
+/// Counts, or acts. With the routes of the config, a replay for a handler since a time also gives it the stored events
+/// that it never had.
+pub(crate) async fn act(
+    store: &Store,
+    clock: &Clock,
+    routes: &Routes,
+    kind: ActionKind,
+    request: ActionRequest,
+) -> Result<Done, QueryError> {
+    let known = match &request.action_id {
+        Some(id) => known_action(store, id).await?,
+        None => None,
+    };
+    let filter = read(store, clock, &request.filter, known.as_ref()).await?;
+    let route = backfill(kind, &filter, routes);
+    if request.dry_run {
+        let mut count = store.count_action(kind, &filter).await?;
+        if let Some(route) = route {
+            count += store.count_missing(&filter, route).await?;
+        }
+        return Ok(Done { count, dry_run: true, action_id: request.action_id });
+    }
+    let id = request.action_id.unwrap_or_else(|| new_id(clock));
+    let action = Action { id, kind, filter, who: who(request.who) };
+    let count = store.act(&action, route, clock.now()).await?;
+    tracing::info!(action = action.id, kind = kind.as_str(), who = action.who, count, "an operator acted");
+    Ok(Done { count, dry_run: false, action_id: Some(action.id) })
+}
+
+/// The newest lines of the audit log.
+pub(crate) async fn actions(store: &Store) -> Result<Items<ActionView>, QueryError> {
+    let items = store.actions(ACTIONS_MAX).await?.into_iter().map(Into::into).collect();
+    Ok(Items { items, next_cursor: None })
+}
+
+/// One line of the audit log: how far an action came.
+pub(crate) async fn action(store: &Store, id: &str) -> Result<Option<ActionView>, QueryError> {
+    Ok(store.action(id).await?.map(Into::into))
+}
+
+/// An id that nobody used before.
+pub(crate) fn new_id(clock: &Clock) -> String {
+    KeyMaker::default().make(clock.now()).to_string()
+}
+
+/// Who asked, bounded and on one line.
+pub(crate) fn who(name: Option<String>) -> String {
+    let name = name.unwrap_or_else(|| "operator".to_owned());
+    name.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WHO_CHARS_MAX).collect()
+}
+
+async fn known_action(store: &Store, id: &str) -> Result<Option<ActionRecord>, QueryError> {
+    if id.is_empty() || id.chars().count() > ID_CHARS_MAX || id.chars().any(char::is_control) {
+        return Err(QueryError::Bad(format!("action_id must have 1 to {ID_CHARS_MAX} plain characters")));
+    }
+    Ok(store.action(id).await?)
+}
+
+/// Stored events are given only to a handler that is named, and only since a time that is named.
+fn backfill<'a>(kind: ActionKind, filter: &ActionFilter, routes: &'a Routes) -> Option<&'a Route> {
+    let asked = kind == ActionKind::Replay && filter.since.is_some() && filter.state.is_none();
+    filter.handler.as_deref().filter(|_| asked).and_then(|handler| routes.of_handler(handler))
+}
+
+async fn read(
+    store: &Store,
+    clock: &Clock,
+    asked: &FilterRequest,
+    known: Option<&ActionRecord>,
+) -> Result<ActionFilter, QueryError> {
+    let key = match &asked.key {
+        Some(name) => Some(one_event(store, name).await?),
+        None => None,
+    };
+    let now = clock.now();
+    let time = |text: &Option<String>, name: &str| match text {
+        // An age means another time at every submission; the action's own is the first one's.
+        Some(age) if is_age(age) && known.is_some() => Ok(known.and_then(|known| recorded(known, name))),
+        Some(text) => moment(text, now).map(Some),
+        None => Ok(None),
+    };
+    Ok(ActionFilter {
+        source: asked.source.clone(),
+        event_type: asked.r#type.clone(),
+        state: asked.state.clone(),
+        handler: asked.handler.clone(),
+        since: time(&asked.since, "since")?,
+        until: time(&asked.until, "until")?,
+        key,
+    })
+}
+
+fn is_age(text: &str) -> bool {
+    text.parse::<jiff::SignedDuration>().is_ok()
+}
+
+fn recorded(action: &ActionRecord, name: &str) -> Option<i64> {
+    let filter: serde_json::Value = serde_json::from_str(&action.filter).ok()?;
+    filter.get(name)?.as_i64()
+}
+
+/// The one event that a name means; a conflicting namesake never runs and is not meant.
+async fn one_event(store: &Store, name: &str) -> Result<EventKey, QueryError> {
+    if let Ok(key) = name.parse() {
+        return Ok(key);
+    }
+    let found = find(store, name).await?;
+    let mut running = found.iter().filter(|event| event.state != "conflict");
+    match (running.next(), running.next(), found.first()) {
+        (Some(event), None, _) | (None, _, Some(event)) => Ok(event.key),
+        (Some(_), Some(_), _) => Err(QueryError::Bad(format!("{name:?} names several events; use the key of one"))),
+        (None, _, None) => Err(QueryError::Missing(format!("there is no event {name:?}"))),
+    }
+}
+
+impl From<ActionError> for QueryError {
+    fn from(error: ActionError) -> Self {
+        match error {
+            ActionError::EmptyFilter => Self::Bad("the filter is empty, and nothing acts on everything".into()),
+            ActionError::State => Self::Bad(
+                "this filter does not fit the action: replay starts from dead, release from held, discard from both; \
+                 forget takes the state of events and no handler"
+                    .into(),
+            ),
+            ActionError::Reused => Self::Conflict(
+                "this action id was used for something else; take a new one, or repeat it exactly".into(),
+            ),
+            ActionError::Store(error) => Self::Store(error),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_read_strictly() {
+        let check = |text: &str, fits: bool| {
+            assert_eq!(serde_json::from_str::<ActionRequest>(text).is_ok(), fits, "{text}");
+        };
+        check(r#"{"filter":{"source":"stripe"},"dry_run":true,"action_id":"a"}"#, true);
+        check(r#"{"filter":{"source":"stripe","type":null}}"#, true);
+        check(r#"{"filter":{"soruce":"stripe"}}"#, false);
+        check(r#"{"filters":{"source":"stripe"}}"#, false);
+        check(r#"{"filter":"stripe"}"#, false);
+        check(r#"[]"#, false);
+    }
+
+    #[test]
+    fn stored_events_are_given_only_where_asked_for() {
+        let routes =
+            Routes::new(vec![Route { handler: "late".into(), sources: Vec::new(), types: Vec::new(), serial: None }]);
+        let filter = |handler: &str, since, state: Option<&str>| ActionFilter {
+            handler: Some(handler.to_owned()),
+            since,
+            state: state.map(str::to_owned),
+            ..ActionFilter::default()
+        };
+        let check = |kind, filter: &ActionFilter, expected: bool| {
+            assert_eq!(backfill(kind, filter, &routes).is_some(), expected, "{kind:?} {filter:?}");
+        };
+        check(ActionKind::Replay, &filter("late", Some(1), None), true);
+        check(ActionKind::Replay, &filter("late", None, None), false);
+        check(ActionKind::Replay, &filter("late", Some(1), Some("dead")), false);
+        check(ActionKind::Replay, &filter("gone", Some(1), None), false);
+        check(ActionKind::Discard, &filter("late", Some(1), None), false);
+    }
+}

@@ -1,0 +1,87 @@
+//! Lists of deliveries, and pausing a handler.
+
+use oncebox::clock::Clock;
+use oncebox::delivery::DeliveryState;
+use oncebox::store::{DeliveryFilter, Store};
+use serde::{Deserialize, Serialize};
+
+use super::{QueryError, cursor, moment, page_limit};
+use crate::view::{DeliveryLineView, HandlerHealth, Items};
+
+/// Filters as a person writes them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct DeliveriesQuery {
+    /// Exactly this state.
+    pub(crate) state: Option<String>,
+    /// Exactly this handler.
+    pub(crate) handler: Option<String>,
+    /// Exactly this source.
+    pub(crate) source: Option<String>,
+    /// A type glob.
+    pub(crate) r#type: Option<String>,
+    /// A time, or an age such as `2h`.
+    pub(crate) since: Option<String>,
+    /// A time, or an age.
+    pub(crate) until: Option<String>,
+    /// Exactly this event.
+    pub(crate) key: Option<String>,
+    /// Where the page before ended.
+    pub(crate) cursor: Option<String>,
+    /// Rows of a page.
+    pub(crate) limit: Option<usize>,
+}
+
+/// A page of deliveries, newest first.
+pub(crate) async fn deliveries(
+    store: &Store,
+    clock: &Clock,
+    query: DeliveriesQuery,
+) -> Result<Items<DeliveryLineView>, QueryError> {
+    let limit = page_limit(query.limit)?;
+    if let Some(state) = query.state.as_deref()
+        && DeliveryState::parse(state).is_none()
+    {
+        let known = DeliveryState::ALL.map(DeliveryState::as_str).join(", ");
+        return Err(QueryError::Bad(format!("{state:?} is not a state of deliveries; use one of {known}")));
+    }
+    let (now, key) = (clock.now(), query.key.as_deref().map(str::parse).transpose());
+    let filter = DeliveryFilter {
+        state: query.state,
+        handler: query.handler,
+        source: query.source,
+        event_type: query.r#type,
+        since: query.since.map(|text| moment(&text, now)).transpose()?,
+        until: query.until.map(|text| moment(&text, now)).transpose()?,
+        key: key.map_err(|_error| QueryError::Bad("key is not the key of an event".into()))?,
+        before: cursor(query.cursor.as_deref())?,
+    };
+    let page = store.deliveries(&filter, limit).await?;
+    Ok(Items {
+        items: page.items.into_iter().map(Into::into).collect(),
+        next_cursor: page.next.map(|key| key.to_string()),
+    })
+}
+
+/// Stops or resumes a handler; false where no server ever had it.
+pub(crate) async fn pause(store: &Store, handler: &str, paused: bool) -> Result<bool, QueryError> {
+    let known = store.pause_handler(handler, paused).await?;
+    if known {
+        tracing::info!(handler, paused, "an operator paused or resumed a handler");
+    }
+    Ok(known)
+}
+
+/// Whether each handler is paused, and how its first attempts went; those that were removed from the config, too.
+pub(super) async fn health(store: &Store) -> Result<Vec<HandlerHealth>, QueryError> {
+    let mut tries = store.first_tries().await?;
+    let mut health = Vec::new();
+    for record in store.handlers().await? {
+        let name = record.facts.name;
+        let place = tries.iter().position(|one| one.handler == name);
+        let (tried, failed) = place.map(|place| tries.remove(place)).map_or((0, 0), |one| (one.tried, one.failed));
+        health.push(HandlerHealth::new(name, record.paused, tried, failed));
+    }
+    health.extend(tries.into_iter().map(|one| HandlerHealth::new(one.handler, false, one.tried, one.failed)));
+    Ok(health)
+}

@@ -1,0 +1,255 @@
+//! The commands that act, through a running server and straight on the database, on both databases.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+use serde_json::{Value, json};
+use testkit::program::Program;
+use testkit::{TestDatabase, contract, free_port};
+
+use crate::{BIN, oncebox, oncebox_json};
+
+const SECRET: &str = "whsec_canary-act";
+
+/// A server with a handler that nobody pulls, so that states stay as the test makes them.
+struct Desk {
+    program: Program,
+    db: TestDatabase,
+}
+
+impl Desk {
+    fn start(db: TestDatabase) -> Self {
+        let (public, admin, url) = (free_port(), free_port(), db.url());
+        let config = format!(
+            "[server]\nlisten = \"127.0.0.1:{public}\"\nadmin_listen = \"127.0.0.1:{admin}\"\n[store]\nurl = \"{url}\"\n\
+             [[source]]\nname = \"stripe\"\nprovider = \"stripe\"\nsecrets = [{{ value = \"{SECRET}\" }}]\n\
+             [[handler]]\nname = \"ledger\"\npull = true\n"
+        );
+        Self { program: Program::serve(BIN, &config), db }
+    }
+
+    fn folder(&self) -> &Path {
+        self.program.dir()
+    }
+
+    fn send(&self, args: &[&str]) {
+        let url = self.program.public_url();
+        let always = ["send", "stripe", "--to", &url, "--secret", SECRET, "--json"];
+        oncebox(self.folder(), &[&always, args].concat(), 0);
+    }
+
+    /// The two ways to the same answer.
+    fn ways(&self) -> [Vec<String>; 2] {
+        [vec!["--admin-url".into(), self.program.admin_url()], vec!["--database".into(), self.db.url().to_owned()]]
+    }
+
+    fn run(&self, way: &[String], args: &[&str], status: i32) -> String {
+        let way: Vec<&str> = way.iter().map(String::as_str).collect();
+        let output = oncebox(self.folder(), &[args, &way].concat(), status);
+        output.stdout + &output.stderr
+    }
+
+    fn json(&self, way: &[String], args: &[&str]) -> Value {
+        let way: Vec<&str> = way.iter().map(String::as_str).collect();
+        oncebox_json(self.folder(), &[args, &way, &["--json"]].concat(), 0)
+    }
+
+    /// Runs an update of all deliveries.
+    fn set(&self, assignments: &str) {
+        self.db.execute(&format!("update {} set {assignments}", self.db.table("deliveries")));
+    }
+
+    fn states(&self) -> Vec<Vec<String>> {
+        let deliveries = self.db.table("deliveries");
+        self.db.query(&format!("select state, count(*) from {deliveries} group by state order by state"))
+    }
+}
+
+contract! {
+    async fn dead_letters_are_seen_counted_and_replayed(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.send(&["--count", "3", "--type", "invoice.paid"]);
+        for (number, way) in desk.ways().iter().enumerate() {
+            desk.set("state = 'dead', attempt = attempt + 3, finished_at_ms = 1763208000000, last_error = 'no route'");
+            let list = desk.run(way, &["dead-letters"], 0);
+            assert!(list.contains("no route") && list.contains("2025-11-15T12:00:00Z"), "{list}");
+            assert!(desk.run(way, &["status"], 0).contains("3 dead letters"));
+            let nothing = desk.run(way, &["replay"], 2);
+            assert!(nothing.contains("say which"), "{nothing}");
+            let unasked = desk.run(way, &["replay", "--source", "stripe"], 2);
+            assert!(unasked.contains("replay 3 dead letters; add --yes"), "{unasked}");
+            let dry = desk.run(way, &["replay", "--source", "stripe", "--type", "invoice.*", "--since", "1h", "--dry-run"], 0);
+            assert!(dry.contains("3 dead letters would be replayed"), "{dry}");
+            assert_eq!(desk.states(), [["dead", "3"]]);
+            let id = format!("morning-{number}");
+            let replay = ["replay", "--handler", "ledger", "--yes", "--action-id", &id];
+            assert!(desk.run(way, &replay, 0).contains("3 dead letters replayed"));
+            assert_eq!(desk.states(), [["ready", "3"]]);
+            desk.set("state = 'dead'");
+            assert_eq!(desk.json(way, &replay)["count"], 3);
+            assert_eq!(desk.states(), [["dead", "3"]], "the same id acts once");
+            let log = desk.run(way, &["actions"], 0);
+            assert!(log.contains(&id) && log.contains("handler=ledger"), "{log}");
+        }
+        let [server, database] = desk.ways();
+        let lists = [&["dead-letters"], &["actions"], &["held"], &["status"]].map(|args| (desk.json(&server, args), desk.json(&database, args)));
+        for (one, other) in lists {
+            assert_eq!(one, other);
+        }
+        assert!(desk.run(&database, &["discard", "--state", "dead", "--source", "stripe", "--yes"], 0).contains("discarded"));
+        assert_eq!(desk.states(), [["discarded", "3"]]);
+        assert!(desk.run(&server, &["replay", "--source", "stripe", "--yes"], 0).contains("nothing to replay"));
+    }
+
+    async fn one_event_by_name(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.send(&["--id", "evt_1"]);
+        let [server, database] = desk.ways();
+        for way in [&server, &database] {
+            desk.set("state = 'dead', attempt = 1");
+            assert_eq!(desk.json(way, &["replay", "stripe/evt_1", "--yes"])["count"], 1);
+            assert!(desk.run(way, &["replay", "stripe/none", "--yes"], 1).contains("there is no event"));
+            assert!(desk.run(way, &["replay", "neither", "--yes"], 2).contains("neither a key nor source/event_id"));
+        }
+        let (deliveries, attempts) = (desk.db.table("deliveries"), desk.db.table("attempts"));
+        desk.db.execute(&format!(
+            "insert into {attempts} (delivery, attempt, started_at_ms, ended_at_ms, outcome, status, error) \
+             select delivery, 1, 1763208000000, 1763208001000, 'failed', 503, 'try later' from {deliveries}"
+        ));
+        desk.set("state = 'done', attempt = 2, finished_at_ms = 1763208002000");
+        let shown = desk.run(&server, &["event", "stripe/evt_1"], 0);
+        let timeline: Vec<&str> = shown.lines().skip_while(|line| *line != "Attempts").skip(2).take(2).collect();
+        assert!(timeline[0].contains("failed") && timeline[0].contains("503") && timeline[0].contains("try later"), "{shown}");
+        assert!(timeline[1].contains("2025-11-15T12:00:02.000Z") && timeline[1].contains("done"), "{shown}");
+        assert_eq!(desk.json(&database, &["forget", "stripe/evt_1", "--yes"])["count"], 1);
+    }
+
+    async fn reconcile_finds_lost_effects_and_runs_them_once(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.send(&["--count", "6"]);
+        let events = desk.db.table("events");
+        desk.db.execute(&format!("create table effects (event_id text); insert into effects select event_id from {events}"));
+        desk.set("state = 'done', attempt = 1, finished_at_ms = 1763208000000");
+        let way = &desk.ways()[1];
+        let query = "select event_id from effects; ";
+        let base = ["reconcile", "--source", "stripe", "--against", query];
+        let clean = desk.json(way, &base);
+        assert_eq!((&clean["compared"], &clean["missing"]), (&json!(6), &json!(0)));
+        let lost: Vec<String> = desk.db.query("select event_id from effects order by event_id limit 2").concat();
+        desk.db.execute(&format!("delete from effects where event_id in ('{}', '{}')", lost[0], lost[1]));
+        let found = desk.json(way, &base);
+        let mut ids: Vec<_> = found["items"].as_array().expect("items").iter().filter_map(|one| one["event_id"].as_str()).collect();
+        ids.sort_unstable();
+        assert_eq!((ids, &found["requeued"]), (lost.iter().map(String::as_str).collect(), &json!(null)));
+        assert_eq!(desk.states(), [["done", "6"]], "looking changes nothing");
+        let text = desk.run(way, &base, 0);
+        assert!(text.contains("6 deliveries of stripe are done, the query knows 4 ids, 2 are missing"), "{text}");
+
+        let requeue = [&base[..], &["--requeue", "--action-id", "fix"]].concat();
+        assert_eq!(desk.json(way, &requeue)["requeued"], 2);
+        assert_eq!(desk.states(), [["done", "4"], ["ready", "2"]]);
+        let again = desk.json(way, &[&base[..], &["--requeue"]].concat());
+        assert_eq!((&again["missing"], &again["requeued"]), (&json!(0), &json!(0)), "what waits is not missing");
+        desk.set("state = 'done'");
+        assert_eq!(desk.json(way, &requeue)["requeued"], 2, "the same id acts once");
+        assert_eq!(desk.states(), [["done", "6"]]);
+        let log = desk.json(way, &["actions"]);
+        assert_eq!((&log["items"][0]["kind"], &log["items"][0]["acted"]), (&json!("requeue"), &json!(2)));
+    }
+
+    async fn the_business_query_may_only_read(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.send(&["--count", "1"]);
+        desk.db.execute("create table effects (event_id text); insert into effects values ('a')");
+        desk.set("state = 'done', attempt = 1");
+        let way = &desk.ways()[1];
+        for query in [
+            "delete from effects",
+            "delete from effects returning event_id",
+            "with gone as (delete from effects returning event_id) select event_id from gone",
+            "select event_id from effects; delete from effects",
+            "select nothing from nowhere",
+            "",
+        ] {
+            let said = desk.run(way, &["reconcile", "--source", "stripe", "--against", query, "--requeue"], 2);
+            assert!(said.contains("--against"), "{query}: {said}");
+        }
+        assert_eq!((desk.db.count("effects"), desk.states()), (1, vec![vec!["done".to_owned(), "1".to_owned()]]));
+        let nowhere = ["reconcile", "--source", "stripe", "--against", "select 1", "--admin-url", "http://127.0.0.1:9"];
+        assert_eq!(oncebox(tempfile::tempdir().expect("a folder").path(), &nowhere, 2).stdout, "");
+    }
+
+    async fn another_handlers_effect_is_not_run_again(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.send(&["--id", "evt_1"]);
+        desk.set("state = 'done', attempt = 1");
+        let deliveries = desk.db.table("deliveries");
+        let other = if desk.db.backend() == testkit::Backend::Sqlite { "randomblob(16)" } else { "gen_random_uuid()" };
+        desk.db.execute(&format!(
+            "insert into {deliveries} (delivery, key, handler, state, attempt, due_at_ms) \
+             select {other}, key, 'mail', 'done', 1, 0 from {deliveries}"
+        ));
+        let way = &desk.ways()[1];
+        let base = ["reconcile", "--source", "stripe", "--against", "select 'none'", "--requeue"];
+        let said = desk.run(way, &base, 2);
+        assert!(said.contains("several handlers") && said.contains("ledger, mail"), "{said}");
+        assert_eq!(desk.json(way, &[&base[..], &["--handler", "ledger"]].concat())["requeued"], 1);
+        assert_eq!(desk.states(), [["done", "1"], ["ready", "1"]]);
+    }
+
+    async fn pausing_and_following(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.db.execute(&format!(
+            "insert into {} (handler, attempts, base_ms, cap_ms, lease_ms, on_dead) \
+             values ('ledger', 3, 1000, 1000, 60000, 'skip') on conflict (handler) do nothing", desk.db.table("handlers")
+        ));
+        for way in desk.ways() {
+            assert!(desk.run(&way, &["pause", "ledger"], 0).contains("ledger is paused"));
+            assert!(desk.run(&way, &["status"], 0).contains("ledger is paused"));
+            assert!(desk.run(&way, &["resume", "ledger"], 0).contains("runs again"));
+            assert!(desk.run(&way, &["pause", "none"], 1).contains("no server ever ran"));
+        }
+        for (way, id) in desk.ways().iter().zip(["evt_live", "evt_polled"]) {
+            let follower = Follower::start(desk.folder(), way);
+            desk.send(&["--id", id, "--type", "invoice.paid"]);
+            desk.send(&["--id", &format!("{id}_other"), "--type", "charge.refunded"]);
+            desk.send(&["--id", &format!("{id}_last"), "--type", "invoice.sent"]);
+            let seen = follower.events(2);
+            assert_eq!([&seen[0]["event_id"], &seen[1]["event_id"]], [id, &format!("{id}_last")]);
+        }
+    }
+}
+
+/// `oncebox tail --json`, ended with its test.
+struct Follower {
+    child: Child,
+    lines: BufReader<std::process::ChildStdout>,
+}
+
+impl Follower {
+    fn start(folder: &Path, way: &[String]) -> Self {
+        let mut command = Command::new(BIN);
+        command.args(["tail", "--json", "--type", "invoice.*"]).args(way).current_dir(folder);
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().expect("the program runs");
+        let mut hello = BufReader::new(child.stderr.take().expect("piped"));
+        let mut line = String::new();
+        hello.read_line(&mut line).expect("it speaks");
+        assert!(line.contains("waiting for events"), "{line}");
+        let lines = BufReader::new(child.stdout.take().expect("piped"));
+        Self { child, lines }
+    }
+
+    fn events(mut self, count: usize) -> Vec<Value> {
+        let lines = (&mut self.lines).lines().take(count);
+        lines.map(|line| serde_json::from_str(&line.expect("a line")).expect("JSON")).collect()
+    }
+}
+
+impl Drop for Follower {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}

@@ -1,0 +1,119 @@
+//! The lists, the numbers, the stream, and pausing.
+
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+
+use serde_json::json;
+use testkit::{TestDatabase, contract};
+
+use super::{ATTEMPTS, act, bury, get, post};
+use crate::world::{PATIENCE, World, custom, stripe, wait_until};
+
+/// Makes the handler known, as a server with workers does at its start.
+fn register(db: &TestDatabase) {
+    db.execute(&format!(
+        "insert into {} (handler, attempts, base_ms, cap_ms, lease_ms, on_dead) \
+         values ('pull', 3, 1000, 1000, 60000, 'skip') on conflict (handler) do nothing",
+        db.table("handlers")
+    ));
+}
+
+contract! {
+    async fn dead_letters_are_listed_in_pages(db: TestDatabase) {
+        let world = World::start(db);
+        for n in 0..5 {
+            world.expect("stripe", &stripe(&format!("evt_{n}")), "accepted");
+        }
+        bury(&world.db);
+        world.expect("custom", &custom(r#"{"id":"fresh","type":"t"}"#), "accepted");
+        let first = get(&world, "dead-letters?limit=3");
+        let cursor = first["next_cursor"].as_str().expect("more");
+        let rest = get(&world, &format!("dead-letters?limit=3&cursor={cursor}"));
+        let ids = |page: &serde_json::Value| {
+            let items = page["items"].as_array().cloned().unwrap_or_default();
+            items.iter().map(|item| item["event_id"].as_str().unwrap_or_default().to_owned()).collect::<Vec<_>>()
+        };
+        let mut all = [ids(&first), ids(&rest)].concat();
+        all.sort();
+        assert_eq!((all.len(), rest["next_cursor"].clone()), (5, json!(null)));
+        assert_eq!(all, ["evt_0", "evt_1", "evt_2", "evt_3", "evt_4"]);
+        let one = &first["items"][0];
+        assert_eq!((&one["state"], &one["attempt"], &one["last_error"]), (&json!("dead"), &json!(ATTEMPTS), &json!("it broke")));
+        for (query, expected) in [
+            ("state=ready", 1),
+            ("source=stripe", 5),
+            ("type=invoice.*", 5),
+            ("handler=none", 0),
+            ("since=1h", 6),
+            ("until=1h", 0),
+        ] {
+            assert_eq!(ids(&get(&world, &format!("deliveries?{query}"))).len(), expected, "{query}");
+        }
+        assert_eq!(get(&world, "outbox"), json!({"items": [], "next_cursor": null}));
+    }
+
+    async fn the_numbers_count_first_tries(db: TestDatabase) {
+        let world = World::start(db);
+        register(&world.db);
+        assert_eq!(get(&world, "stats")["first_try_error_rate"], json!(null));
+        for n in 0..4 {
+            world.expect("stripe", &stripe(&format!("evt_{n}")), "accepted");
+        }
+        let (deliveries, attempts) = (world.db.table("deliveries"), world.db.table("attempts"));
+        let first = format!("(select delivery from {deliveries} order by delivery limit 1)");
+        world.db.execute(&format!(
+            "update {deliveries} set state = 'done', attempt = 1; \
+             insert into {attempts} (delivery, attempt, ended_at_ms, outcome, status, error) \
+             select delivery, 1, 1763208000000, 'failed', 500, 'no' from {deliveries} where delivery = {first}"
+        ));
+        let stats = get(&world, "stats");
+        assert_eq!(stats["first_try_error_rate"], json!(0.25), "{stats}");
+        let health = &stats["handler_health"][0];
+        assert_eq!((&health["handler"], &health["first_tries"], &health["first_tries_failed"]), (&json!("pull"), &json!(4), &json!(1)));
+        assert_eq!(stats["ledger_rows"], json!(4));
+        let failed = get(&world, "deliveries?limit=1000")["items"].as_array().cloned().unwrap_or_default();
+        let attempts: Vec<_> = failed.iter().map(|one| get(&world, &format!("events/{}", one["key"].as_str().expect("a key")))["attempts"].clone()).collect();
+        let told: Vec<_> = attempts.iter().filter(|one| **one != json!([])).collect();
+        assert_eq!((told.len(), &told[0][0]["status"], &told[0][0]["error"]), (1, &json!(500), &json!("no")));
+    }
+
+    async fn a_handler_is_paused_and_resumed(db: TestDatabase) {
+        let world = World::start(db);
+        register(&world.db);
+        for (verb, paused) in [("pause", true), ("pause", true), ("resume", false)] {
+            assert_eq!(post(&world, &format!("handlers/pull/{verb}"), &json!({})).json()["paused"], paused);
+            assert_eq!(get(&world, "stats")["handler_health"][0]["paused"], paused);
+        }
+        assert_eq!(post(&world, "handlers/none/pause", &json!({})).status, 404);
+    }
+
+    async fn tail_shows_what_arrives_and_ends_with_the_server(db: TestDatabase) {
+        let mut world = World::start(db);
+        world.expect("stripe", &stripe("before"), "accepted");
+        let mut stream = TcpStream::connect(world.program.admin_addr()).expect("it listens");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
+        let request = format!("GET /api/v1/tail?type=invoice.* HTTP/1.1\r\nhost: {}\r\n\r\n", world.program.admin_addr());
+        stream.write_all(request.as_bytes()).expect("sent");
+        let mut lines = BufReader::new(stream).lines().map_while(Result::ok);
+        assert!(lines.any(|line| line == "content-type: text/event-stream"));
+        world.expect("custom", &custom(r#"{"id":"x","type":"other"}"#), "accepted");
+        let keys = ["one", "two"].map(|id| world.expect("stripe", &stripe(id), "accepted"));
+        for key in keys {
+            let data = lines.find_map(|line| line.strip_prefix("data: ").map(str::to_owned)).expect("an event");
+            let event: serde_json::Value = serde_json::from_str(&data).expect("JSON");
+            assert_eq!((event["key"].as_str(), &event["state"]), (Some(key.as_str()), &json!("accepted")));
+        }
+        world.program.signal(libc::SIGTERM);
+        assert!(world.program.wait_exit(PATIENCE).success());
+        assert!(!lines.any(|line| line.starts_with("data: ")));
+    }
+
+    async fn an_action_is_seen_in_the_log_of_the_program(db: TestDatabase) {
+        let world = World::start(db);
+        world.expect("stripe", &stripe("a"), "accepted");
+        bury(&world.db);
+        act(&world, "discard", &json!({"filter": {"source": "stripe"}, "action_id": "d-7", "who": "ann"}));
+        wait_until("it is logged", PATIENCE, || world.program.log().contains("d-7"));
+        assert_eq!(get(&world, "actions/d-7")["who"], "ann from 127.0.0.1");
+    }
+}

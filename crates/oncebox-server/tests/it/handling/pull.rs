@@ -1,0 +1,105 @@
+//! Handlers of kind `pull`: consumers outside claim and report over the admin listener.
+
+use serde_json::{Value, json};
+use testkit::http::{self, Answer};
+use testkit::{TestDatabase, contract};
+
+use super::{HASTY, delivery, event, start_on, wait_for_states};
+use crate::world::World;
+
+fn post(world: &World, path: &str, body: &Value) -> Answer {
+    let headers = [("content-type", "application/json")];
+    http::request(world.program.admin_addr(), "POST", path, &headers, body.to_string().as_bytes()).expect("an answer")
+}
+
+fn claim(world: &World, max: usize, lease: &str) -> Vec<Value> {
+    let answer = post(world, "/api/v1/handlers/jobs/claim", &json!({"max": max, "lease": lease}));
+    assert_eq!(answer.status, 200, "{}", answer.text());
+    answer.json()["items"].as_array().expect("items").clone()
+}
+
+fn report(world: &World, item: &Value, verb: &str, rest: &Value) -> Answer {
+    let mut body = json!({"token": item["token"]});
+    for (name, value) in rest.as_object().expect("an object") {
+        body[name] = value.clone();
+    }
+    let delivery = item["delivery"].as_str().expect("a delivery");
+    post(world, &format!("/api/v1/deliveries/{delivery}/{verb}"), &body)
+}
+
+fn start(db: TestDatabase) -> World {
+    start_on(
+        db,
+        &format!("[[handler]]\nname = \"jobs\"\nsources = [\"custom\"]\npull = true\nlease = \"30s\"\n{HASTY}"),
+    )
+}
+
+contract! {
+    async fn claimed_finished_failed_and_extended(db: TestDatabase) {
+        let world = start(db);
+        let key = world.expect("custom", &event(1), "accepted");
+        world.expect("custom", &event(2), "accepted");
+        let items = claim(&world, 10, "60s");
+        assert_eq!(items.len(), 2);
+        let body = data_encoding::BASE64.encode(&event(1).body);
+        assert_eq!(items[0]["key"], key.as_str());
+        assert_eq!((&items[0]["body"], &items[0]["attempt"], &items[0]["source"]), (&json!(body), &json!(1), &json!("custom")));
+        assert!(claim(&world, 10, "60s").is_empty(), "both are taken");
+
+        assert_eq!(report(&world, &items[0], "extend", &json!({"lease": "5m"})).status, 200);
+        let done = report(&world, &items[0], "finish", &json!({}));
+        assert_eq!((done.status, &done.json()["state"]), (200, &json!("done")));
+        assert_eq!(report(&world, &items[0], "finish", &json!({})).status, 200, "saying it twice changes nothing");
+        assert_eq!(report(&world, &items[0], "fail", &json!({"reason": "late"})).status, 409);
+
+        let dead = report(&world, &items[1], "fail", &json!({"reason": "never", "retry": false}));
+        assert_eq!((dead.status, &dead.json()["state"]), (200, &json!("dead")));
+        assert_eq!(delivery(&world, "jobs", "evt_2"), ("dead".to_owned(), 1, "never".to_owned()));
+        wait_for_states(&world, "jobs", &["done", "dead"]);
+    }
+
+    async fn a_lost_lease_is_409_and_the_budget_holds(db: TestDatabase) {
+        let world = start(db);
+        world.expect("custom", &event(1), "accepted");
+        let mut earlier: Option<Value> = None;
+        for attempt in 1..=3 {
+            let mut items = Vec::new();
+            crate::world::wait_until("it can be claimed", crate::world::PATIENCE, || {
+                items = claim(&world, 1, "1s");
+                !items.is_empty()
+            });
+            assert_eq!(items[0]["attempt"], attempt);
+            if let Some(earlier) = &earlier {
+                for verb in ["finish", "fail", "extend"] {
+                    assert_eq!(report(&world, earlier, verb, &json!({})).status, 409, "{verb}");
+                }
+            }
+            earlier = items.pop();
+        }
+        wait_for_states(&world, "jobs", &["dead"]);
+        assert_eq!(delivery(&world, "jobs", "evt_1").1, 3);
+    }
+
+    async fn what_makes_no_sense_is_4xx(db: TestDatabase) {
+        let world = start(db);
+        for (path, body, status) in [
+            ("/api/v1/handlers/nobody/claim", json!({}), 404),
+            ("/api/v1/handlers/jobs/claim", json!({"max": 0}), 400),
+            ("/api/v1/handlers/jobs/claim", json!({"max": 1001}), 400),
+            ("/api/v1/handlers/jobs/claim", json!({"lease": "soon"}), 400),
+            ("/api/v1/handlers/jobs/claim", json!({"most": 1}), 400),
+            ("/api/v1/deliveries/nothing/finish", json!({"token": "x"}), 404),
+            ("/api/v1/deliveries/00000000-0000-7000-8000-000000000000/finish", json!({"token": "x"}), 400),
+            (
+                "/api/v1/deliveries/00000000-0000-7000-8000-000000000000/finish",
+                json!({"token": "00000000-0000-7000-8000-000000000000"}),
+                409,
+            ),
+        ] {
+            let answer = post(&world, path, &body);
+            assert_eq!(answer.status, status, "{path} {body}: {}", answer.text());
+        }
+        let plain = http::request(world.program.admin_addr(), "POST", "/api/v1/handlers/jobs/claim", &[], b"no json");
+        assert!((400..500).contains(&plain.expect("an answer").status));
+    }
+}

@@ -1,0 +1,354 @@
+//! The workers of one node: one loop that claims for every handler and hands the work out.
+//!
+//! The loop decides when, a lane decides how much, an attempt does the work. It is woken right after an ingest commit;
+//! polling is the truth. Every handler has slots of its own, so that a slow one delays nobody else, and one statement
+//! claims for all of them, so that an idle node asks less than twice a second.
+
+mod attempt;
+mod closer;
+mod lane;
+mod lease;
+mod metric;
+mod rules;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{Id, JoinSet};
+use tokio::time::MissedTickBehavior;
+
+use attempt::{Context, UnitEnd};
+use closer::Closer;
+use lane::{Lane, Pace};
+use lease::Leases;
+
+use crate::circuit::Reached;
+use crate::clock::Clock;
+use crate::handler::HandlerSpec;
+use crate::limits::POLL_EVERY;
+use crate::shutdown::Shutdown;
+use crate::store::{Claims, Fence, NodeEntry, Store, StoreError, Want};
+use crate::wake::Wake;
+
+/// How long giving claims back may take at the end.
+const LAST_WRITE: Duration = Duration::from_secs(5);
+
+/// How often a claim is tried while others are in its way, and the pause in between.
+const CLAIMS_MAX: u32 = 4;
+const CLAIM_PAUSE: Duration = Duration::from_millis(10);
+
+/// What workers are made of.
+#[derive(Debug)]
+pub struct Parts {
+    /// The database.
+    pub store: Store,
+    /// The time.
+    pub clock: Clock,
+    /// Who wakes them.
+    pub wake: Wake,
+    /// Which process this is.
+    pub node: NodeEntry,
+}
+
+/// The running workers of one node.
+#[derive(Debug)]
+pub struct Workers {
+    handlers: watch::Sender<Arc<[Arc<HandlerSpec>]>>,
+    stopping: Shutdown,
+    grace: watch::Sender<Duration>,
+    /// Closed when the loop is over, whether it was asked to end or broke.
+    living: watch::Receiver<()>,
+    tasks: JoinSet<()>,
+}
+
+impl Workers {
+    /// Starts them. A database that is away is waited for.
+    pub fn start(parts: Parts, handlers: Vec<HandlerSpec>) -> Self {
+        let (handlers, changes) = watch::channel(shared(handlers));
+        let (grace, grace_seen) = watch::channel(Duration::ZERO);
+        let stopping = Shutdown::new();
+        let mut tasks = JoinSet::new();
+        let (closer, closing) = Closer::new(parts.store.clone(), parts.clock.clone());
+        tasks.spawn(closing);
+        let single_writer = parts.store.kind() == "sqlite";
+        let context = Context { store: parts.store.clone(), clock: parts.clock.clone(), closer };
+        let worker = Worker {
+            context,
+            wake: parts.wake.clone(),
+            node: parts.node.clone(),
+            single_writer,
+            lanes: BTreeMap::new(),
+            running: JoinSet::new(),
+            units: HashMap::new(),
+            chores: JoinSet::new(),
+            registered: false,
+        };
+        let leases = Leases { store: parts.store, clock: parts.clock, wake: parts.wake, node: parts.node };
+        let asked = stopping.clone();
+        let (alive, living) = watch::channel(());
+        tasks.spawn(async move {
+            let _alive = alive;
+            let Some(lock) = begin(&leases, &asked).await else { return };
+            let looking = tokio::spawn(leases.run(lock, asked.clone()));
+            worker.run(changes, asked, grace_seen).await;
+            // Ends by itself: it was asked to stop as we were.
+            let _ = looking.await;
+        });
+        Self { handlers, stopping, grace, living, tasks }
+    }
+
+    /// Takes a changed config. Deliveries of a handler that is gone stay where they are.
+    pub fn set_handlers(&self, handlers: Vec<HandlerSpec>) {
+        self.handlers.send_replace(shared(handlers));
+    }
+
+    /// Waits until the loop broke, which nothing but a mistake of ours can do: whoever runs it should start anew.
+    pub async fn broke(&self) {
+        let mut living = self.living.clone();
+        // Nothing is ever sent; the end of the sender is the message.
+        while living.changed().await.is_ok() {}
+        if self.stopping.requested() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Stops claiming, lets running attempts go on for `grace`, and puts the rest back without using an attempt.
+    pub async fn stop(mut self, grace: Duration) {
+        self.grace.send_replace(grace);
+        self.stopping.request();
+        while self.tasks.join_next().await.is_some() {}
+    }
+}
+
+fn shared(handlers: Vec<HandlerSpec>) -> Arc<[Arc<HandlerSpec>]> {
+    handlers.into_iter().map(Arc::new).collect()
+}
+
+/// Waits for the database; none when it was asked to stop before that.
+async fn begin(leases: &Leases, stopping: &Shutdown) -> Option<Option<crate::store::NodeLock>> {
+    loop {
+        match leases.begin().await {
+            Ok(lock) => return Some(lock),
+            Err(error) => tracing::warn!("the workers wait for the database: {}", error.chain()),
+        }
+        tokio::select! {
+            () = stopping.wait() => return None,
+            () = tokio::time::sleep(POLL_EVERY) => {}
+        }
+    }
+}
+
+/// The loop and what it has in hand.
+struct Worker {
+    context: Context,
+    wake: Wake,
+    node: NodeEntry,
+    single_writer: bool,
+    lanes: BTreeMap<Arc<str>, Lane>,
+    running: JoinSet<UnitEnd>,
+    units: HashMap<Id, Unit>,
+    /// Claims on their way back.
+    chores: JoinSet<()>,
+    /// Whether the database knows the handlers as they are configured.
+    registered: bool,
+}
+
+/// A unit of work under way.
+struct Unit {
+    handler: Arc<str>,
+    fences: Vec<Fence>,
+    /// Whether its end lets others run: the next of its order key, or what waited for it.
+    lets_others_run: bool,
+}
+
+impl Worker {
+    async fn run(
+        mut self,
+        mut changes: watch::Receiver<Arc<[Arc<HandlerSpec>]>>,
+        stopping: Shutdown,
+        grace: watch::Receiver<Duration>,
+    ) {
+        let mut poll = tokio::time::interval(POLL_EVERY);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        changes.mark_changed();
+        while !stopping.requested() {
+            tokio::select! {
+                () = stopping.wait() => break,
+                Ok(()) = changes.changed() => self.change(&changes.borrow_and_update().clone()),
+                Some(ended) = self.running.join_next_with_id() => self.ended(ended),
+                Some(_) = self.chores.join_next() => {}
+                names = self.wake.wait() => names.iter().for_each(|name| self.look(name)),
+                _ = poll.tick() => self.lanes.values_mut().for_each(Lane::look),
+            }
+            while let Some(ended) = self.running.try_join_next_with_id() {
+                self.ended(ended);
+            }
+            if let Err(error) = self.step().await {
+                tracing::warn!("claiming waits for the database: {}", error.chain());
+                tokio::select! {
+                    () = stopping.wait() => break,
+                    () = tokio::time::sleep(POLL_EVERY) => {}
+                }
+            }
+        }
+        let grace = *grace.borrow();
+        self.stop(grace).await;
+    }
+
+    /// Claims what the lanes have room for and begins the work.
+    async fn step(&mut self) -> Result<(), StoreError> {
+        self.put_back();
+        self.claim().await?;
+        let Self { lanes, running, units, context, .. } = self;
+        for (name, lane) in lanes.iter_mut() {
+            while let Some(unit) = lane.start() {
+                let fences = unit.iter().map(|one| one.claim.fence).collect();
+                let is_ordered = unit.iter().any(|one| one.claim.order_key.is_some());
+                let lets_others_run = is_ordered || lane.spec.order.wait_for.is_some();
+                let work = attempt::run(context.clone(), lane.spec.clone(), unit);
+                let id = running.spawn(work).id();
+                units.insert(id, Unit { handler: name.clone(), fences, lets_others_run });
+            }
+        }
+        Ok(())
+    }
+
+    async fn claim(&mut self) -> Result<(), StoreError> {
+        let now = self.context.clock.passed();
+        if !self.registered {
+            let facts: Vec<_> = self.lanes.values().map(|lane| lane.spec.facts()).collect();
+            self.context.store.register_handlers(&facts).await?;
+            self.registered = true;
+        }
+        let mut wants = Vec::new();
+        for (name, lane) in &mut self.lanes {
+            let limit = lane.appetite(now);
+            if limit > 0 {
+                wants.push(Want { handler: name.to_string(), limit, lease: lane.spec.lease });
+            }
+        }
+        if wants.is_empty() {
+            return Ok(());
+        }
+        let claims = match self.claim_now(&wants).await {
+            Ok(claims) => claims,
+            Err(error) => {
+                self.lanes.values_mut().for_each(|lane| lane.claim_failed(now));
+                return Err(error);
+            }
+        };
+        claims.buried.iter().for_each(metric::buried);
+        let mut by_handler: HashMap<String, Vec<_>> = HashMap::new();
+        for claim in claims.claimed {
+            by_handler.entry(claim.handler.clone()).or_default().push(claim);
+        }
+        for want in wants {
+            if let Some(lane) = self.lanes.get_mut(want.handler.as_str()) {
+                lane.take(by_handler.remove(&want.handler).unwrap_or_default(), want.limit, now);
+            }
+        }
+        Ok(())
+    }
+
+    /// Two nodes that claim within one order key at the same instant are in each other's way for a moment only.
+    async fn claim_now(&self, wants: &[Want]) -> Result<Claims, StoreError> {
+        let node = Some(self.node.node);
+        for _ in 1..CLAIMS_MAX {
+            match self.context.store.claim(wants, node, self.context.clock.now()).await {
+                Err(StoreError::Busy(_)) => tokio::time::sleep(CLAIM_PAUSE).await,
+                outcome => return outcome,
+            }
+        }
+        self.context.store.claim(wants, node, self.context.clock.now()).await
+    }
+
+    fn change(&mut self, handlers: &[Arc<HandlerSpec>]) {
+        self.lanes.values_mut().for_each(Lane::remove);
+        for spec in handlers {
+            match self.lanes.get_mut(&spec.name) {
+                Some(lane) => lane.change(spec.clone(), self.single_writer),
+                None => drop(self.lanes.insert(spec.name.clone(), Lane::new(spec.clone(), self.single_writer))),
+            }
+        }
+        self.registered = false;
+        self.forget();
+    }
+
+    fn ended(&mut self, ended: Result<(Id, UnitEnd), tokio::task::JoinError>) {
+        let (id, end) = match ended {
+            Ok((id, end)) => (id, end),
+            // Ours to repair, and never to stop for: the lease brings its deliveries back.
+            Err(error) => {
+                tracing::error!("a worker broke: {error}");
+                (error.id(), UnitEnd { pace: Pace::Steady, reached: Reached::Unknown })
+            }
+        };
+        if let Some(unit) = self.units.remove(&id)
+            && let Some(lane) = self.lanes.get_mut(&unit.handler)
+        {
+            lane.end(end.pace, end.reached, self.context.clock.passed());
+            if unit.lets_others_run {
+                lane.look();
+            }
+        }
+        self.forget();
+    }
+
+    fn look(&mut self, handler: &str) {
+        if let Some(lane) = self.lanes.get_mut(handler) {
+            lane.look();
+        }
+    }
+
+    /// Drops the lanes of removed handlers that have nothing left to do.
+    fn forget(&mut self) {
+        self.lanes.retain(|_, lane| !lane.is_over());
+    }
+
+    /// Returns what must not be begun: its target is spared, or its handler is gone.
+    fn put_back(&mut self) {
+        let now = self.context.clock.passed();
+        for lane in self.lanes.values_mut() {
+            if let Some((fences, pause)) = lane.put_back(now) {
+                self.chores.spawn(give_back(self.context.clone(), fences, pause));
+            }
+        }
+    }
+
+    async fn stop(mut self, grace: Duration) {
+        let mut over = std::pin::pin!(tokio::time::sleep(grace));
+        let waiting: Vec<Fence> = self.lanes.values_mut().flat_map(Lane::drain).collect();
+        self.chores.spawn(give_back(self.context.clone(), waiting, Duration::ZERO));
+        loop {
+            tokio::select! {
+                ended = self.running.join_next_with_id() => match ended {
+                    Some(ended) => self.ended(ended),
+                    None => break,
+                },
+                () = &mut over => break,
+            }
+        }
+        // Rolled back, or a call that nobody will write down.
+        self.running.shutdown().await;
+        let cut_off: Vec<Fence> = self.units.drain().flat_map(|(_, unit)| unit.fences).collect();
+        if !cut_off.is_empty() {
+            tracing::warn!("{} deliveries were cut off and are ready again", cut_off.len());
+        }
+        self.chores.spawn(give_back(self.context.clone(), cut_off, Duration::ZERO));
+        let chores = async { while self.chores.join_next().await.is_some() {} };
+        if tokio::time::timeout(LAST_WRITE, chores).await.is_err() {
+            tracing::warn!("stopping before all claims were given back; they end with their lease");
+        }
+    }
+}
+
+async fn give_back(context: Context, fences: Vec<Fence>, pause: Duration) {
+    if fences.is_empty() {
+        return;
+    }
+    if let Err(error) = context.store.give_back(&fences, pause, context.clock.now()).await {
+        tracing::warn!("{} claims end with their lease: {}", fences.len(), error.chain());
+    }
+}

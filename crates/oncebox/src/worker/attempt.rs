@@ -1,0 +1,126 @@
+//! One unit of work: a call, or deliveries that share a transaction. Whatever the handler does, a unit comes to an end
+//! within the lease, and its panic is a failed attempt like any other.
+
+mod inside;
+mod outside;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ring::rand::{SecureRandom, SystemRandom};
+use tokio_util::task::AbortOnDropHandle;
+
+use super::closer::Closer;
+use super::lane::{InHand, Pace};
+use super::metric::{self, Outcome};
+use crate::circuit::Reached;
+use crate::clock::Clock;
+use crate::delivery::{Failed, Next, after_failure};
+use crate::handler::{HandlerSpec, Work};
+use crate::store::{Claimed, Failure, Fence, Store};
+
+/// What every unit needs.
+#[derive(Clone, Debug)]
+pub(super) struct Context {
+    pub(super) store: Store,
+    pub(super) clock: Clock,
+    pub(super) closer: Closer,
+}
+
+/// What a unit tells its lane.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct UnitEnd {
+    pub(super) pace: Pace,
+    pub(super) reached: Reached,
+}
+
+/// Runs one unit to its end.
+pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHand>) -> UnitEnd {
+    let since = unit.first().map(|one| one.since).unwrap_or_default();
+    let begun = context.clock.passed();
+    let claims: Vec<Claimed> = unit.into_iter().map(|one| one.claim).collect();
+    let count = claims.len();
+    let end = match &spec.work {
+        // What waited too long is not begun: it might end after its lease.
+        _ if begun.saturating_sub(since) > spec.lease / 4 => {
+            context.give_back(&claims, "they waited too long for their turn").await;
+            return UnitEnd { pace: Pace::Slow, reached: Reached::Unknown };
+        }
+        Work::Outside(target) => outside::run(&context, &spec, target, claims).await,
+        Work::Sql(_) | Work::Inside(_) => inside::run(&context, &spec, claims, since).await,
+        Work::Pull => UnitEnd { pace: Pace::Steady, reached: Reached::Unknown },
+    };
+    metric::took(&spec.name, context.clock.passed().saturating_sub(begun), count);
+    end
+}
+
+impl Context {
+    /// Puts claims back in line without using an attempt; where that fails, the end of the lease does it.
+    async fn give_back(&self, claims: &[Claimed], why: &str) {
+        if claims.is_empty() {
+            return;
+        }
+        let fences: Vec<Fence> = claims.iter().map(|claim| claim.fence).collect();
+        if let Err(error) = self.store.give_back(&fences, Duration::ZERO, self.clock.now()).await {
+            tracing::warn!("{} claims end with their lease ({why}): {}", claims.len(), error.chain());
+        }
+    }
+}
+
+/// Runs work on a task of its own, so that its panic ends that task alone; none when it panicked. The work is given up
+/// when the deadline is over, or with the caller.
+async fn isolated<T: Send + 'static>(
+    deadline: Duration,
+    work: impl Future<Output = T> + Send + 'static,
+) -> Result<T, Broken> {
+    let task = AbortOnDropHandle::new(tokio::spawn(work));
+    match tokio::time::timeout(deadline, task).await {
+        Ok(Ok(value)) => Ok(value),
+        Ok(Err(error)) => Err(Broken::Panicked(panic_text(error))),
+        Err(_) => Err(Broken::TimedOut),
+    }
+}
+
+/// Why isolated work has no result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Broken {
+    Panicked(String),
+    TimedOut,
+}
+
+impl Broken {
+    fn text(&self) -> String {
+        match self {
+            Self::Panicked(text) => format!("the handler panicked: {text}"),
+            Self::TimedOut => "the handler took too long".to_owned(),
+        }
+    }
+}
+
+fn panic_text(error: tokio::task::JoinError) -> String {
+    let Ok(panic) = error.try_into_panic() else { return "the task was cancelled".to_owned() };
+    let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+    text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no reason given".to_owned())
+}
+
+/// Decides about a failed attempt.
+fn failure(spec: &HandlerSpec, claim: &Claimed, failed: Failed, error: String, status: Option<u16>) -> Failure {
+    let next = after_failure(&spec.retry, claim.attempt, claim.attempts_before, failed, random());
+    Failure { fence: claim.fence, next, error, status }
+}
+
+fn outcome_of(next: Next) -> Outcome {
+    match next {
+        Next::Retry { .. } => Outcome::Failed,
+        Next::Dead | Next::Held => Outcome::Dead,
+    }
+}
+
+/// Chance for the pauses. Without any they are all at their longest, which is the safe side.
+fn random() -> u64 {
+    let mut bytes = [0xff; 8];
+    if SystemRandom::new().fill(&mut bytes).is_err() {
+        return u64::MAX;
+    }
+    u64::from_le_bytes(bytes)
+}

@@ -1,0 +1,325 @@
+//! Deliveries whose effects and marks are committed together.
+//!
+//! All of them first, in one transaction. If that fails, it is rolled back whole and tried in smaller parts, down to the
+//! one that fails alone: only that one has failed. Whoever lost its lease is left out, and a commit whose result is
+//! unknown is settled by what the rows say.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Broken, Context, UnitEnd, failure, isolated, outcome_of};
+use crate::circuit::Reached;
+use crate::clock::UnixMillis;
+use crate::delivery::Failed;
+use crate::event::EventKey;
+use crate::handler::{HandlerError, HandlerSpec, Work};
+use crate::store::{self, Claimed, Commit, Fence, Fenced, Finished, Store, StoreError, Tx};
+use crate::worker::lane::Pace;
+use crate::worker::metric::{self, Outcome};
+use crate::worker::rules::{self, Ruling};
+
+/// How often a transaction is tried while the database is busy or away.
+const TRIES_MAX: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+
+/// Runs deliveries that were claimed at `since`.
+pub(super) async fn run(
+    context: &Context,
+    spec: &Arc<HandlerSpec>,
+    mut claims: Vec<Claimed>,
+    since: Duration,
+) -> UnitEnd {
+    rules::sort(spec, &mut claims);
+    let begun = context.clock.passed();
+    let mut unit = Unit { context, spec, since, parts: VecDeque::from([Arc::from(claims)]), slow: false };
+    while let Some(part) = unit.parts.pop_front() {
+        unit.settle(part).await;
+    }
+    let quick = context.clock.passed().saturating_sub(begun) < spec.lease / 32;
+    let pace = match (unit.slow, quick) {
+        (true, _) => Pace::Slow,
+        (false, true) => Pace::Quick,
+        (false, false) => Pace::Steady,
+    };
+    UnitEnd { pace, reached: Reached::Unknown }
+}
+
+type Part = Arc<[Claimed]>;
+
+struct Unit<'a> {
+    context: &'a Context,
+    spec: &'a Arc<HandlerSpec>,
+    since: Duration,
+    parts: VecDeque<Part>,
+    slow: bool,
+}
+
+/// What became of one transaction.
+enum Ran {
+    /// Committed; what became of each, in their order.
+    Committed(Vec<Verdict>),
+    /// Rolled back, because one of them failed; it is not always known which.
+    Failed { at: Option<usize>, failed: Failed, error: String },
+    /// Rolled back, because these belong to somebody else by now.
+    LeaseLost(Vec<EventKey>),
+    /// Rolled back, because the database did not do its part.
+    Away(StoreError),
+    /// Nobody knows.
+    Unknown(StoreError),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Done,
+    Superseded(&'static str),
+    Overdue,
+    /// Put back to wait, or not ours any more.
+    Left,
+}
+
+impl Unit<'_> {
+    async fn settle(&mut self, part: Part) {
+        let Some(deadline) = self.deadline(part.len()) else {
+            self.slow = true;
+            return self.context.give_back(&part, "the lease is almost over").await;
+        };
+        let begun = self.context.clock.passed();
+        let ran = self.try_part(&part, deadline).await;
+        // Several together that come near their deadline would be too slow for it sooner or later.
+        let near = self.context.clock.passed().saturating_sub(begun) > deadline / 2;
+        self.slow |= near && part.len() > 1;
+        match ran {
+            Ok(Ran::Committed(verdicts)) => self.note(&part, &verdicts),
+            Ok(Ran::LeaseLost(lost)) => self.without(&part, &lost),
+            Ok(Ran::Failed { failed, error, .. }) if part.len() == 1 => self.fail(&part[0], failed, error).await,
+            Ok(Ran::Failed { at: Some(at), .. }) => self.split(&part, at, at + 1),
+            Ok(Ran::Failed { at: None, .. }) => self.halve(&part),
+            Ok(Ran::Unknown(error)) => self.look(&part, &error).await,
+            Ok(Ran::Away(error)) => {
+                tracing::warn!("{} deliveries wait for the database: {}", part.len(), error.chain());
+                self.context.give_back(&part, "the database did not answer").await;
+            }
+            Err(broken) if part.len() == 1 => {
+                let failed = Failed::Transient { retry_after: None };
+                self.fail(&part[0], failed, broken.text()).await;
+            }
+            Err(_) => self.halve(&part),
+        }
+    }
+
+    /// How long a part may take; none when the lease is too far gone to begin it.
+    fn deadline(&self, deliveries: usize) -> Option<Duration> {
+        let passed = self.context.clock.passed().saturating_sub(self.since);
+        let left = (self.spec.lease * 7 / 8).checked_sub(passed)?;
+        let wanted = if deliveries > 1 { self.spec.lease / 8 } else { self.spec.lease / 2 };
+        // One alone is given at least a quarter of the lease, or not begun.
+        (left >= self.spec.lease / 4).then_some(left.min(wanted))
+    }
+
+    async fn try_part(&self, part: &Part, deadline: Duration) -> Result<Ran, Broken> {
+        let mut nth = 1;
+        loop {
+            let (context, spec, claims) = (self.context.clone(), self.spec.clone(), part.clone());
+            let work = async move { transaction(&context.store, &spec, &claims, context.clock.now(), deadline).await };
+            // The statements' own deadline comes first: it tells which of them was too slow.
+            match isolated(deadline + self.spec.lease / 8, work).await? {
+                Ran::Away(error) if error.is_transient() && nth < TRIES_MAX => nth += 1,
+                ran => return Ok(ran),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+
+    fn note(&self, part: &Part, verdicts: &[Verdict]) {
+        for (claim, verdict) in part.iter().zip(verdicts) {
+            match verdict {
+                Verdict::Done => metric::ended(claim, Outcome::Done, ""),
+                Verdict::Superseded(reason) => metric::ended(claim, Outcome::Superseded, reason),
+                Verdict::Overdue => metric::ended(claim, Outcome::Dead, OVERDUE),
+                Verdict::Left => {}
+            }
+        }
+    }
+
+    /// Tries what comes before, the one in the middle, and what comes after, each on its own.
+    fn split(&mut self, part: &Part, first: usize, second: usize) {
+        for piece in [&part[second..], &part[first..second], &part[..first]] {
+            if !piece.is_empty() {
+                self.parts.push_front(piece.into());
+            }
+        }
+    }
+
+    fn halve(&mut self, part: &Part) {
+        self.split(part, part.len() / 2, part.len() / 2);
+    }
+
+    fn without(&mut self, part: &Part, lost: &[EventKey]) {
+        let lost: HashSet<&EventKey> = lost.iter().collect();
+        let (gone, ours): (Vec<&Claimed>, Vec<&Claimed>) =
+            part.iter().partition(|claim| lost.contains(&claim.fence.delivery));
+        gone.into_iter().for_each(metric::lost);
+        if !ours.is_empty() && ours.len() < part.len() {
+            self.parts.push_front(ours.into_iter().cloned().collect());
+        }
+    }
+
+    /// Believes the rows, not the error: what is not done there was not done.
+    async fn look(&mut self, part: &Part, error: &StoreError) {
+        tracing::warn!("the result of a commit of {} deliveries is unknown: {}", part.len(), error.chain());
+        let mut open = Vec::new();
+        for claim in part.iter() {
+            match self.context.store.was_finished(claim.fence).await {
+                Ok(true) => metric::ended(claim, Outcome::Done, ""),
+                Ok(false) => open.push(claim.clone()),
+                // The fence keeps it from happening twice; the end of the lease brings it back.
+                Err(error) => tracing::warn!("cannot tell yet: {}", error.chain()),
+            }
+        }
+        if open.len() < part.len() && !open.is_empty() {
+            self.parts.push_front(open.into());
+        } else if !open.is_empty() {
+            self.context.give_back(&open, "a commit did not come through").await;
+        }
+    }
+
+    async fn fail(&self, claim: &Claimed, failed: Failed, error: String) {
+        let failure = failure(self.spec, claim, failed, error, None);
+        for _ in 0..TRIES_MAX {
+            match self.context.store.fail(std::slice::from_ref(&failure), self.context.clock.now()).await {
+                Ok(fenced) if fenced.contains(&Fenced::Recorded) => {
+                    return metric::ended(claim, outcome_of(failure.next), &failure.error);
+                }
+                Ok(_) => return metric::lost(claim),
+                Err(error) => tracing::warn!("a failed attempt waits for the database: {}", error.chain()),
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
+    }
+}
+
+const OVERDUE: &str = "what it waits for never came";
+
+/// Effects and marks of all of them, in one transaction.
+async fn transaction(
+    store: &Store,
+    spec: &HandlerSpec,
+    claims: &[Claimed],
+    now: UnixMillis,
+    deadline: Duration,
+) -> Ran {
+    let mut tx = match store.begin().await {
+        Ok(tx) => tx,
+        Err(error) => return Ran::Away(error),
+    };
+    let mut verdicts = Vec::with_capacity(claims.len());
+    for (at, claim) in claims.iter().enumerate() {
+        match judge(&mut tx, spec, claim, now).await {
+            Ok(verdict) => verdicts.push(verdict),
+            Err(stop) => return stop.of(at, claim),
+        }
+    }
+    let admitted = || claims.iter().enumerate().filter(|(at, _)| verdicts[*at] == Verdict::Done);
+    if let Work::Sql(sql) = &spec.work {
+        let (places, batch): (Vec<usize>, Vec<Claimed>) = admitted().map(|(at, claim)| (at, claim.clone())).unzip();
+        match tx.run_handler(sql, &batch, deadline).await {
+            Ok(store::Ran::All) => {}
+            Ok(store::Ran::Failed { index, failed, error }) => {
+                return Ran::Failed { at: places.get(index).copied(), failed, error };
+            }
+            // A statement may have ended its own session, or the database went away.
+            Err(error) => {
+                return Ran::Failed { at: None, failed: Failed::Transient { retry_after: None }, error: error.chain() };
+            }
+        }
+    }
+    for (at, claim) in admitted() {
+        if let Err(stop) = effect(&mut tx, spec, claim, now).await {
+            return stop.of(at, claim);
+        }
+    }
+    let done: Vec<Fence> = admitted().map(|(_, claim)| claim.fence).collect();
+    commit(tx, &done, verdicts, now).await
+}
+
+async fn commit(mut tx: Tx, done: &[Fence], verdicts: Vec<Verdict>, now: UnixMillis) -> Ran {
+    if !done.is_empty() {
+        match tx.finish(done, now).await {
+            Ok(Finished::All) => {}
+            Ok(Finished::LeaseLost(lost)) => return Ran::LeaseLost(lost),
+            Err(error) => return Ran::Away(error),
+        }
+    }
+    match tx.commit().await {
+        Commit::Committed => Ran::Committed(verdicts),
+        // A rule of the application's own may refuse at the commit, and then it is one of them that failed.
+        Commit::Failed(error) if !error.is_transient() => {
+            Ran::Failed { at: None, failed: Failed::Transient { retry_after: None }, error: error.chain() }
+        }
+        Commit::Failed(error) => Ran::Away(error),
+        Commit::Unknown(error) => Ran::Unknown(error),
+    }
+}
+
+enum Stop {
+    Failed(Failed, String),
+    LeaseLost,
+}
+
+impl Stop {
+    fn of(self, at: usize, claim: &Claimed) -> Ran {
+        match self {
+            Self::Failed(failed, error) => Ran::Failed { at: Some(at), failed, error },
+            Self::LeaseLost => Ran::LeaseLost(vec![claim.fence.delivery]),
+        }
+    }
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(Failed::Transient { retry_after: None }, error.chain())
+    }
+}
+
+/// What order says about one of them; done means that it is to run.
+async fn judge(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed, now: UnixMillis) -> Result<Verdict, Stop> {
+    if spec.order.are_none() {
+        return Ok(Verdict::Done);
+    }
+    match rules::judge(tx, spec, claim, now).await? {
+        Ruling::Run => Ok(Verdict::Done),
+        Ruling::Superseded(reason) => ended(tx.supersede(claim.fence, reason, now).await?, Verdict::Superseded(reason)),
+        Ruling::Waiting => Ok(Verdict::Left),
+        Ruling::Overdue => {
+            let failure = failure(spec, claim, Failed::Permanent, OVERDUE.to_owned(), None);
+            ended(tx.fail(&failure, now).await?, Verdict::Overdue)
+        }
+        Ruling::LeaseLost => Err(Stop::LeaseLost),
+    }
+}
+
+/// What one of them does beside statements, and what it leaves for others to be judged by.
+async fn effect(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed, now: UnixMillis) -> Result<(), Stop> {
+    if let Work::Inside(handler) = &spec.work {
+        handler.handle(claim, tx).await.map_err(|error| match error {
+            HandlerError::Retry(error) => Stop::Failed(Failed::Transient { retry_after: None }, chain(error.as_ref())),
+            HandlerError::Reject(error) => Stop::Failed(Failed::Permanent, chain(error.as_ref())),
+        })?;
+    }
+    rules::applied(tx, spec, claim, now).await?;
+    Ok(())
+}
+
+fn ended(fenced: Fenced, verdict: Verdict) -> Result<Verdict, Stop> {
+    match fenced {
+        Fenced::Recorded => Ok(verdict),
+        Fenced::LeaseLost => Err(Stop::LeaseLost),
+    }
+}
+
+/// An error with its causes, in one line.
+fn chain(error: &(dyn std::error::Error + 'static)) -> String {
+    let causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

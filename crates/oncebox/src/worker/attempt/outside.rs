@@ -1,0 +1,152 @@
+//! One call to somewhere else. The call is made with no transaction open; what order asks for is judged before it and
+//! recorded after it, together with the mark.
+
+use std::sync::Arc;
+
+use super::{Broken, Context, UnitEnd, failure, isolated, outcome_of};
+use crate::circuit::Reached;
+use crate::delivery::Failed;
+use crate::handler::{CallError, HandlerSpec, Target};
+use crate::store::{Claimed, Commit, Failure, Fenced, Finished, StoreError};
+use crate::worker::closer::Closed;
+use crate::worker::lane::Pace;
+use crate::worker::metric::{self, Outcome};
+use crate::worker::rules::{self, Ruling};
+
+/// Makes the call and writes down how it ended.
+pub(super) async fn run(
+    context: &Context,
+    spec: &Arc<HandlerSpec>,
+    target: &Arc<dyn Target>,
+    claims: Vec<Claimed>,
+) -> UnitEnd {
+    let mut reached = Reached::Unknown;
+    for claim in claims {
+        reached = one(context, spec, target, Arc::new(claim)).await;
+    }
+    UnitEnd { pace: Pace::Steady, reached }
+}
+
+async fn one(context: &Context, spec: &HandlerSpec, target: &Arc<dyn Target>, claim: Arc<Claimed>) -> Reached {
+    match admitted(context, spec, &claim).await {
+        Ok(true) => {}
+        Ok(false) => return Reached::Unknown,
+        Err(error) => {
+            tracing::warn!("a call waits for the database: {}", error.chain());
+            context.give_back(std::slice::from_ref(&claim), "the database did not answer").await;
+            return Reached::Unknown;
+        }
+    }
+    match call(spec, target, &claim).await {
+        Ok(()) => {
+            succeeded(context, spec, claim).await;
+            Reached::Yes
+        }
+        Err(CallError { error, status, failed, reached }) => {
+            close_failed(context, &claim, failure(spec, &claim, failed, error, status)).await;
+            reached
+        }
+    }
+}
+
+async fn call(spec: &HandlerSpec, target: &Arc<dyn Target>, claim: &Arc<Claimed>) -> Result<(), CallError> {
+    // The target keeps its own deadline; this one is for a target that does not.
+    let deadline = (target.deadline() + target.deadline() / 8).min(spec.lease * 7 / 8);
+    let work = {
+        let (target, claim) = (target.clone(), claim.clone());
+        async move { target.call(&claim).await }
+    };
+    isolated(deadline, work).await.unwrap_or_else(|broken| {
+        let reached = if broken == Broken::TimedOut { Reached::No } else { Reached::Unknown };
+        let failed = Failed::Transient { retry_after: None };
+        Err(CallError { error: broken.text(), status: None, failed, reached })
+    })
+}
+
+/// True when the call is to be made; otherwise what order decided is written down.
+async fn admitted(context: &Context, spec: &HandlerSpec, claim: &Claimed) -> Result<bool, StoreError> {
+    if spec.order.are_none() {
+        return Ok(true);
+    }
+    let now = context.clock.now();
+    let mut tx = context.store.begin().await?;
+    let outcome = match rules::judge(&mut tx, spec, claim, now).await? {
+        // Rolled back: only a call that was made has been applied.
+        Ruling::Run => return Ok(true),
+        Ruling::Superseded(reason) => match tx.supersede(claim.fence, reason, now).await? {
+            Fenced::Recorded => Some((Outcome::Superseded, reason)),
+            Fenced::LeaseLost => None,
+        },
+        Ruling::Overdue => {
+            let reason = "what it waits for never came";
+            let failure = failure(spec, claim, Failed::Permanent, reason.to_owned(), None);
+            (tx.fail(&failure, now).await? == Fenced::Recorded).then_some((Outcome::Dead, reason))
+        }
+        Ruling::Waiting | Ruling::LeaseLost => None,
+    };
+    match tx.commit().await {
+        Commit::Committed => {}
+        Commit::Failed(error) | Commit::Unknown(error) => return Err(error),
+    }
+    if let Some((outcome, reason)) = outcome {
+        metric::ended(claim, outcome, reason);
+    }
+    Ok(false)
+}
+
+async fn succeeded(context: &Context, spec: &HandlerSpec, claim: Arc<Claimed>) {
+    let closed = if spec.order.are_none() {
+        context.closer.close(claim.clone(), None).await
+    } else {
+        close_in_order(context, spec, &claim).await
+    };
+    match closed {
+        Closed::Recorded => metric::ended(&claim, Outcome::Done, ""),
+        Closed::LeaseLost => metric::lost(&claim),
+        Closed::Unwritten => unwritten(&claim),
+    }
+}
+
+/// Marks a call done together with what order must remember of it.
+async fn close_in_order(context: &Context, spec: &HandlerSpec, claim: &Claimed) -> Closed {
+    const TRIES_MAX: u32 = 20;
+    for _ in 0..TRIES_MAX {
+        match try_close_in_order(context, spec, claim).await {
+            Ok(closed) => return closed,
+            Err(error) => tracing::warn!("an ended call waits for the database: {}", error.chain()),
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+    }
+    Closed::Unwritten
+}
+
+async fn try_close_in_order(context: &Context, spec: &HandlerSpec, claim: &Claimed) -> Result<Closed, StoreError> {
+    let now = context.clock.now();
+    let mut tx = context.store.begin().await?;
+    // Whatever it says by now, the call was made; what counts is that it is on record.
+    rules::record(&mut tx, spec, claim, now).await?;
+    rules::applied(&mut tx, spec, claim, now).await?;
+    if let Finished::LeaseLost(_) = tx.finish(&[claim.fence], now).await? {
+        drop(tx);
+        let finished = context.store.was_finished(claim.fence).await?;
+        return Ok(if finished { Closed::Recorded } else { Closed::LeaseLost });
+    }
+    match tx.commit().await {
+        Commit::Committed => Ok(Closed::Recorded),
+        Commit::Failed(error) | Commit::Unknown(error) => Err(error),
+    }
+}
+
+async fn close_failed(context: &Context, claim: &Arc<Claimed>, failure: Failure) {
+    let (next, error) = (failure.next, failure.error.clone());
+    match context.closer.close(claim.clone(), Some(failure)).await {
+        Closed::Recorded => metric::ended(claim, outcome_of(next), &error),
+        Closed::LeaseLost => metric::lost(claim),
+        Closed::Unwritten => unwritten(claim),
+    }
+}
+
+fn unwritten(claim: &Claimed) {
+    let Claimed { handler, source, event_id, key, attempt, .. } = claim;
+    tracing::error!(handler, source, event_id, %key, attempt, "not written down; the call will be made again");
+}

@@ -1,0 +1,200 @@
+//! One handler's share of a node: how much it may claim, what it has in hand, and whether its target is spared.
+//!
+//! Lanes share nothing but the loop, so a slow or failing handler holds its own slots and nobody else's. No waiting and
+//! no database here: the loop asks, the lane answers.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::circuit::{Circuit, Pass, Reached};
+use crate::handler::{HandlerSpec, Work};
+use crate::limits::{CLAIMED_BYTES_MAX, TRANSACTION_DELIVERIES_MAX, TRANSACTIONS_PER_HANDLER_MAX};
+use crate::rate::RateLimit;
+use crate::store::{Claimed, Fence};
+
+/// Deliveries in the first transaction of a handler that nobody has timed yet.
+const BATCH_FIRST: usize = 16;
+/// Transactions' worth of deliveries claimed ahead by a handler that is quick enough.
+const BATCHES_AHEAD: usize = 3;
+
+/// A claimed delivery and when it was claimed.
+#[derive(Debug)]
+pub(super) struct InHand {
+    pub(super) claim: Claimed,
+    pub(super) since: Duration,
+}
+
+/// How quickly the last unit of work went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// Well within the lease.
+    Quick,
+    /// Nothing to conclude.
+    Steady,
+    /// Several together took too long: one at a time for now.
+    Slow,
+}
+
+#[derive(Debug)]
+pub(super) struct Lane {
+    pub(super) spec: Arc<HandlerSpec>,
+    queue: VecDeque<InHand>,
+    running: usize,
+    slots: usize,
+    batch: usize,
+    hungry: bool,
+    backlog: bool,
+    wanted: bool,
+    circuit: Circuit,
+    rate: Option<RateLimit>,
+}
+
+impl Lane {
+    /// `single_writer`: the database runs one transaction at a time, so more of them at once would only wait.
+    pub(super) fn new(spec: Arc<HandlerSpec>, single_writer: bool) -> Self {
+        let mut lane = Self {
+            spec: spec.clone(),
+            queue: VecDeque::new(),
+            running: 0,
+            slots: 0,
+            batch: BATCH_FIRST,
+            hungry: true,
+            backlog: false,
+            wanted: true,
+            circuit: Circuit::default(),
+            rate: None,
+        };
+        lane.change(spec, single_writer);
+        lane
+    }
+
+    /// Takes a changed config; what is in hand goes on.
+    pub(super) fn change(&mut self, spec: Arc<HandlerSpec>, single_writer: bool) {
+        let transactions = if single_writer { 1 } else { TRANSACTIONS_PER_HANDLER_MAX };
+        self.slots = match spec.work {
+            Work::Sql(_) | Work::Inside(_) => spec.concurrency.clamp(1, transactions),
+            Work::Outside(_) => spec.concurrency.max(1),
+            Work::Pull => 0,
+        };
+        self.rate = spec.rate.map(RateLimit::new);
+        self.spec = spec;
+        (self.hungry, self.wanted) = (true, true);
+    }
+
+    /// The handler is gone from the config: nothing more is claimed for it.
+    pub(super) fn remove(&mut self) {
+        self.wanted = false;
+    }
+
+    /// True when a removed handler has nothing left to do.
+    pub(super) fn is_over(&self) -> bool {
+        !self.wanted && self.running == 0 && self.queue.is_empty()
+    }
+
+    /// There may be something to claim.
+    pub(super) fn look(&mut self) {
+        self.hungry = true;
+    }
+
+    /// How many to claim now; a probe of an open circuit is one alone.
+    pub(super) fn appetite(&mut self, now: Duration) -> usize {
+        let room = self.room();
+        if !self.wanted || !(self.hungry || self.backlog) || room == 0 {
+            return 0;
+        }
+        // Half a hand at a time: a claim for every slot that falls free would be a transaction for every delivery.
+        if self.running + self.queue.len() > 0 && room * 2 < self.hand() {
+            return 0;
+        }
+        let room = self.rate.as_ref().map_or(room, |rate| rate.free(now, room));
+        match if room == 0 { Pass::Wait(Duration::ZERO) } else { self.circuit.ask(now) } {
+            Pass::Go => room,
+            Pass::Probe => 1,
+            Pass::Wait(_) => 0,
+        }
+    }
+
+    /// Takes what a claim for `asked` brought.
+    pub(super) fn take(&mut self, claims: Vec<Claimed>, asked: usize, now: Duration) {
+        self.hungry = false;
+        self.backlog = claims.len() >= asked;
+        if claims.is_empty() {
+            // If this was to be the probe, it was none.
+            self.circuit.tell(Reached::Unknown, now);
+        }
+        if let Some(rate) = &mut self.rate {
+            rate.take(now, claims.len());
+        }
+        self.queue.extend(claims.into_iter().map(|claim| InHand { claim, since: now }));
+    }
+
+    /// The claim did not come through: whoever was to probe did not.
+    pub(super) fn claim_failed(&mut self, now: Duration) {
+        self.circuit.tell(Reached::Unknown, now);
+    }
+
+    /// The next unit of work, if there is a free slot and something to do.
+    pub(super) fn start(&mut self) -> Option<Vec<InHand>> {
+        if self.running >= self.slots || self.queue.is_empty() {
+            return None;
+        }
+        self.running += 1;
+        let most = if self.is_outside() { 1 } else { self.batch };
+        let mut bytes = 0;
+        let fits = |one: &&InHand| {
+            bytes += one.claim.body.len();
+            bytes <= CLAIMED_BYTES_MAX
+        };
+        let count = self.queue.iter().take(most).take_while(fits).count().max(1);
+        Some(self.queue.drain(..count).collect())
+    }
+
+    /// A unit of work is over.
+    pub(super) fn end(&mut self, pace: Pace, reached: Reached, now: Duration) {
+        self.running = self.running.saturating_sub(1);
+        self.circuit.tell(reached, now);
+        self.batch = match pace {
+            Pace::Quick => (self.batch * 2).min(TRANSACTION_DELIVERIES_MAX),
+            Pace::Steady => self.batch,
+            Pace::Slow => 1,
+        };
+    }
+
+    /// What waits although its target is spared, or although the handler is gone; and for how long it must wait.
+    pub(super) fn put_back(&mut self, now: Duration) -> Option<(Vec<Fence>, Duration)> {
+        let pause = if self.wanted { self.circuit.closed_for(now)? } else { Duration::ZERO };
+        if self.queue.is_empty() {
+            return None;
+        }
+        // If the probe is among them, it was none.
+        self.circuit.tell(Reached::Unknown, now);
+        Some((self.drain(), pause))
+    }
+
+    /// Everything that was claimed and not begun.
+    pub(super) fn drain(&mut self) -> Vec<Fence> {
+        self.queue.drain(..).map(|one| one.claim.fence).collect()
+    }
+
+    fn is_outside(&self) -> bool {
+        matches!(self.spec.work, Work::Outside(_))
+    }
+
+    /// What may be in hand at once, begun or not.
+    fn hand(&self) -> usize {
+        match &self.spec.work {
+            // Claimed ahead only where a call that has to wait for another still ends within its lease.
+            Work::Outside(target) if target.deadline() * 3 > self.spec.lease => self.slots,
+            Work::Outside(_) => self.slots * 2,
+            Work::Pull => 0,
+            Work::Sql(_) | Work::Inside(_) if self.batch < TRANSACTION_DELIVERIES_MAX => self.slots * self.batch,
+            Work::Sql(_) | Work::Inside(_) => (self.slots + BATCHES_AHEAD) * self.batch,
+        }
+    }
+
+    fn room(&self) -> usize {
+        let unit = if self.is_outside() { 1 } else { self.batch };
+        self.hand().saturating_sub(self.running * unit + self.queue.len())
+    }
+}

@@ -1,0 +1,75 @@
+//! The numbers and the log line of every attempt. Names and labels are the contract's.
+
+use std::time::Duration;
+
+use metrics::{counter, histogram};
+
+use crate::store::{Buried, Claimed, Expired};
+
+/// How an attempt ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    Done,
+    Failed,
+    Dead,
+    Superseded,
+}
+
+impl Outcome {
+    fn as_str(self) -> &'static str {
+        match self {
+            Self::Done => "done",
+            Self::Failed => "failed",
+            Self::Dead => "dead",
+            Self::Superseded => "superseded",
+        }
+    }
+}
+
+/// Counts an attempt and leaves its line.
+pub(super) fn ended(claim: &Claimed, outcome: Outcome, error: &str) {
+    counted(&claim.handler, claim.attempt.saturating_sub(claim.attempts_before) <= 1, outcome);
+    let Claimed { handler, source, event_id, key, attempt, .. } = claim;
+    match outcome {
+        Outcome::Done => tracing::info!(handler, source, event_id, %key, attempt, "done"),
+        Outcome::Superseded => tracing::info!(handler, source, event_id, %key, attempt, "superseded: {error}"),
+        Outcome::Failed => tracing::warn!(handler, source, event_id, %key, attempt, "failed: {error}"),
+        Outcome::Dead => tracing::error!(handler, source, event_id, %key, attempt, "dead: {error}"),
+    }
+}
+
+/// Notes how long a handler worked on one delivery, or on each of several at once.
+pub(super) fn took(handler: &str, time: Duration, deliveries: usize) {
+    let each = time.as_secs_f64() / deliveries.max(1) as f64;
+    histogram!("oncebox_handler_seconds", "handler" => handler.to_owned()).record_many(each, deliveries);
+}
+
+/// A delivery that somebody else has by now: its effect, if any, was rolled back.
+pub(super) fn lost(claim: &Claimed) {
+    let Claimed { handler, source, event_id, key, attempt, .. } = claim;
+    tracing::warn!(handler, source, event_id, %key, attempt, "the lease was lost, so this attempt changed nothing");
+}
+
+/// An attempt whose worker went silent. It counts, and it may have been the last one.
+pub(super) fn expired(expired: &Expired) {
+    let Expired { handler, key, attempt, dead, .. } = expired;
+    if *dead {
+        counted(handler, *attempt <= 1, Outcome::Dead);
+        tracing::error!(handler, %key, attempt, "dead: the last attempt ended without an answer");
+    } else {
+        counted(handler, *attempt <= 1, Outcome::Failed);
+        tracing::warn!(handler, %key, attempt, "an attempt ended without an answer; it will be tried again");
+    }
+}
+
+/// A delivery that was due and had no attempt left.
+pub(super) fn buried(buried: &Buried) {
+    let Buried { handler, key, attempt, .. } = buried;
+    tracing::error!(handler, %key, attempt, "dead: no attempt is left");
+}
+
+fn counted(handler: &str, first: bool, outcome: Outcome) {
+    let nth = if first { "first" } else { "retry" };
+    counter!("oncebox_attempts_total", "handler" => handler.to_owned(), "try" => nth, "outcome" => outcome.as_str())
+        .increment(1);
+}

@@ -1,0 +1,96 @@
+//! The workers over a real database: isolation, order, pausing, shutdown. What the program adds around them is tested
+//! with the program.
+
+mod order;
+mod sweep;
+mod units;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oncebox::clock::Clock;
+use oncebox::event::EventKey;
+use oncebox::handler::{Handler, HandlerError, HandlerSpec, OrderRules, Work, Working};
+use oncebox::retry::RetryPolicy;
+use oncebox::store::{Claimed, HandlerSql, NewEvent, NodeEntry, Tx};
+use oncebox::wake::Wake;
+use oncebox::worker::{Parts, Workers};
+use testkit::TestDatabase;
+
+use crate::world::{HANDLERS, World, wait_until};
+
+/// The handler under test; the other one of the world stays ready.
+pub(crate) const BILLING: &str = HANDLERS[0];
+
+/// A world with a table for effects that has no constraint to hide a second one.
+pub(crate) async fn world(db: TestDatabase) -> World {
+    let world = World::new(db).await;
+    world.db.execute("create table effects (event_id text, attempt integer, n integer)");
+    world
+}
+
+/// The handler under test, with short pauses.
+pub(crate) fn handler(work: Work) -> HandlerSpec {
+    HandlerSpec {
+        name: BILLING.into(),
+        work,
+        lease: Duration::from_secs(10),
+        retry: RetryPolicy { attempts: 3, base: Duration::from_millis(5), cap: Duration::from_millis(20) },
+        concurrency: 4,
+        rate: None,
+        order: OrderRules::default(),
+    }
+}
+
+/// Statements as a handler's work.
+pub(crate) fn sql(world: &World, text: &str) -> Work {
+    Work::Sql(Arc::new(HandlerSql::parse(text, world.store.dialect()).unwrap()))
+}
+
+/// Writes down each event.
+pub(crate) fn effect(world: &World) -> Work {
+    sql(world, "insert into effects (event_id, attempt) values (:event_id, :attempt)")
+}
+
+/// Starts workers as a process of their own would.
+pub(crate) fn start(world: &World, handlers: Vec<HandlerSpec>) -> Workers {
+    let node = NodeEntry { node: EventKey::from_bytes(rand_bytes()), name: "node".to_owned() };
+    let parts = Parts { store: world.store.clone(), clock: Clock::system(), wake: Wake::default(), node };
+    Workers::start(parts, handlers)
+}
+
+fn rand_bytes() -> [u8; 16] {
+    *oncebox::event::KeyMaker::default().make(Clock::system().now()).as_bytes()
+}
+
+/// An event that has work for the handler under test alone.
+pub(crate) fn event(world: &World, id: &str, body: &str) -> NewEvent {
+    NewEvent { handlers: vec![BILLING.into()], ..world.event(id, body) }
+}
+
+/// Waits until no delivery of the handler is in one of these states.
+pub(crate) async fn wait_while(world: &World, states: &str) {
+    let sql = format!("select count(*) from {{deliveries}} where handler = '{BILLING}' and state in ({states})");
+    wait_until(&format!("no delivery is {states}"), || world.query(&sql) == [["0"]]).await;
+}
+
+/// Code for a handler: panics, fails or does nothing, by the event's id.
+#[derive(Debug)]
+pub(crate) struct Moody;
+
+impl Handler for Moody {
+    fn handle<'a>(&'a self, event: &'a Claimed, _tx: &'a mut Tx) -> Working<'a, Result<(), HandlerError>> {
+        Box::pin(async move {
+            match event.event_id.split('_').next() {
+                Some("panic") => panic!("{} broke", event.event_id),
+                Some("reject") => Err(HandlerError::Reject("never".into())),
+                Some("retry") => Err(std::io::Error::other("not now").into()),
+                Some("slow") => {
+                    std::future::pending::<()>().await;
+                    Ok(())
+                }
+                _ => Ok(()),
+            }
+        })
+    }
+}

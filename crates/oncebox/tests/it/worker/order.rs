@@ -1,0 +1,126 @@
+//! Order: latest, serial, once per change, and waiting for a prerequisite.
+
+use std::time::Duration;
+
+use oncebox::handler::{HandlerSpec, Latest, OncePer, OrderRules, Otherwise, WaitFor};
+use oncebox::order::{BodyPointer, order_key};
+use oncebox::routing::Duty;
+use oncebox::store::NewEvent;
+use testkit::TestDatabase;
+
+use super::{BILLING, effect, event, handler, sql, start, wait_while, world};
+use crate::world::{World, typed};
+
+fn pointer(text: &str) -> BodyPointer {
+    BodyPointer::parse(text).unwrap()
+}
+
+fn states(world: &World) -> Vec<Vec<String>> {
+    world.query(&format!("select event_id, state from {{deliveries_v1}} where handler = '{BILLING}' order by event_id"))
+}
+
+fn waiting(otherwise: Otherwise, within: Duration) -> OrderRules {
+    let wait_for = WaitFor {
+        event_type: "customer.created".into(),
+        key: pointer("/customer"),
+        on: pointer("/id"),
+        within,
+        otherwise,
+    };
+    OrderRules { wait_for: Some(wait_for), ..OrderRules::default() }
+}
+
+testkit::contract! {
+    async fn only_the_newest_version_is_applied_last(db: TestDatabase) {
+        let world = world(db).await;
+        let latest = Latest { key: pointer("/id"), version: pointer("/v") };
+        let order = OrderRules { latest: Some(latest), ..OrderRules::default() };
+        let spec = HandlerSpec { order, ..handler(sql(&world, "insert into effects (event_id, n) values (:event_id, 1)")) };
+        let workers = start(&world, vec![spec]);
+        for (id, version) in [("a_3", 3), ("b_1", 1), ("c_5", 5), ("d_4", 4), ("e_5", 5)] {
+            world.insert([event(&world, id, &format!(r#"{{"id":"sub","v":{version}}}"#))]).await;
+            wait_while(&world, "'ready', 'claimed'").await;
+        }
+        assert_eq!(
+            states(&world),
+            [["a_3", "done"], ["b_1", "superseded"], ["c_5", "done"], ["d_4", "superseded"], ["e_5", "done"]]
+        );
+        assert_eq!(world.db.count("effects"), 3);
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn versions_in_one_batch_end_at_the_newest(db: TestDatabase) {
+        let world = world(db).await;
+        let objects = 0..10;
+        let events = objects.flat_map(|object| [2, 9, 4, 7].map(|v| (object, v)));
+        world.insert(events.map(|(object, v)| event(&world, &format!("{object}_{v}"), &format!(r#"{{"id":"{object}","v":{v}}}"#)))).await;
+        let latest = Latest { key: pointer("/id"), version: pointer("/v") };
+        let order = OrderRules { latest: Some(latest), ..OrderRules::default() };
+        let workers = start(&world, vec![HandlerSpec { order, ..handler(effect(&world)) }]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        // Whatever ran, the newest of each ran, and nothing older after it.
+        assert_eq!(world.db.query("select count(*) from effects where event_id like '%9'"), [["10"]]);
+        assert_eq!(world.query("select count(*) from {versions} where version = 9"), [["10"]]);
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn one_at_a_time_per_key_in_the_order_of_arrival(db: TestDatabase) {
+        let world = world(db).await;
+        let order_of = |n: usize| NewEvent {
+            handlers: vec![Duty { handler: BILLING.into(), order_key: Some(order_key(&format!("key_{}", n % 7))) }],
+            ..event(&world, &format!("{:04}", n), "{}")
+        };
+        world.insert((0..140).map(order_of)).await;
+        let text = "insert into effects (event_id, n) select :event_id, count(*) from effects";
+        let workers = start(&world, vec![handler(sql(&world, text))]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        let rows = world.db.query("select event_id, n from effects order by n, event_id");
+        assert_eq!(rows.len(), 140);
+        let mut last = [0_usize; 7];
+        for row in world.db.query("select event_id from effects order by n") {
+            let number: usize = row[0].parse().unwrap();
+            assert!(number / 7 + 1 > last[number % 7], "{number} after {}", last[number % 7]);
+            last[number % 7] = number / 7 + 1;
+        }
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn two_ids_of_one_change_have_one_effect(db: TestDatabase) {
+        let world = world(db).await;
+        let once_per = OncePer { fields: vec![pointer("/type"), pointer("/object")], window: Duration::from_secs(600) };
+        let order = OrderRules { once_per: Some(once_per), ..OrderRules::default() };
+        world.insert([("a", 1), ("b", 1), ("c", 2)].map(|(id, object)| event(&world, id, &format!(r#"{{"type":"t","object":{object}}}"#)))).await;
+        let workers = start(&world, vec![HandlerSpec { order, ..handler(effect(&world)) }]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(world.db.count("effects"), 2);
+        assert_eq!(world.query("select count(*) from {deliveries} where state = 'superseded'"), [["1"]]);
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn what_waits_runs_after_its_prerequisite(db: TestDatabase) {
+        let world = world(db).await;
+        let order = waiting(Otherwise::Dead, Duration::from_secs(600));
+        let workers = start(&world, vec![HandlerSpec { order, ..handler(sql(&world, "insert into effects (event_id, n) select :event_id, count(*) from effects")) }]);
+        world.insert([event(&world, "later", r#"{"customer":"cus_1"}"#)]).await;
+        let waits = "select count(*) from {deliveries} where waits_for is not null and state = 'ready' and attempt = 0";
+        crate::world::wait_until("it waits", || world.query(waits) == [["1"]]).await;
+        assert_eq!(world.db.count("effects"), 0);
+        world.insert([typed(event(&world, "first", r#"{"id":"cus_1"}"#), "customer.created")]).await;
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(world.db.query("select event_id from effects order by n"), [["first"], ["later"]]);
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn a_prerequisite_that_never_comes_has_a_deadline(db: TestDatabase) {
+        for (otherwise, state) in [(Otherwise::Run, "done"), (Otherwise::Dead, "dead")] {
+            let fresh = TestDatabase::fresh(db.backend());
+            let world = world(fresh).await;
+            let order = waiting(otherwise, Duration::from_secs(1));
+            let workers = start(&world, vec![HandlerSpec { order, ..handler(effect(&world)) }]);
+            world.insert([event(&world, "later", r#"{"customer":"cus_1"}"#)]).await;
+            wait_while(&world, "'ready', 'claimed'").await;
+            assert_eq!(states(&world), [["later", state]]);
+            workers.stop(Duration::from_secs(1)).await;
+        }
+    }
+}

@@ -1,0 +1,95 @@
+//! Units of work: what fails, fails alone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use oncebox::handler::{HandlerSpec, Work};
+use testkit::TestDatabase;
+
+use super::{BILLING, Moody, effect, event, handler, sql, start, wait_while, world};
+use crate::world::World;
+
+fn outcomes(world: &World) -> Vec<Vec<String>> {
+    world.query(&format!(
+        "select event_id, state, attempt from {{deliveries_v1}} where handler = '{BILLING}' and state <> 'done' order by event_id"
+    ))
+}
+
+testkit::contract! {
+    async fn every_event_has_its_effect_once(db: TestDatabase) {
+        let world = world(db).await;
+        world.insert((0..500).map(|n| event(&world, &format!("evt_{n}"), "{}"))).await;
+        let workers = [1, 2].map(|_| start(&world, vec![handler(effect(&world))]));
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(world.db.query("select count(*), count(distinct event_id) from effects"), [["500", "500"]]);
+        for worker in workers {
+            worker.stop(Duration::from_secs(1)).await;
+        }
+    }
+
+    async fn panics_rejections_and_failures_are_their_own(db: TestDatabase) {
+        let world = world(db).await;
+        let ids = (0..40).map(|n| format!("fine_{n}")).chain(["panic_1", "reject_1", "retry_1", "panic_2"].map(str::to_owned));
+        world.insert(ids.map(|id| event(&world, &id, "{}"))).await;
+        let workers = start(&world, vec![handler(Work::Inside(Arc::new(Moody)))]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(
+            outcomes(&world),
+            [["panic_1", "dead", "3"], ["panic_2", "dead", "3"], ["reject_1", "dead", "1"], ["retry_1", "dead", "3"]]
+        );
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn what_never_ends_is_cut_off_before_its_lease(db: TestDatabase) {
+        let world = world(db).await;
+        world.insert(["slow_1", "fine_1", "fine_2"].map(|id| event(&world, id, "{}"))).await;
+        let spec = HandlerSpec { lease: Duration::from_secs(2), ..handler(Work::Inside(Arc::new(Moody))) };
+        let workers = start(&world, vec![spec]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(outcomes(&world), [["slow_1", "dead", "3"]]);
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn a_paused_handler_is_left_alone(db: TestDatabase) {
+        let world = world(db).await;
+        let workers = start(&world, vec![handler(effect(&world))]);
+        world.store.register_handlers(&[handler(effect(&world)).facts()]).await.unwrap();
+        assert!(world.store.pause_handler(BILLING, true).await.unwrap());
+        world.insert([event(&world, "evt_1", "{}")]).await;
+        tokio::time::sleep(Duration::from_millis(1500)).await;
+        assert_eq!(outcomes(&world), [["evt_1", "ready", "0"]]);
+        world.store.pause_handler(BILLING, false).await.unwrap();
+        wait_while(&world, "'ready', 'claimed'").await;
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn a_statement_that_takes_too_long_costs_its_event_alone(db: TestDatabase) {
+        let world = world(db).await;
+        // Counts for a long time where the id says so.
+        let text = "insert into effects (event_id, n) with recursive c(i) as (select 1 union all select i + 1 from c \
+            where i < case when :event_id = 'slow_1' then 2000000000 else 1 end) select :event_id, count(*) from c";
+        world.insert(["fine_1", "slow_1", "fine_2"].map(|id| event(&world, id, "{}"))).await;
+        let spec = HandlerSpec { lease: Duration::from_secs(2), ..handler(sql(&world, text)) };
+        let workers = start(&world, vec![spec]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(outcomes(&world), [["slow_1", "dead", "3"]]);
+        assert_eq!(world.db.query("select count(*), count(distinct event_id) from effects"), [["2", "2"]]);
+        workers.stop(Duration::from_secs(1)).await;
+    }
+}
+
+/// The nearest that a statement can come to killing a worker.
+#[test]
+fn a_statement_that_ends_its_session_costs_its_event_alone() {
+    testkit::database::run(testkit::Backend::Postgres, async |db| {
+        let world = world(db).await;
+        let text = "insert into effects (event_id) select :event_id from (select case when :event_id = 'evt_9' then \
+            pg_terminate_backend(pg_backend_pid()) else true end) as ended";
+        world.insert((0..20).map(|n| event(&world, &format!("evt_{n}"), "{}"))).await;
+        let workers = start(&world, vec![handler(sql(&world, text))]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(outcomes(&world), [["evt_9", "dead", "3"]]);
+        assert_eq!(world.db.query("select count(*), count(distinct event_id) from effects"), [["19", "19"]]);
+        workers.stop(Duration::from_secs(1)).await;
+    });
+}
