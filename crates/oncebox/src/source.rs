@@ -82,8 +82,7 @@ impl Source {
         if !problems.is_empty() {
             return Err(problems);
         }
-        let signs_time = verifier.as_ref().is_some_and(Verifier::has_signed_time);
-        let naming = Naming::new(&spec, verifier.is_some(), signs_time);
+        let naming = Naming::new(&spec, &greeting, verifier.as_ref());
         let mut methods = vec![Method::POST];
         for method in greeting.methods() {
             if !methods.contains(method) {
@@ -210,14 +209,15 @@ impl Source {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
         }
         self.check_path_token(path_token)?;
-        if let Some(answer) = self.greeting.answer(request, self.verifier.as_ref(), false) {
+        let view = self.naming.view(request);
+        if let Some(answer) = self.greeting.answer(request, &view, self.verifier.as_ref(), false) {
             return answer;
         }
         if self.greeting.may_have_signed(&request.body) && request.method == Method::POST {
             return Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None });
         }
         let verified = match &self.verifier {
-            Some(verifier) => verifier.verify(request, now)?,
+            Some(verifier) => verifier.verify_in(request, &view, now)?,
             None => Verified { secret: usize::from(self.spec.path_token.is_some()), covered: None, opened: None },
         };
         if let Some(url) = self.verifier.as_ref().and_then(|verifier| verifier.visit(request)) {
@@ -226,13 +226,13 @@ impl Source {
                 Reply { status: StatusCode::OK, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body };
             return Ok(Verdict::Visit(Visit { url, reply }));
         }
-        if let Some(answer) = self.greeting.answer(request, self.verifier.as_ref(), true) {
+        if let Some(answer) = self.greeting.answer(request, &view, self.verifier.as_ref(), true) {
             return answer;
         }
         if request.method != Method::POST {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
         }
-        let events = self.naming.identify(request, &verified);
+        let events = self.naming.identify(request, &view, &verified);
         if events.is_empty() {
             return Ok(Verdict::Handshake(self.success.clone().unwrap_or_else(nothing_to_store)));
         }

@@ -4,7 +4,7 @@
 //! list that ends a pattern need not say `/*`, and `""` is a document that is itself a list, or a single event.
 //! Nothing may vanish: an element in which no pattern finds anything further is an event by itself.
 
-use super::json::{self, Hit, Pointer, Wanted};
+use super::json::{Pointer, Scanner, Unreadable};
 
 /// Most events in one batch; a longer one is held whole, for it would be one commit.
 pub(crate) const BATCH_EVENTS_MAX: usize = 10_000;
@@ -29,16 +29,11 @@ pub(crate) struct Element<'a> {
     pub(crate) known: bool,
 }
 
-/// The body is not what the patterns describe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Unreadable;
-
 #[derive(Clone, Debug, Default)]
 struct Branch {
     ends: bool,
     each: Option<Box<Branch>>,
-    names: Vec<(Pointer, Branch)>,
-    wanted: Wanted,
+    names: Vec<(String, Branch)>,
 }
 
 impl Batch {
@@ -58,7 +53,6 @@ impl Batch {
                 batch.first = names;
             }
         }
-        batch.root.seal();
         (!patterns.is_empty()).then_some(batch)
     }
 
@@ -70,25 +64,30 @@ impl Batch {
     /// Splits a body; nothing when the batch is empty.
     pub(crate) fn split<'a>(&self, body: &'a [u8]) -> Result<Vec<Element<'a>>, Unreadable> {
         let mut found = Vec::new();
-        match whole(body) {
-            Some(text) => self.split_document(text, &mut found)?,
-            None if self.lines => {
-                for line in body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-                    let text = whole(line).ok_or(Unreadable)?;
-                    found.push(Element { text, parent: text, known: true });
-                }
+        // A name that stands twice must not turn one document into lines.
+        if self.lines && whole(body).is_err() {
+            for line in body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
+                let text = whole(line)?;
+                found.push(Element { text, parent: text, known: true });
             }
-            None => return Err(Unreadable),
+        } else {
+            self.split_document(body, &mut found)?;
         }
         if found.len() > BATCH_EVENTS_MAX { Err(Unreadable) } else { Ok(found) }
     }
 
-    fn split_document<'a>(&self, text: &'a str, found: &mut Vec<Element<'a>>) -> Result<(), Unreadable> {
-        let has_list = self.root.descend(text, text, found)?;
+    fn split_document<'a>(&self, body: &'a [u8], found: &mut Vec<Element<'a>>) -> Result<(), Unreadable> {
+        let mut scanner = Scanner::of_bytes(body)?;
+        scanner.peek();
+        let start = scanner.position();
+        let has_list = self.root.descend(&mut scanner, found)?;
+        let text = scanner.since(start);
+        scanner.end()?;
         if found.is_empty() && !has_list {
             let known = self.root.each.is_some() && text.starts_with('{');
             found.push(Element { text, parent: text, known });
         }
+        adopt(found, text);
         Ok(())
     }
 }
@@ -102,63 +101,81 @@ impl Branch {
         if first == "*" {
             return self.each.get_or_insert_default().add(rest);
         }
-        let name = Pointer::of_name(first);
-        let index = self.names.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {
-            self.names.push((name, Self::default()));
+        let index = self.names.iter().position(|(known, _)| known == first).unwrap_or_else(|| {
+            self.names.push((first.clone(), Self::default()));
             self.names.len() - 1
         });
         self.names.get_mut(index)?.1.add(rest)
     }
 
-    fn seal(&mut self) {
-        self.wanted = Wanted::new(self.names.iter().map(|(name, _)| name));
-        self.each.iter_mut().for_each(|each| each.seal());
-        self.names.iter_mut().for_each(|(_, branch)| branch.seal());
+    /// Follows the patterns below the next value; true when a list was found, empty or not.
+    fn descend<'a>(&self, scanner: &mut Scanner<'a>, found: &mut Vec<Element<'a>>) -> Result<bool, Unreadable> {
+        match (scanner.peek(), &self.each) {
+            (Some(b'['), Some(each)) => {
+                scanner.take(b'[');
+                let mut more = !scanner.take(b']');
+                while more {
+                    each.element(scanner, found)?;
+                    more = scanner.another(b']')?;
+                }
+                Ok(true)
+            }
+            (Some(b'{'), _) if !self.names.is_empty() => self.members(scanner, found),
+            _ => scanner.skip().map(|()| false),
+        }
     }
 
-    /// Follows the patterns below a value; true when a list was found, empty or not.
-    fn descend<'a>(&self, text: &'a str, parent: &'a str, found: &mut Vec<Element<'a>>) -> Result<bool, Unreadable> {
+    /// Elements come in the order of the patterns, wherever their lists stand.
+    fn members<'a>(&self, scanner: &mut Scanner<'a>, found: &mut Vec<Element<'a>>) -> Result<bool, Unreadable> {
         let mut has_list = false;
-        if let Some(each) = &self.each
-            && text.starts_with('[')
-        {
-            has_list = true;
-            for element in json::elements(text, BATCH_EVENTS_MAX).ok_or(Unreadable)? {
-                each.element(element, parent, found)?;
-            }
-        }
-        if !self.names.is_empty() && text.starts_with('{') {
-            let hits = self.wanted.find(text.as_bytes()).map_err(|_not_json| Unreadable)?;
-            for (name, branch) in &self.names {
-                match self.wanted.hit(&hits, name) {
-                    Hit::Raw(inner) => has_list |= branch.descend(inner, parent, found)?,
-                    Hit::Missing => {}
-                    Hit::Ambiguous => return Err(Unreadable),
+        let mut lists: Vec<Option<Vec<Element<'a>>>> = vec![None; self.names.len()];
+        scanner.take(b'{');
+        let mut more = !scanner.take(b'}');
+        while more {
+            let name = scanner.name()?;
+            match self.names.iter().position(|(known, _)| *known == name) {
+                None => scanner.skip()?,
+                Some(index) if lists[index].is_some() => return Err(Unreadable),
+                Some(index) => {
+                    let list = lists[index].insert(Vec::new());
+                    has_list |= self.names[index].1.descend(scanner, list)?;
                 }
             }
+            more = scanner.another(b'}')?;
         }
+        lists.into_iter().flatten().for_each(|list| found.extend(list));
         Ok(has_list)
     }
 
-    fn element<'a>(&self, text: &'a str, parent: &'a str, found: &mut Vec<Element<'a>>) -> Result<(), Unreadable> {
-        let before = found.len();
-        self.descend(text, text, found)?;
+    fn element<'a>(&self, scanner: &mut Scanner<'a>, found: &mut Vec<Element<'a>>) -> Result<(), Unreadable> {
+        scanner.peek();
+        let (start, before) = (scanner.position(), found.len());
+        self.descend(scanner, found)?;
+        let text = scanner.since(start);
         if found.len() == before {
-            found.push(Element { text, parent, known: self.ends });
+            found.push(Element { text, parent: NOT_YET, known: self.ends });
+        } else {
+            adopt(&mut found[before..], text);
         }
         if found.len() > BATCH_EVENTS_MAX { Err(Unreadable) } else { Ok(()) }
     }
 }
 
+/// Where what encloses an element is not known before its end was read.
+const NOT_YET: &str = "";
+
+fn adopt<'a>(elements: &mut [Element<'a>], parent: &'a str) {
+    elements.iter_mut().filter(|element| element.parent == NOT_YET).for_each(|element| element.parent = parent);
+}
+
 /// The one JSON value that a text is.
-fn whole(text: &[u8]) -> Option<&str> {
-    let root = Pointer::parse("")?;
-    let wanted = Wanted::new([&root]);
-    let hits = wanted.find(text).ok()?;
-    match wanted.hit(&hits, &root) {
-        Hit::Raw(text) => Some(text),
-        Hit::Missing | Hit::Ambiguous => None,
-    }
+fn whole(text: &[u8]) -> Result<&str, Unreadable> {
+    let mut scanner = Scanner::of_bytes(text)?;
+    scanner.peek();
+    let start = scanner.position();
+    scanner.skip()?;
+    let text = scanner.since(start);
+    scanner.end().map(|()| text)
 }
 
 #[cfg(test)]

@@ -55,13 +55,9 @@ impl Contentful {
     }
 
     /// The paths the vendor may have called.
-    fn paths(&self, target: &str) -> Vec<String> {
-        let mut paths: Vec<String> = match &self.address {
-            Some(address) => address.urls(target).iter().map(|url| escaped(url)).collect(),
-            None => Vec::new(),
-        };
-        paths.push(escaped(target));
-        paths
+    fn paths(&self, target: &str) -> impl Iterator<Item = String> {
+        let urls = self.address.as_ref().map_or_else(Vec::new, |address| address.urls(target));
+        urls.into_iter().chain([target.to_owned()]).map(|url| escaped(&url))
     }
 }
 
@@ -72,9 +68,10 @@ impl BuiltIn for Contentful {
         let bad_time = Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None };
         let time = time.ok_or(bad_time)?;
         let headers = listed(&request.headers, builtin::line(&request.headers, &LIST)?)?;
-        let paths = self.paths(&request.target);
-        let fits = |key: &Key| paths.iter().any(|path| key.verify(&message(request, path, &headers), &given));
-        let index = self.keys.iter().position(fits).ok_or_else(|| reject(Reason::Mismatch))?;
+        let found = self
+            .paths(&request.target)
+            .find_map(|path| self.keys.iter().position(|key| key.verify(&message(request, &path, &headers), &given)));
+        let index = found.ok_or_else(|| reject(Reason::Mismatch))?;
         Unit::Millis.check(time, now, self.window)?;
         Ok(Verified::by_key(index))
     }
@@ -85,7 +82,7 @@ impl BuiltIn for Contentful {
         builtin::insert(&mut request.headers, TIME, &Unit::Millis.format(now))?;
         builtin::insert(&mut request.headers, LIST, &list)?;
         let headers = listed(&request.headers, &list).map_err(|_missing| SignError::Incomplete)?;
-        let path = self.paths(&request.target).into_iter().next().unwrap_or_default();
+        let path = self.paths(&request.target).next().unwrap_or_default();
         let signature = key.sign(&message(&request, &path, &headers)).ok_or(SignError::Incomplete)?;
         builtin::insert(&mut request.headers, SIGNATURE, &Encoding::Hex.encode(&signature))?;
         Ok(request)

@@ -23,9 +23,19 @@ pub(crate) enum Field<'a> {
     Text(Cow<'a, str>),
 }
 
+/// A name and a value as they stand, not decoded.
+pub(crate) type Pair<'a> = (&'a [u8], &'a [u8]);
+
 /// Looks up one field.
 pub(crate) fn field<'a>(text: &'a [u8], name: &str) -> Field<'a> {
-    let mut values = raw_pairs(text).filter(|(known, _)| decode(known).as_ref() == name.as_bytes());
+    field_of(raw_pairs(text), name)
+}
+
+/// Looks up one field among pairs.
+pub(crate) fn field_of<'a>(pairs: impl Iterator<Item = Pair<'a>>, name: &str) -> Field<'a> {
+    // Escapes only make a name longer.
+    let fits = |known: &[u8]| known.len() >= name.len() && decode(known).as_ref() == name.as_bytes();
+    let mut values = pairs.filter(|(known, _)| fits(known));
     match (values.next(), values.next()) {
         (None, _) => Field::Missing,
         (Some(_), Some(_)) => Field::Ambiguous,
@@ -51,30 +61,34 @@ pub(crate) fn encode(text: &str) -> String {
 
 /// Undoes percent escapes; `plus` says whether `+` is a space, as it is in forms and not in paths.
 pub(crate) fn unescape(text: &[u8], plus: bool) -> Cow<'_, [u8]> {
-    if !text.iter().any(|byte| *byte == b'%' || (plus && *byte == b'+')) {
-        return Cow::Borrowed(text);
-    }
+    let special = |byte: &u8| *byte == b'%' || (plus && *byte == b'+');
+    let Some(mut cut) = text.iter().position(special) else { return Cow::Borrowed(text) };
     let mut decoded = Vec::with_capacity(text.len());
     let mut rest = text;
-    while let Some((&byte, after)) = rest.split_first() {
-        rest = after;
-        match (byte, after) {
-            (b'+', _) if plus => decoded.push(b' '),
-            (b'%', [high, low, after @ ..]) => match (digit(*high), digit(*low)) {
-                (Some(high), Some(low)) => {
-                    decoded.push(high << 4 | low);
-                    rest = after;
-                }
-                _ => decoded.push(b'%'),
-            },
-            _ => decoded.push(byte),
-        }
+    loop {
+        let (before, escape) = rest.split_at(cut);
+        decoded.extend_from_slice(before);
+        let Some((first, after)) = escape.split_first() else { return Cow::Owned(decoded) };
+        let digits = match after {
+            [high, low, after @ ..] if *first == b'%' => digit(*high).zip(digit(*low)).zip(Some(after)),
+            _ => None,
+        };
+        rest = match digits {
+            Some(((high, low), after)) => {
+                decoded.push(high << 4 | low);
+                after
+            }
+            None => {
+                decoded.push(if *first == b'+' { b' ' } else { *first });
+                after
+            }
+        };
+        cut = rest.iter().position(special).unwrap_or(rest.len());
     }
-    Cow::Owned(decoded)
 }
 
 /// Names and values as they stand, so that only what is looked for is decoded.
-fn raw_pairs(text: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
+pub(crate) fn raw_pairs(text: &[u8]) -> impl Iterator<Item = Pair<'_>> {
     text.split(|byte| *byte == b'&').filter(|pair| !pair.is_empty()).map(|pair| {
         let cut = pair.iter().position(|byte| *byte == b'=').unwrap_or(pair.len());
         (&pair[..cut], pair.get(cut + 1..).unwrap_or_default())
@@ -86,7 +100,12 @@ fn decode(text: &[u8]) -> Cow<'_, [u8]> {
 }
 
 fn digit(byte: u8) -> Option<u8> {
-    char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok())
+    match byte {
+        b'0'..=b'9' => Some(byte - b'0'),
+        b'a'..=b'f' => Some(byte - b'a' + 10),
+        b'A'..=b'F' => Some(byte - b'A' + 10),
+        _ => None,
+    }
 }
 
 #[cfg(test)]

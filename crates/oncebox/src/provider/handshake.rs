@@ -71,7 +71,7 @@ impl Pattern {
         self.value.as_ref().is_some_and(|value| value.signed)
     }
 
-    fn fill(&self, asked: &Asked<'_, '_>) -> Option<String> {
+    fn fill(&self, asked: &Asked<'_, '_, '_>) -> Option<String> {
         let Some(value) = &self.value else { return Some(self.before.clone()) };
         let text = echo(&value.part.read(asked.view))?;
         let text = match value.signed {
@@ -98,7 +98,7 @@ impl Content {
         }
     }
 
-    fn fill(&self, wrap: Option<&str>, asked: &Asked<'_, '_>) -> Option<String> {
+    fn fill(&self, wrap: Option<&str>, asked: &Asked<'_, '_, '_>) -> Option<String> {
         let object = |fields: Vec<(&str, String)>| {
             let fields = fields.into_iter().map(|(name, text)| (name.to_owned(), text.into()));
             serde_json::Value::Object(fields.collect()).to_string()
@@ -116,9 +116,9 @@ impl Content {
 }
 
 /// A request that may be a handshake.
-struct Asked<'a, 'w> {
-    view: &'a View<'a, 'w>,
-    verifier: Option<&'a Verifier>,
+struct Asked<'v, 'a, 'w> {
+    view: &'v View<'a, 'w>,
+    verifier: Option<&'v Verifier>,
     /// Its signature was checked.
     proved: bool,
 }
@@ -164,10 +164,17 @@ impl Greeting {
         self.rules.iter().map(|rule| &rule.handshake.method)
     }
 
-    /// Answers a handshake; none when the request is not one. `proved` says whether its signature was checked.
+    /// What the handshakes read.
+    pub(crate) fn wants(&self) -> &Wants {
+        &self.wants
+    }
+
+    /// Answers a handshake; none when the request is not one. `view` is the request's, with what the handshakes read in
+    /// it, and `proved` says whether its signature was checked.
     pub(crate) fn answer(
         &self,
         request: &Request,
+        view: &View<'_, '_>,
         verifier: Option<&Verifier>,
         proved: bool,
     ) -> Option<Result<Verdict, Rejection>> {
@@ -175,15 +182,14 @@ impl Greeting {
         if !self.rules.iter().any(|rule| fits(&rule)) {
             return None;
         }
-        let view = View::new(request, &self.wants);
-        let asked = Asked { view: &view, verifier, proved };
+        let asked = Asked { view, verifier, proved };
         self.rules.iter().filter(fits).find_map(|rule| rule.answer(&asked))
     }
 
     /// True when a handshake that anybody may ask for would have signed this body.
     pub(crate) fn may_have_signed(&self, body: &[u8]) -> bool {
         let signs = |rule: &Rule| !rule.handshake.signed && rule.handshake.patterns().any(Pattern::signs);
-        self.rules.iter().any(signs) && is_token(body)
+        is_token(body) && self.rules.iter().any(signs)
     }
 }
 
@@ -201,7 +207,7 @@ impl Rule {
         parts.flat_map(Part::places).chain(self.handshake.patterns().flat_map(Pattern::places))
     }
 
-    fn answer(&self, asked: &Asked<'_, '_>) -> Option<Result<Verdict, Rejection>> {
+    fn answer(&self, asked: &Asked<'_, '_, '_>) -> Option<Result<Verdict, Rejection>> {
         let (handshake, view) = (&self.handshake, asked.view);
         if let Some((place, wanted)) = &handshake.when {
             let Reading::Text(found) = place.read(view) else { return None };

@@ -11,8 +11,10 @@ use data_encoding::HEXLOWER;
 
 use super::batch::{Batch, Element};
 use super::describe::{IdentityRule, RepeatScope};
+use super::handshake::Greeting;
 use super::place::{Composite, Outer, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants};
 use super::scheme::Verified;
+use super::verifier::Verifier;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
 use crate::request::Request;
 use crate::source::SourceSpec;
@@ -29,6 +31,8 @@ pub(crate) struct Naming {
     types: Vec<Part>,
     each: Option<Batch>,
     wants: Wants,
+    /// What handshakes and signatures read besides, so that a body is scanned once for all.
+    wants_of_whole: Wants,
     id_signed: bool,
     id_unique: bool,
     body_covered: bool,
@@ -48,13 +52,18 @@ struct Id<'a> {
 }
 
 impl Naming {
-    /// Takes the rules from a spec; `signed_time` says whether replays end with the window.
-    pub(crate) fn new(spec: &SourceSpec, verified: bool, signed_time: bool) -> Self {
+    /// Takes the rules from a spec; what handshakes and signatures read from a body is read together with the ids.
+    pub(crate) fn new(spec: &SourceSpec, greeting: &Greeting, verifier: Option<&Verifier>) -> Self {
         let description = &spec.description;
         let id_places = description.id.iter().flat_map(Composite::parts).flat_map(Part::places);
         let has_outside_id = id_places.clone().any(|place| !place.is_in_body());
         let places: Vec<&Place> = id_places.chain(description.event_type.iter().flat_map(Part::places)).collect();
-        let doubtful = has_outside_id && !description.id_signed && !signed_time;
+        let wants = Wants::new(places);
+        let mut wants_of_whole = wants.with(greeting.wants());
+        if let Some(signed) = verifier.and_then(Verifier::wants) {
+            wants_of_whole = wants_of_whole.with(signed);
+        }
+        let doubtful = has_outside_id && !description.id_signed && !verifier.is_some_and(Verifier::has_signed_time);
         Self {
             source: spec.name.clone(),
             rule: description.identity,
@@ -62,10 +71,11 @@ impl Naming {
             otherwise: description.otherwise,
             types: description.event_type.clone(),
             each: description.each.clone(),
-            wants: Wants::new(places),
+            wants_of_whole,
+            wants,
             id_signed: description.id_signed,
             id_unique: description.id_unique.unwrap_or(true),
-            body_covered: verified && description.body_covered(),
+            body_covered: verifier.is_some() && description.body_covered(),
             body_varies: description.body_varies,
             has_outside_id,
             scope: description.repeat_scope,
@@ -78,12 +88,20 @@ impl Naming {
         self.each.is_some()
     }
 
-    /// The events of a verified request; nothing for an empty batch.
-    pub(crate) fn identify(&self, request: &Request, verified: &Verified) -> Vec<Identified> {
+    /// A look at a request in which events are named and handshakes found.
+    pub(crate) fn view<'a>(&self, request: &'a Request) -> View<'a, '_> {
+        View::new(request, &self.wants_of_whole)
+    }
+
+    /// The events of a verified request; nothing for an empty batch. `view` is this request's.
+    pub(crate) fn identify(&self, request: &Request, view: &View<'_, '_>, verified: &Verified) -> Vec<Identified> {
         let document = verified.opened.as_ref().unwrap_or(&request.body);
         let Some(each) = self.each.as_ref().filter(|_| !self.is_named_by_headers(request)) else {
-            let view = View::of_body(request, document, &self.wants);
-            return vec![self.event(&view, request.body.clone(), verified.covered)];
+            let body = request.body.clone();
+            return vec![match &verified.opened {
+                None => self.event(view, body, verified.covered),
+                Some(opened) => self.event(&View::of_body(request, opened, &self.wants), body, verified.covered),
+            }];
         };
         let Ok(elements) = each.split(document) else {
             return vec![self.held(request.body.clone(), HeldReason::Unreadable)];
@@ -198,41 +216,35 @@ impl Naming {
     }
 
     fn event_type(&self, view: &View<'_, '_>) -> String {
-        let usable = |part: &Part| match part.read(view) {
-            Reading::Text(text) if is_usable(&text) && !text.chars().any(char::is_control) => Some(text),
-            _ => None,
-        };
-        let parts: Vec<Cow<'_, str>> = self.types.iter().filter_map(usable).collect();
-        parts.join(".")
+        let mut joined = String::new();
+        for part in &self.types {
+            match part.read(view) {
+                Reading::Text(text) if is_usable(&text) && !text.chars().any(char::is_control) => {
+                    joined.push_str(if joined.is_empty() { "" } else { "." });
+                    joined.push_str(&text);
+                }
+                _ => {}
+            }
+        }
+        joined
     }
 }
 
 fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'a>>, HeldReason> {
-    let mut texts: Vec<Cow<'a, str>> = Vec::with_capacity(composite.parts().len());
-    let mut outside = false;
-    for part in composite.parts() {
-        let Some((place, reading)) = part.locate(view) else {
-            if part.is_optional() {
-                texts.push(Cow::Borrowed(""));
-                continue;
-            }
-            return Ok(None);
-        };
-        outside |= !place.is_in_body();
-        match reading {
-            Reading::Text(text) if is_usable(&text) => texts.push(text),
-            Reading::Text(_) | Reading::Unusable => return Err(HeldReason::UnusableId),
-            Reading::Ambiguous => return Err(HeldReason::AmbiguousId),
-            Reading::Unreadable => return Err(HeldReason::Unreadable),
-            Reading::Missing => return Ok(None),
-        }
-    }
-    if let [text] = texts.as_slice() {
-        let compared = match text.clone() {
+    if let [part] = composite.parts() {
+        let Some((shown, outside)) = read_part(part, view)? else { return Ok(None) };
+        let compared = match shown.clone() {
             Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
             Cow::Owned(text) => Cow::Owned(text.into_bytes()),
         };
-        return Ok(Some(Id { shown: text.clone(), compared, outside }));
+        return Ok(Some(Id { shown, compared, outside }));
+    }
+    let mut texts: Vec<Cow<'a, str>> = Vec::with_capacity(composite.parts().len());
+    let mut outside = false;
+    for part in composite.parts() {
+        let Some((text, is_outside)) = read_part(part, view)? else { return Ok(None) };
+        outside |= is_outside;
+        texts.push(text);
     }
     let mut compared = Vec::new();
     for text in &texts {
@@ -245,6 +257,20 @@ fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'
         return Err(HeldReason::UnusableId);
     }
     Ok(Some(Id { shown: Cow::Owned(shown), compared: Cow::Owned(compared), outside }))
+}
+
+/// A part's text, and whether it stands outside the body; none where it is missing and must not be.
+fn read_part<'a>(part: &Part, view: &View<'a, '_>) -> Result<Option<(Cow<'a, str>, bool)>, HeldReason> {
+    let Some((place, reading)) = part.locate(view) else {
+        return Ok(part.is_optional().then_some((Cow::Borrowed(""), false)));
+    };
+    match reading {
+        Reading::Text(text) if is_usable(&text) => Ok(Some((text, !place.is_in_body()))),
+        Reading::Text(_) | Reading::Unusable => Err(HeldReason::UnusableId),
+        Reading::Ambiguous => Err(HeldReason::AmbiguousId),
+        Reading::Unreadable => Err(HeldReason::Unreadable),
+        Reading::Missing => Ok(None),
+    }
 }
 
 fn is_usable(text: &str) -> bool {

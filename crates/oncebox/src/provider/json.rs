@@ -1,14 +1,15 @@
 //! Reads single values out of a JSON text without building a tree.
 //!
-//! Only the wanted paths are followed; everything else is skipped by the scanner, which does not recurse, so depth and
-//! size cost nothing but time. A name that stands twice on the way to a value makes the value ambiguous: two readers of
+//! The text is scanned once. Only the wanted paths are followed, so recursion is as deep as the longest pointer;
+//! everything else is skipped by the scanner, which does not recurse, so depth and size cost nothing but time. A name that stands twice on the way to a value makes the value ambiguous: two readers of
 //! the same bytes could take different ones. Values come back as the bytes that stood in the text.
 
 use std::borrow::Cow;
 use std::fmt;
 
-use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use serde_json::value::RawValue;
+pub(crate) use scan::Scanner;
+
+mod scan;
 
 /// Longest pointer, in names: deeper ones would make one text be scanned too often.
 const POINTER_NAMES_MAX: usize = 16;
@@ -26,11 +27,6 @@ impl Pointer {
         let names = text.strip_prefix('/')?.split('/').map(|name| name.replace("~1", "/").replace("~0", "~"));
         let names: Vec<String> = names.collect();
         (names.len() <= POINTER_NAMES_MAX).then_some(Self(names))
-    }
-
-    /// The pointer to a name at the top.
-    pub(crate) fn of_name(name: &str) -> Self {
-        Self(vec![name.to_owned()])
     }
 
     /// The names from the outside in.
@@ -75,27 +71,29 @@ pub(crate) enum Scalar<'a> {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wanted {
     root: Node,
-    pointers: Vec<Pointer>,
+    pointers: Vec<(Pointer, usize)>,
+    nodes_count: usize,
 }
 
+/// A name on the way to something wanted, or the wanted value itself.
 #[derive(Clone, Debug, Default)]
 struct Node {
-    leaf: Option<usize>,
+    /// Where its hit is kept.
+    slot: usize,
     children: Vec<(String, Node)>,
 }
 
 impl Wanted {
     /// Merges pointers; the same one twice is one.
     pub(crate) fn new<'p>(pointers: impl IntoIterator<Item = &'p Pointer>) -> Self {
-        let mut wanted = Self::default();
+        let mut wanted = Self { nodes_count: 1, ..Self::default() };
         for pointer in pointers {
-            if !wanted.pointers.contains(pointer) {
+            if !wanted.pointers.iter().any(|(known, _)| known == pointer) {
                 let mut node = &mut wanted.root;
                 for name in pointer.names() {
-                    node = node.child(name);
+                    node = node.child(name, &mut wanted.nodes_count);
                 }
-                node.leaf = Some(wanted.pointers.len());
-                wanted.pointers.push(pointer.clone());
+                wanted.pointers.push((pointer.clone(), node.slot));
             }
         }
         wanted
@@ -106,29 +104,39 @@ impl Wanted {
         self.pointers.is_empty()
     }
 
+    /// The wanted pointers.
+    pub(crate) fn pointers(&self) -> impl Iterator<Item = &Pointer> {
+        self.pointers.iter().map(|(pointer, _)| pointer)
+    }
+
     /// Scans the text once and returns what stands at each pointer.
     pub(crate) fn find<'a>(&self, text: &'a [u8]) -> Result<Hits<'a>, Unreadable> {
         let text = std::str::from_utf8(text).map_err(|_not_utf8| Unreadable)?;
-        let mut hits = vec![Hit::Missing; self.pointers.len()];
-        self.root.walk(text.trim_matches([' ', '\t', '\r', '\n']), &mut hits)?;
+        let mut hits = vec![Hit::Missing; self.nodes_count];
+        let mut scanner = Scanner::new(text);
+        self.root.walk(&mut scanner, &mut hits)?;
+        scanner.end()?;
         Ok(Hits(hits))
     }
 
     /// What was found at a pointer that is one of the wanted.
     pub(crate) fn hit<'a>(&self, hits: &Hits<'a>, pointer: &Pointer) -> Hit<'a> {
-        let index = self.pointers.iter().position(|wanted| wanted == pointer);
-        index.and_then(|index| hits.0.get(index)).copied().unwrap_or(Hit::Missing)
+        let slot = self.pointers.iter().find(|(wanted, _)| wanted == pointer).map(|(_, slot)| *slot);
+        slot.and_then(|slot| hits.0.get(slot)).copied().unwrap_or(Hit::Missing)
     }
 }
 
-/// What a scan found, in the order of the wanted pointers.
+/// What a scan found at each name on the way.
 #[derive(Debug)]
 pub(crate) struct Hits<'a>(Vec<Hit<'a>>);
 
-/// Reads a value as text.
+/// Reads a value that a scan found as text.
 pub(crate) fn scalar(raw: &str) -> Scalar<'_> {
     match raw.as_bytes().first() {
-        Some(b'"') => serde_json::from_str::<Text<'_>>(raw).map_or(Scalar::Other, |text| Scalar::Text(text.0)),
+        Some(b'"') if raw.contains('\\') => {
+            serde_json::from_str::<Text<'_>>(raw).map_or(Scalar::Other, |text| Scalar::Text(text.0))
+        }
+        Some(b'"') => raw.get(1..raw.len() - 1).map_or(Scalar::Other, |text| Scalar::Text(Cow::Borrowed(text))),
         Some(b'-' | b'0'..=b'9') if raw.bytes().skip(1).all(|byte| byte.is_ascii_digit()) && raw != "-" => {
             Scalar::Text(Cow::Borrowed(raw))
         }
@@ -139,187 +147,111 @@ pub(crate) fn scalar(raw: &str) -> Scalar<'_> {
 
 /// Splits a list into its elements' own bytes; none when it is no list or holds more than `max`.
 pub(crate) fn elements(raw: &str, max: usize) -> Option<Vec<&str>> {
-    let mut scanner = serde_json::Deserializer::from_str(raw);
-    let elements = scanner.deserialize_seq(Elements { max }).ok()?;
+    let mut scanner = Scanner::new(raw);
+    let mut elements = Vec::new();
+    if !scanner.take(b'[') {
+        return None;
+    }
+    let mut more = !scanner.take(b']');
+    while more {
+        scanner.peek();
+        let start = scanner.position();
+        scanner.skip().ok()?;
+        elements.push(scanner.since(start));
+        if elements.len() > max {
+            return None;
+        }
+        more = scanner.another(b']').ok()?;
+    }
     scanner.end().ok()?;
-    elements
+    Some(elements)
 }
 
 /// The first name of an object that is not one of `skipped`.
 pub(crate) fn first_name<'a>(text: &'a [u8], skipped: &[String]) -> Option<Cow<'a, str>> {
-    let mut scanner = serde_json::Deserializer::from_slice(text);
-    let name = scanner.deserialize_map(FirstName { skipped }).ok()?;
+    let mut scanner = Scanner::new(std::str::from_utf8(text).ok()?);
+    let mut found = None;
+    if !scanner.take(b'{') {
+        return None;
+    }
+    let mut more = !scanner.take(b'}');
+    while more {
+        let name = scanner.name().ok()?;
+        if found.is_none() && skipped.iter().all(|skipped| *skipped != name) {
+            found = Some(name);
+        }
+        scanner.skip().ok()?;
+        more = scanner.another(b'}').ok()?;
+    }
     scanner.end().ok()?;
-    name
+    found
 }
 
 impl Node {
-    fn child(&mut self, name: &str) -> &mut Self {
+    fn child(&mut self, name: &str, nodes_count: &mut usize) -> &mut Self {
         let index = self.children.iter().position(|(known, _)| known == name).unwrap_or_else(|| {
-            self.children.push((name.to_owned(), Self::default()));
+            self.children.push((name.to_owned(), Self { slot: *nodes_count, children: Vec::new() }));
+            *nodes_count += 1;
             self.children.len() - 1
         });
         &mut self.children[index].1
     }
 
-    /// `text` is one value. Each level is scanned on its own, so that recursion follows the pointers and not the text.
-    fn walk<'a>(&self, text: &'a str, hits: &mut [Hit<'a>]) -> Result<(), Unreadable> {
-        let mut scanner = serde_json::Deserializer::from_str(text);
-        let mut seen = vec![Seen::Never; self.children.len()];
-        let level = Level { node: self, seen: &mut seen };
-        let read = match text.as_bytes().first() {
-            Some(b'{') if !self.children.is_empty() => scanner.deserialize_map(level),
-            Some(b'[') if !self.children.is_empty() => scanner.deserialize_seq(level),
-            _ => serde::Deserialize::deserialize(&mut scanner).map(|IgnoredAny| ()),
-        };
-        read.and_then(|()| scanner.end()).map_err(|_not_json| Unreadable)?;
-        if let Some(leaf) = self.leaf {
-            hits[leaf] = Hit::Raw(text);
+    /// Goes over one value and keeps what is wanted of it.
+    fn walk<'a>(&self, scanner: &mut Scanner<'a>, hits: &mut [Hit<'a>]) -> Result<(), Unreadable> {
+        let first = scanner.peek();
+        let start = scanner.position();
+        match first {
+            Some(b'{') if !self.children.is_empty() => self.walk_object(scanner, hits)?,
+            Some(b'[') if !self.children.is_empty() => self.walk_list(scanner, hits)?,
+            _ => scanner.skip()?,
         }
-        for ((_, child), seen) in self.children.iter().zip(seen) {
-            match seen {
-                Seen::Never => {}
-                Seen::Once(text) if child.children.is_empty() => child.mark(Hit::Raw(text), hits),
-                Seen::Once(text) => child.walk(text, hits)?,
-                Seen::Often => child.mark(Hit::Ambiguous, hits),
-            }
-        }
+        hits[self.slot] = Hit::Raw(scanner.since(start));
         Ok(())
     }
 
-    fn mark<'a>(&self, hit: Hit<'a>, hits: &mut [Hit<'a>]) {
-        if let Some(leaf) = self.leaf {
-            hits[leaf] = hit;
-        }
-        for (_, child) in &self.children {
-            child.mark(hit, hits);
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Seen<'a> {
-    Never,
-    Once(&'a str),
-    Often,
-}
-
-/// One object or list, with what was seen of the wanted names in it.
-struct Level<'n, 's, 'a> {
-    node: &'n Node,
-    seen: &'s mut [Seen<'a>],
-}
-
-impl<'a> Visitor<'a> for Level<'_, '_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object or a list")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<(), A::Error> {
-        while let Some(child) = map.next_key_seed(Name(self.node))? {
-            match child {
-                None => drop(map.next_value::<IgnoredAny>()?),
-                Some(index) => {
-                    let value = map.next_value::<&'a RawValue>()?.get();
-                    self.seen[index] =
-                        if matches!(self.seen[index], Seen::Never) { Seen::Once(value) } else { Seen::Often };
+    fn walk_object<'a>(&self, scanner: &mut Scanner<'a>, hits: &mut [Hit<'a>]) -> Result<(), Unreadable> {
+        scanner.take(b'{');
+        let mut more = !scanner.take(b'}');
+        while more {
+            let name = scanner.name()?;
+            match self.children.iter().find(|(known, _)| *known == name) {
+                None => scanner.skip()?,
+                Some((_, child)) if matches!(hits[child.slot], Hit::Missing) => child.walk(scanner, hits)?,
+                Some((_, child)) => {
+                    scanner.skip()?;
+                    child.mark_ambiguous(hits);
                 }
             }
+            more = scanner.another(b'}')?;
         }
         Ok(())
     }
 
-    fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<(), A::Error> {
-        for position in 0_usize.. {
-            let wanted = self.node.children.iter().position(|(name, _)| name.parse() == Ok(position));
-            match wanted {
-                None if seq.next_element::<IgnoredAny>()?.is_none() => break,
-                None => {}
-                Some(index) => match seq.next_element::<&'a RawValue>()? {
-                    None => break,
-                    Some(value) => self.seen[index] = Seen::Once(value.get()),
-                },
+    fn walk_list<'a>(&self, scanner: &mut Scanner<'a>, hits: &mut [Hit<'a>]) -> Result<(), Unreadable> {
+        scanner.take(b'[');
+        let mut more = !scanner.take(b']');
+        let mut position: usize = 0;
+        while more {
+            match self.children.iter().find(|(name, _)| name.parse() == Ok(position)) {
+                None => scanner.skip()?,
+                Some((_, child)) => child.walk(scanner, hits)?,
             }
+            position += 1;
+            more = scanner.another(b']')?;
         }
         Ok(())
     }
-}
 
-/// Reads a name and says which child it is, without keeping the name.
-struct Name<'n>(&'n Node);
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = Option<usize>;
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
-        deserializer.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Name<'_> {
-    type Value = Option<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.children.iter().position(|(known, _)| known == name))
-    }
-}
-
-struct FirstName<'s> {
-    skipped: &'s [String],
-}
-
-impl<'a> Visitor<'a> for FirstName<'_> {
-    type Value = Option<Cow<'a, str>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'a>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut found = None;
-        while let Some(Text(name)) = map.next_key::<Text<'a>>()? {
-            map.next_value::<IgnoredAny>()?;
-            if found.is_none() && self.skipped.iter().all(|skipped| *skipped != name) {
-                found = Some(name);
-            }
-        }
-        Ok(found)
+    fn mark_ambiguous(&self, hits: &mut [Hit<'_>]) {
+        hits[self.slot] = Hit::Ambiguous;
+        self.children.iter().for_each(|(_, child)| child.mark_ambiguous(hits));
     }
 }
 
 /// A string that borrows where it has no escapes.
 #[derive(serde::Deserialize)]
 struct Text<'a>(#[serde(borrow)] Cow<'a, str>);
-
-struct Elements {
-    max: usize,
-}
-
-impl<'a> Visitor<'a> for Elements {
-    type Value = Option<Vec<&'a str>>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a list")
-    }
-
-    fn visit_seq<A: SeqAccess<'a>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut elements = Vec::new();
-        while let Some(element) = seq.next_element::<&'a RawValue>()? {
-            elements.push(element.get());
-            if elements.len() > self.max {
-                while seq.next_element::<IgnoredAny>()?.is_some() {}
-                return Ok(None);
-            }
-        }
-        Ok(Some(elements))
-    }
-}
 
 #[cfg(test)]
 mod tests {

@@ -7,6 +7,7 @@
 //! type, because the signature covers the one and not the other.
 
 use std::borrow::Cow;
+use std::cell::OnceCell;
 use std::fmt;
 
 use http::{HeaderMap, HeaderName};
@@ -175,14 +176,15 @@ impl fmt::Display for Place {
     }
 }
 
-/// Everything a set of places needs from a request, read at most once.
+/// Everything a set of places needs from a request, read when it is first asked for and at most once.
 #[derive(Debug)]
 pub(crate) struct View<'a, 'w> {
     headers: &'a HeaderMap,
-    query: &'a str,
+    target: &'a str,
     body: &'a [u8],
     wants: &'w Wants,
-    json: Json<'a>,
+    json: OnceCell<Json<'a>>,
+    form: OnceCell<Vec<form::Pair<'a>>>,
     outer: Option<&'w Outer<'a>>,
 }
 
@@ -219,6 +221,12 @@ impl Wants {
         }
     }
 
+    /// The same with the values that others want from the whole body.
+    pub(crate) fn with(&self, others: &Self) -> Self {
+        let json = Wanted::new(self.json.pointers().chain(others.json.pointers()));
+        Self { json, ..self.clone() }
+    }
+
     /// Looks at what stands around the elements of a batch; `root` is the whole document.
     pub(crate) fn around<'a>(&self, root: &'a [u8]) -> Outer<'a> {
         Outer { root: scan(&self.root, root), parent: (Json::NotWanted, "") }
@@ -252,8 +260,14 @@ impl<'a, 'w> View<'a, 'w> {
 
     /// Looks at a request with one element of its batch in place of the body.
     pub(crate) fn of_body(request: &'a Request, body: &'a [u8], wants: &'w Wants) -> Self {
-        let json = if wants.form && !looks_like_json(body) { Json::NotThisBody } else { scan(&wants.json, body) };
-        Self { headers: &request.headers, query: query(&request.target), body, wants, json, outer: None }
+        let (json, form) = (OnceCell::new(), OnceCell::new());
+        Self { headers: &request.headers, target: &request.target, body, wants, json, form, outer: None }
+    }
+
+    /// True when a reader that made its wants part of this view's sees in it what it would see in its own: a form is no
+    /// broken JSON only where forms are expected.
+    pub(crate) fn suits(&self, wants: &Wants) -> bool {
+        self.wants.form == wants.form
     }
 
     /// The same with what stands around the element.
@@ -265,18 +279,24 @@ impl<'a, 'w> View<'a, 'w> {
     pub(crate) fn read(&self, place: &Place) -> Reading<'a> {
         match place {
             Place::Header(name) => self.header(name),
-            Place::Json(pointer) => self.json.read(&self.wants.json, pointer),
+            Place::Json(pointer) => self.json(pointer),
             Place::Root(pointer) => match self.outer {
                 Some(outer) => outer.root.read(&self.wants.root, pointer),
-                None => self.json.read(&self.wants.json, pointer),
+                None => self.json(pointer),
             },
             Place::Parent(pointer) => {
                 self.outer.map_or(Reading::Missing, |outer| outer.parent.0.read(&self.wants.parent, pointer))
             }
             Place::Name(skipped) => json::first_name(self.body, skipped).map_or(Reading::Missing, Reading::Text),
             Place::Form(name, pointer) => self.form(name, pointer.as_ref()),
-            Place::Query(name) => of_field(form::field(self.query.as_bytes(), name)),
+            Place::Query(name) => of_field(form::field(query(self.target).as_bytes(), name)),
         }
+    }
+
+    fn json(&self, pointer: &Pointer) -> Reading<'a> {
+        let is_form = || self.wants.form && !looks_like_json(self.body);
+        let scanned = || if is_form() { Json::NotThisBody } else { scan(&self.wants.json, self.body) };
+        self.json.get_or_init(scanned).read(&self.wants.json, pointer)
     }
 
     fn header(&self, name: &HeaderName) -> Reading<'a> {
@@ -295,7 +315,8 @@ impl<'a, 'w> View<'a, 'w> {
         if looks_like_json(self.body) {
             return Reading::Missing;
         }
-        let reading = of_field(form::field(self.body, name));
+        let pairs = self.form.get_or_init(|| form::raw_pairs(self.body).collect());
+        let reading = of_field(form::field_of(pairs.iter().copied(), name));
         let (Reading::Text(text), Some(pointer)) = (&reading, pointer) else { return reading };
         let wanted = Wanted::new([pointer]);
         match wanted.find(text.as_bytes()) {

@@ -28,15 +28,15 @@ enum Piece {
 
 /// What a template is filled with, besides the request's own values.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Filling<'a, 'w> {
+pub(crate) struct Filling<'f, 'a, 'w> {
     /// The request.
-    pub(crate) request: &'a Request,
+    pub(crate) request: &'f Request,
     /// Its values.
-    pub(crate) view: &'a View<'a, 'w>,
+    pub(crate) view: &'f View<'a, 'w>,
     /// The timestamp text exactly as sent.
-    pub(crate) time: &'a str,
+    pub(crate) time: &'f str,
     /// The URL as configured at the vendor.
-    pub(crate) url: &'a str,
+    pub(crate) url: &'f str,
 }
 
 impl Template {
@@ -98,7 +98,7 @@ impl Template {
     }
 
     /// The message in pieces; none when a value it needs is not there exactly once.
-    pub(crate) fn render<'a>(&'a self, filling: &Filling<'a, '_>, secret: &'a [u8]) -> Option<Vec<Cow<'a, [u8]>>> {
+    pub(crate) fn render<'f>(&'f self, filling: &Filling<'f, '_, '_>, secret: &'f [u8]) -> Option<Vec<Cow<'f, [u8]>>> {
         self.pieces.iter().map(|piece| piece.render(filling, secret)).collect()
     }
 }
@@ -116,7 +116,7 @@ impl Piece {
         })
     }
 
-    fn render<'a>(&'a self, filling: &Filling<'a, '_>, secret: &'a [u8]) -> Option<Cow<'a, [u8]>> {
+    fn render<'f>(&'f self, filling: &Filling<'f, '_, '_>, secret: &'f [u8]) -> Option<Cow<'f, [u8]>> {
         Some(match self {
             Self::Literal(text) => Cow::Borrowed(text.as_bytes()),
             Self::Body => Cow::Borrowed(&filling.request.body),

@@ -5,7 +5,6 @@
 //! the URL alone is signed, and its `bodySHA256` field fixes the body.
 
 use std::borrow::Cow;
-use std::collections::BTreeSet;
 
 use http::HeaderName;
 use subtle::ConstantTimeEq;
@@ -129,8 +128,15 @@ fn has_hash(target: &str) -> bool {
 
 /// Names and values, sorted; a name that stands several times gives its distinct values in order.
 pub(crate) fn sorted_fields(body: &[u8]) -> Vec<u8> {
-    let pairs: BTreeSet<_> = form::pairs(body).collect();
-    pairs.iter().flat_map(|(name, value)| [name.as_ref(), value.as_ref()]).flatten().copied().collect::<Vec<u8>>()
+    let mut pairs: Vec<_> = form::pairs(body).collect();
+    pairs.sort_unstable();
+    pairs.dedup();
+    let mut fields = Vec::with_capacity(body.len());
+    for (name, value) in &pairs {
+        fields.extend_from_slice(name);
+        fields.extend_from_slice(value);
+    }
+    fields
 }
 
 fn is_hash_of(hash: &str, body: &[u8]) -> bool {

@@ -4,6 +4,7 @@ use super::Problem;
 use super::address::Address;
 use super::builtin::BuiltIn;
 use super::keyring::Keyring;
+use super::place::{View, Wants};
 use super::scheme::{Scheme, Verified};
 use super::sign::{Draft, SignError};
 use crate::clock::UnixMillis;
@@ -35,6 +36,24 @@ impl Verifier {
             Self::Described(scheme) => scheme.verify(request, now),
             Self::BuiltIn(scheme) => scheme.verify(request, now),
         }
+    }
+
+    /// The same, by a view that others read from too, so that the body is scanned once.
+    pub(crate) fn verify_in<'a>(
+        &self,
+        request: &'a Request,
+        view: &View<'a, '_>,
+        now: UnixMillis,
+    ) -> Result<Verified, Rejection> {
+        match self {
+            Self::Described(scheme) if view.suits(&scheme.wants) => scheme.verify_in(request, view, now),
+            _ => self.verify(request, now),
+        }
+    }
+
+    /// What a described scheme reads from the request.
+    pub(crate) fn wants(&self) -> Option<&Wants> {
+        self.described().map(|scheme| &scheme.wants)
     }
 
     /// Adds time and signature to a draft.

@@ -108,8 +108,8 @@ pub fn form_encode(text: &str) -> String {
 }
 
 /// A form.
-pub fn form(fields: &[(&str, &str)]) -> Vec<u8> {
-    let pairs = fields.iter().map(|(name, value)| format!("{}={}", form_encode(name), form_encode(value)));
+pub fn form<T: AsRef<str>>(fields: &[(&str, T)]) -> Vec<u8> {
+    let pairs = fields.iter().map(|(name, value)| format!("{}={}", form_encode(name), form_encode(value.as_ref())));
     pairs.collect::<Vec<_>>().join("&").into_bytes()
 }
 

@@ -60,22 +60,43 @@ fn url_and_body() -> Vec<Case> {
 }
 
 /// The URL and every name and value, sorted by name.
-fn sign_pairs(ctx: &Ctx, header: &str, fields: &[(&str, &str)], capture: &mut Capture) {
-    let mut sorted = fields.to_vec();
+fn sign_pairs<T: AsRef<str>>(ctx: &Ctx, header: &str, fields: &[(&str, T)], capture: &mut Capture) {
+    let mut sorted: Vec<_> = fields.iter().map(|(name, value)| (*name, value.as_ref())).collect();
     sorted.sort_unstable();
     let pairs: String = sorted.iter().flat_map(|(name, value)| [*name, *value]).collect();
     capture.set(header, base1(&ctx.secret, &[capture.url.as_bytes(), pairs.as_bytes()]));
 }
 
-fn status_fields(sid: &str) -> [(&str, &str); 5] {
-    [
-        ("MessageSid", sid),
-        ("MessageStatus", "delivered"),
-        ("To", "+15558675310"),
-        ("From", "+14017122661"),
-        ("Body", "a b&c=d é"),
-    ]
+fn status_fields(ctx: &Ctx) -> Vec<(&'static str, String)> {
+    let fixed =
+        [("MessageStatus", "delivered"), ("To", "+15558675310"), ("From", "+14017122661"), ("Body", "a b&c=d é")];
+    let mut fields = vec![("MessageSid", ctx.id("SM"))];
+    fields.extend(fixed.map(|(name, value)| (name, value.to_owned())));
+    if ctx.filler_bytes > 0 {
+        fields.extend(LOCATION.map(|(name, value)| (name, value.to_owned())));
+        let missing = ctx.filler_bytes.saturating_sub(form(&fields).len() + "&Text=".len());
+        fields.push(("Text", "some words ".chars().cycle().take(missing).collect()));
+    }
+    fields
 }
+
+/// What comes with an incoming message besides.
+const LOCATION: [(&str, &str); 14] = [
+    ("AccountSid", "AC0123456789abcdef0123456789abcdef"),
+    ("ApiVersion", "2010-04-01"),
+    ("FromCity", "SAN FRANCISCO"),
+    ("FromCountry", "US"),
+    ("FromState", "CA"),
+    ("FromZip", "94107"),
+    ("NumMedia", "0"),
+    ("NumSegments", "1"),
+    ("SmsSid", "SM0123456789abcdef0123456789abcdef"),
+    ("SmsStatus", "received"),
+    ("ToCity", "MOUNTAIN VIEW"),
+    ("ToCountry", "US"),
+    ("ToState", "CA"),
+    ("ToZip", "94043"),
+];
 
 fn call_fields(sid: &str) -> [(&str, &str); 4] {
     [("CallSid", sid), ("CallStatus", "completed"), ("SequenceNumber", "2"), ("Caller", "+14158675310")]
@@ -87,22 +108,22 @@ fn pairs() -> Vec<Case> {
             "twilio",
             "X-Twilio-Signature",
             |ctx| {
-                ctx.bytes(FORM, form(&status_fields(&ctx.id("SM"))))
+                ctx.bytes(FORM, form(&status_fields(ctx)))
                     .header("I-Twilio-Idempotency-Token", ctx.uuid())
                     .event([&ctx.uuid()], ["delivered"])
             },
-            |ctx, capture| sign_pairs(ctx, "X-Twilio-Signature", &status_fields(&ctx.id("SM")), capture),
+            |ctx, capture| sign_pairs(ctx, "X-Twilio-Signature", &status_fields(ctx), capture),
         )
-        .signs_url(),
+        .signs_url()
+        .hmac(&HMAC_SHA1_FOR_LEGACY_USE_ONLY),
         Case::new(
             "twilio",
             "X-Twilio-Signature",
-            |ctx| {
-                ctx.bytes(FORM, form(&status_fields(&ctx.id("SM")))).event([&ctx.id("SM"), "delivered"], ["delivered"])
-            },
-            |ctx, capture| sign_pairs(ctx, "X-Twilio-Signature", &status_fields(&ctx.id("SM")), capture),
+            |ctx| ctx.bytes(FORM, form(&status_fields(ctx))).event([&ctx.id("SM"), "delivered"], ["delivered"]),
+            |ctx, capture| sign_pairs(ctx, "X-Twilio-Signature", &status_fields(ctx), capture),
         )
         .signs_url()
+        .hmac(&HMAC_SHA1_FOR_LEGACY_USE_ONLY)
         .form("message without token"),
         Case::new(
             "twilio",
@@ -152,7 +173,7 @@ fn event_streams() -> Case {
 fn mandrill_events(ctx: &Ctx) -> String {
     let message = ctx.id("exampleaaaaaaaaaaaaaaaa");
     let event = |kind: &str| json!({"event": kind, "ts": ctx.now, "_id": message, "msg": {"_id": message, "state": "sent", "subject": "Grüße"}});
-    json!([event("send"), event("open")]).to_string()
+    ctx.filled(json!([event("send"), event("open")])).to_string()
 }
 
 /// The message's id is in every event about it: event and time belong to the key.
@@ -167,6 +188,7 @@ fn mandrill() -> Case {
         sign_pairs(ctx, "X-Mandrill-Signature", &[("mandrill_events", &mandrill_events(ctx))], capture);
     })
     .signs_url()
+    .hmac(&HMAC_SHA1_FOR_LEGACY_USE_ONLY)
 }
 
 const PUBLIC: &str = "integration_public_key";
