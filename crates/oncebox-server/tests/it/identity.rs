@@ -156,8 +156,11 @@ contract! {
         let again = world.expect_nothing_stored(|| world.post("batch", &custom(body)));
         let words: Vec<_> = again.json()["events"].as_array().expect("a list").iter().map(|e| e["status"].clone()).collect();
         assert_eq!(words, ["duplicate", "duplicate", "duplicate", "conflict", "duplicate"]);
-        // No list, an empty one or no JSON: held whole.
-        for odd in [r#"{"events": []}"#, r#"{"events": {}}"#, "{}", "x"] {
+        // An empty list brings nothing: it is answered, and nothing is stored.
+        let empty = world.expect_nothing_stored(|| world.post("batch", &custom(r#"{"events": []}"#)));
+        assert_eq!(empty.status, 200, "{}", empty.text());
+        // No list or no JSON: held whole.
+        for odd in [r#"{"events": {}}"#, "{}", "x"] {
             let answer = world.expect_stored(1, 1, || world.post("batch", &custom(odd)));
             assert_eq!(answer.json()["status"], "held", "{odd}: {}", answer.text());
         }
