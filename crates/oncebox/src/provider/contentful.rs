@@ -104,22 +104,28 @@ impl BuiltIn for Contentful {
 /// The listed headers as `name:value;name:value`, sorted; each must be there once.
 fn listed(headers: &HeaderMap, list: &str) -> Result<String, Rejection> {
     let malformed = || reject(Reason::MalformedSignature);
-    let mut names: Vec<String> = list.split(',').map(|name| name.trim().to_ascii_lowercase()).collect();
-    names.sort();
-    let count = names.len();
-    names.dedup();
+    let mut names: Vec<Cow<'_, str>> = list.split(',').map(|name| lower_case(name.trim())).collect();
+    names.sort_unstable();
     let has = |name: &HeaderName| names.iter().any(|listed| listed == name.as_str());
-    if count > HEADERS_MAX || names.len() != count || !has(&TOPIC) || !has(&TIME) {
+    let is_twice = names.windows(2).any(|pair| pair[0] == pair[1]);
+    if names.len() > HEADERS_MAX || is_twice || !has(&TOPIC) || !has(&TIME) {
         return Err(malformed());
     }
-    let pair = |name: &String| {
-        let header = HeaderName::try_from(name.as_str()).ok()?;
-        let mut lines = headers.get_all(&header).iter();
-        let (line, None) = (lines.next()?, lines.next()) else { return None };
-        Some(format!("{name}:{}", std::str::from_utf8(line.as_bytes()).ok()?.trim()))
-    };
-    let pairs: Option<Vec<String>> = names.iter().map(pair).collect();
-    pairs.map(|pairs| pairs.join(";")).ok_or_else(malformed)
+    let mut text = String::with_capacity(256);
+    for name in &names {
+        let mut lines = headers.get_all(name.as_ref()).iter();
+        let (Some(line), None) = (lines.next(), lines.next()) else { return Err(malformed()) };
+        let value = std::str::from_utf8(line.as_bytes()).map_err(|_not_text| malformed())?;
+        text.extend([if text.is_empty() { "" } else { ";" }, name, ":", value.trim()]);
+    }
+    Ok(text)
+}
+
+fn lower_case(name: &str) -> Cow<'_, str> {
+    match name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        true => Cow::Owned(name.to_ascii_lowercase()),
+        false => Cow::Borrowed(name),
+    }
 }
 
 fn message<'a>(request: &'a Request, path: &'a str, headers: &'a str) -> [Cow<'a, [u8]>; 7] {
