@@ -100,6 +100,10 @@ pub enum HeldReason {
     UnusableId,
     /// The id stands more than once.
     AmbiguousId,
+    /// The type is too long or holds control characters, so nobody can say which handlers want it.
+    UnusableType,
+    /// The type stands more than once.
+    AmbiguousType,
     /// The body cannot be read as the format the id sits in.
     Unreadable,
     /// The same bytes came before under another id that no signature covers.
@@ -113,6 +117,8 @@ impl HeldReason {
             Self::NoId => "no_id",
             Self::UnusableId => "unusable_id",
             Self::AmbiguousId => "ambiguous_id",
+            Self::UnusableType => "unusable_type",
+            Self::AmbiguousType => "ambiguous_type",
             Self::Unreadable => "unreadable",
             Self::RepeatedBody => "repeated_body",
         }

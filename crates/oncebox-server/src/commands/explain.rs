@@ -65,7 +65,11 @@ fn explain(input: &mut impl BufRead, out: &mut impl Write, judge: &mut Judge, st
         let capture = Capture::read(&line);
         let ruling = match &capture {
             Err(what) => Ruling::unreadable(number, what),
-            Ok(capture) => rule(judge, capture)?,
+            Ok(capture) => match rule(judge, capture) {
+                Ok(ruling) => ruling,
+                // A captured path says nothing about the URL that was signed; the other lines may.
+                Err(unknown) => Ruling::unreadable(number, &unknown.to_string()),
+            },
         };
         summary.add(&ruling);
         match style {

@@ -143,7 +143,7 @@ impl Naming {
     /// not the body's bytes.
     fn event(&self, view: &View<'_, '_>, body: Bytes, covered: Option<Digest>) -> Identified {
         let digest = sha256(&body);
-        let event_type = self.event_type(view);
+        let (event_type, odd_type) = self.event_type(view);
         let (rule, id) = match self.rule {
             IdentityRule::Id => match (self.id(view), self.otherwise) {
                 (Err(HeldReason::NoId | HeldReason::Unreadable), Some(otherwise)) => (otherwise, None),
@@ -152,11 +152,11 @@ impl Naming {
             rule => (rule, None),
         };
         let Some(id) = id else {
-            let event = self.by_body(body, digest, event_type, None);
-            let is_arrival = rule == IdentityRule::None;
+            let event = self.by_body(body, digest, event_type, odd_type);
+            let is_arrival = rule == IdentityRule::None && odd_type.is_none();
             return if is_arrival { Identified { identity_kind: IdentityKind::Arrival, ..event } } else { event };
         };
-        let id = match id {
+        let id = match id.and_then(|id| odd_type.map_or(Ok(id), Err)) {
             Ok(id) => id,
             Err(reason) => return self.by_body(body, digest, event_type, Some(reason)),
         };
@@ -215,18 +215,22 @@ impl Naming {
         Err(HeldReason::NoId)
     }
 
-    fn event_type(&self, view: &View<'_, '_>) -> String {
+    /// The type, and why it cannot be believed: handlers are chosen by it, so a doubtful one must not pass as none.
+    fn event_type(&self, view: &View<'_, '_>) -> (String, Option<HeldReason>) {
         let mut joined = String::new();
+        let mut odd = None;
         for part in &self.types {
             match part.read(view) {
                 Reading::Text(text) if is_usable(&text) && !text.chars().any(char::is_control) => {
                     joined.push_str(if joined.is_empty() { "" } else { "." });
                     joined.push_str(&text);
                 }
+                Reading::Text(text) if !text.is_empty() => odd = odd.or(Some(HeldReason::UnusableType)),
+                Reading::Ambiguous => odd = odd.or(Some(HeldReason::AmbiguousType)),
                 _ => {}
             }
         }
-        joined
+        (joined, odd)
     }
 }
 

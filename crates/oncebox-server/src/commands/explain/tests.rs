@@ -122,3 +122,11 @@ fn people_are_told_the_likely_cause() {
     }
     assert_eq!(summary.to_string(), "2 lines: 0 accepted, 1 rejected, 1 unreadable line");
 }
+
+#[test]
+fn a_path_says_nothing_about_the_signed_url_and_the_other_lines_go_on() {
+    let line = |url: &str| json!({"method": "POST", "url": url, "headers": {}, "body": "", "at": AT}).to_string();
+    let found = verdicts("twilio", &[line("/a"), line("https://a.example/a"), line("/b")].join("\n"));
+    let words: Vec<_> = found.iter().map(|one| one["verdict"].as_str().unwrap_or_default()).collect();
+    assert_eq!(words, ["error", "reject", "error"]);
+}

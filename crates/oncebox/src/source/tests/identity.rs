@@ -57,6 +57,16 @@ fn ambiguous_and_unreadable_bodies_are_held() {
 }
 
 #[test]
+fn a_doubtful_type_is_held() {
+    check(r#"{"id":"a","type":"x","type":"y"}"#, "held ambiguous_type");
+    check(r#"{"id":"a","type":"x\u0007"}"#, "held unusable_type");
+    check(&format!(r#"{{"id":"a","type":"{}"}}"#, "x".repeat(400)), "held unusable_type");
+    check(r#"{"id":"a","type":""}"#, "accept a");
+    check(r#"{"id":"a","type":null}"#, "accept a");
+    check(r#"{"id":"a","id":"b","type":"x","type":"y"}"#, "held ambiguous_id");
+}
+
+#[test]
 fn depth_and_size_do_no_harm() {
     let deep = |depth: usize| format!(r#"{{"x":{}{},"id":"a"}}"#, "[".repeat(depth), "]".repeat(depth));
     check(&deep(10_000), "accept a");
