@@ -146,10 +146,14 @@ contract! {
         crate::world::wait_until("the slot is taken", Duration::from_secs(10), || {
             let mut connection = Connection::open(world.addr()).expect("it listens");
             connection.send(head).expect("sent");
-            slow = Some(connection);
             let answer = world.post("custom", &custom(r#"{"id":"probe"}"#));
             assert!(answer.status == 200 || busy(&answer), "{}", answer.text());
-            busy(&answer)
+            // The slot may still be that of the connection before, and this one refused.
+            connection.set_read_timeout(Duration::from_millis(200)).expect("a timeout");
+            let holds = connection.read_answer().is_err();
+            connection.set_read_timeout(Duration::from_secs(30)).expect("a timeout");
+            slow = Some(connection);
+            busy(&answer) && holds
         });
         let mut slow = slow.expect("it was opened");
         world.expect_nothing_stored(|| assert!(busy(&world.post("stripe", &stripe("evt_shed")))));
