@@ -3,7 +3,7 @@
 
 use clap::Args;
 
-use super::operator::OperatorArgs;
+use super::operator::{OperatorArgs, PageArgs};
 use super::values::{When, when};
 
 /// Which events or deliveries.
@@ -57,12 +57,9 @@ pub(crate) struct ListArgs {
     /// Which.
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) limit: u32,
-    /// Go on where the page before ended
-    #[arg(long, value_name = "CURSOR")]
-    pub(crate) cursor: Option<String>,
+    /// How many, and from where.
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
     /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,

@@ -39,6 +39,17 @@ impl OperatorArgs {
     }
 }
 
+/// A page of a list.
+#[derive(Args, Debug)]
+pub(crate) struct PageArgs {
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) limit: u32,
+    /// Go on where the page before ended
+    #[arg(long, value_name = "CURSOR")]
+    pub(crate) cursor: Option<String>,
+}
+
 /// Arguments of `events`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
@@ -64,12 +75,9 @@ pub(crate) struct EventsArgs {
     /// Only events whose id or type holds this text
     #[arg(long)]
     pub(crate) text: Option<String>,
-    /// At most so many
-    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
-    pub(crate) limit: u32,
-    /// Go on where the page before ended
-    #[arg(long, value_name = "CURSOR")]
-    pub(crate) cursor: Option<String>,
+    /// How many, and from where.
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
     /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,

@@ -23,8 +23,8 @@ pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
         since: args.filter.since.map(moment),
         until: args.filter.until.map(moment),
         key: None,
-        cursor: args.cursor.clone(),
-        limit: usize::try_from(args.limit).ok(),
+        cursor: args.page.cursor.clone(),
+        limit: usize::try_from(args.page.limit).ok(),
     };
     let page = Operator::open(&args.operator).await?.deliveries(query).await?;
     if args.operator.json {

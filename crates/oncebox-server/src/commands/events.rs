@@ -60,8 +60,8 @@ fn query(args: &EventsArgs) -> EventsQuery {
         since: args.since.map(moment),
         until: args.until.map(moment),
         text: args.text.clone(),
-        cursor: args.cursor.clone(),
-        limit: usize::try_from(args.limit).ok(),
+        cursor: args.page.cursor.clone(),
+        limit: usize::try_from(args.page.limit).ok(),
     }
 }
 

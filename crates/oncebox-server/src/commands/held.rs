@@ -25,8 +25,8 @@ pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
         r#type: args.filter.event_type.clone(),
         since: args.filter.since.map(moment),
         until: args.filter.until.map(moment),
-        cursor: args.cursor.clone(),
-        limit: usize::try_from(args.limit).ok(),
+        cursor: args.page.cursor.clone(),
+        limit: usize::try_from(args.page.limit).ok(),
         ..EventsQuery::default()
     };
     let page = Operator::open(&args.operator).await?.held(query).await?;
