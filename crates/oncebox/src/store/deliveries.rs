@@ -105,7 +105,14 @@ impl Store {
     pub async fn claim(&self, wants: &[Want], node: Option<EventKey>, now: UnixMillis) -> Result<Claims, StoreError> {
         self.faults.at("deliveries.claim").await?;
         let mut tx = self.begin().await?;
-        let rows = tx.claim_rows(wants, node, now).await?;
+        let rows = match tx.claim_rows(wants, node, now).await {
+            Ok(rows) => rows,
+            // Two nodes within one order key are no reason to lose the connection.
+            Err(error) => {
+                tx.rollback().await;
+                return Err(error);
+            }
+        };
         let mut claims = Claims::default();
         for row in rows {
             match read_claim(&row)? {

@@ -67,7 +67,12 @@ impl Tx {
             #[cfg(feature = "sqlite")]
             TxInner::Sqlite(tx) => tx.run_steps(steps, deadline).await?,
             #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.run_steps(&steps, deadline).await?,
+            TxInner::Postgres(tx) => {
+                if sql.leaves_traces {
+                    tx.soil();
+                }
+                tx.run_steps(&steps, deadline).await?
+            }
         };
         match outcome {
             Ok(()) => {

@@ -15,4 +15,5 @@ mod operators;
 mod order;
 mod repeated;
 mod reports;
+mod sessions;
 mod views;
