@@ -4,7 +4,9 @@
 mod crash;
 mod http;
 mod nodes;
+mod order;
 mod pull;
+mod share;
 mod sql;
 
 use testkit::TestDatabase;
