@@ -3,6 +3,7 @@
 
 mod crash;
 mod http;
+mod idle;
 mod nodes;
 mod order;
 mod pull;

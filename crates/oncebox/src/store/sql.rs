@@ -93,6 +93,7 @@ shared! {
     SETTLED = "shared/settled.sql";
     CLAIM_OF = "shared/claim_of.sql";
     DUE_HANDLERS = "shared/due_handlers.sql";
+    LEASES_ENDED = "shared/leases_ended.sql";
     EXPIRE_LEASES = "shared/expire_leases.sql";
     RECLAIM = "shared/reclaim.sql";
     LOST_ATTEMPT = "shared/lost_attempt.sql";
