@@ -6,6 +6,7 @@ mod http;
 mod idle;
 mod nodes;
 mod order;
+mod poison;
 mod pull;
 mod share;
 mod sql;
