@@ -25,6 +25,8 @@ pub const BODY_BYTES_INLINE_MAX: usize = 256 * 1024;
 /// Deliveries whose effects are committed together: most of the gain is there at 64, and one that fails costs the rest
 /// a second run.
 pub const TRANSACTION_DELIVERIES_MAX: usize = 64;
+/// Deliveries that are tried together after they were lost with their worker once; after that each is tried alone.
+pub const LOST_TOGETHER_MAX: usize = 16;
 /// Transactions of one handler at once, so that a slow handler leaves the database's connections to the others.
 pub const TRANSACTIONS_PER_HANDLER_MAX: usize = 2;
 /// Body bytes of deliveries that are handled together.

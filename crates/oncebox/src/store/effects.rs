@@ -57,6 +57,7 @@ impl Tx {
     ) -> Result<Ran, StoreError> {
         let before = std::mem::replace(&mut self.half_done, true);
         self.faults.at("deliveries.effect").await?;
+        batch.iter().try_for_each(|one| self.faults.at_event("deliveries.effect", &one.event_id))?;
         let steps = match Step::all(sql, batch) {
             Ok(steps) => steps,
             Err((index, error)) => {

@@ -9,6 +9,7 @@ mod deliveries;
 mod durability;
 mod effects;
 mod insert;
+mod lost;
 mod migrate;
 mod model;
 mod operators;
