@@ -227,6 +227,11 @@ impl Wants {
         Self { json, ..self.clone() }
     }
 
+    /// What is wanted of the JSON text that is looked at.
+    pub(crate) fn json(&self) -> &Wanted {
+        &self.json
+    }
+
     /// Looks at what stands around the elements of a batch; `root` is the whole document.
     pub(crate) fn around<'a>(&self, root: &'a [u8]) -> Outer<'a> {
         Outer { root: scan(&self.root, root), parent: (Json::NotWanted, "") }
@@ -264,15 +269,22 @@ impl<'a, 'w> View<'a, 'w> {
         Self { headers: &request.headers, target: &request.target, body, wants, json, form, outer: None }
     }
 
+    /// Looks at one element of a batch, of which the wanted values may have been met already.
+    pub(crate) fn of_element(
+        request: &'a Request,
+        text: &'a str,
+        hits: Option<Hits<'a>>,
+        wants: &'w Wants,
+        outer: &'w Outer<'a>,
+    ) -> Self {
+        let json = hits.map_or_else(OnceCell::new, |hits| OnceCell::from(Json::Found(hits)));
+        Self { json, outer: Some(outer), ..Self::of_body(request, text.as_bytes(), wants) }
+    }
+
     /// True when a reader that made its wants part of this view's sees in it what it would see in its own: a form is no
     /// broken JSON only where forms are expected.
     pub(crate) fn suits(&self, wants: &Wants) -> bool {
         self.wants.form == wants.form
-    }
-
-    /// The same with what stands around the element.
-    pub(crate) fn within(self, outer: &'w Outer<'a>) -> Self {
-        Self { outer: Some(outer), ..self }
     }
 
     /// Reads one place.
