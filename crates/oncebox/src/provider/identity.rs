@@ -12,7 +12,7 @@ use data_encoding::HEXLOWER;
 use super::batch::{Batch, Element};
 use super::describe::{IdentityRule, RepeatScope};
 use super::handshake::Greeting;
-use super::place::{Composite, Outer, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants};
+use super::place::{Composite, Outer, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants, has_controls};
 use super::scheme::Verified;
 use super::verifier::Verifier;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
@@ -221,7 +221,7 @@ impl Naming {
         let mut odd = None;
         for part in &self.types {
             match part.read(view) {
-                Reading::Text(text) if is_usable(&text) && !text.chars().any(char::is_control) => {
+                Reading::Text(text) if is_usable(&text) && !has_controls(&text) => {
                     joined.push_str(if joined.is_empty() { "" } else { "." });
                     joined.push_str(&text);
                 }

@@ -317,7 +317,7 @@ impl<'a, 'w> View<'a, 'w> {
             (None, _) => Reading::Missing,
             (Some(_), Some(_)) => Reading::Ambiguous,
             (Some(line), None) => match std::str::from_utf8(line.as_bytes()) {
-                Ok(text) if !text.chars().any(char::is_control) => Reading::Text(Cow::Borrowed(text)),
+                Ok(text) if !has_controls(text) => Reading::Text(Cow::Borrowed(text)),
                 _ => Reading::Unusable,
             },
         }
@@ -352,6 +352,11 @@ impl<'a> Json<'a> {
 pub(crate) fn query(target: &str) -> &str {
     let target = target.split('#').next().unwrap_or_default();
     target.split_once('?').map_or("", |(_, query)| query)
+}
+
+/// True when a text holds control characters. Most texts are plain ASCII, which needs no decoding.
+pub(crate) fn has_controls(text: &str) -> bool {
+    !text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && text.chars().any(char::is_control)
 }
 
 /// True when a body starts like a JSON object or list.
