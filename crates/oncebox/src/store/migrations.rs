@@ -27,6 +27,11 @@ pub(super) const SQLITE: &[Migration] = &[
         name: "arrived_secrets",
         sql: include_str!("../../sql/migrations/sqlite/0003_arrived_secrets.sql"),
     },
+    Migration {
+        version: 7,
+        name: "lost_attempts",
+        sql: include_str!("../../sql/migrations/sqlite/0007_lost_attempts.sql"),
+    },
 ];
 
 #[cfg(feature = "postgres")]
@@ -41,6 +46,11 @@ pub(super) const POSTGRES: &[Migration] = &[
         version: 3,
         name: "arrived_secrets",
         sql: include_str!("../../sql/migrations/postgres/0003_arrived_secrets.sql"),
+    },
+    Migration {
+        version: 7,
+        name: "lost_attempts",
+        sql: include_str!("../../sql/migrations/postgres/0007_lost_attempts.sql"),
     },
 ];
 
