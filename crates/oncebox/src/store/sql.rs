@@ -5,6 +5,7 @@
 
 use std::sync::LazyLock;
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::deliveries::Care;
 
 /// A statement in both dialects.
@@ -113,9 +114,11 @@ shared! {
 }
 
 /// The claim of one database, once for each care: what differs is which deliveries it may take.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 #[derive(Debug)]
 pub(super) struct Claim([String; 4]);
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 impl Claim {
     fn new(text: &str, row: &str, attempts: &str) -> Self {
         // Lost once, and not before its last attempt.
