@@ -211,7 +211,8 @@ async fn wait_for_stop(
 }
 
 fn build_setup(config: &Config) -> anyhow::Result<Setup> {
-    let mut setup = Setup { body_bytes_max: config.server.body_limit, ..Setup::default() };
+    let destinations = config.destinations.iter().map(|one| one.name.clone()).collect();
+    let mut setup = Setup { destinations, body_bytes_max: config.server.body_limit, ..Setup::default() };
     for source in &config.sources {
         let built = Source::build(source.spec.clone()).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(|one| format!("{}: {}", one.key, one.message)).collect();

@@ -68,7 +68,7 @@ pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
 pub use handlers::{HandlerFacts, HandlerRecord, OnDead};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Prerequisite, Version};
-pub use pulled::PulledFailure;
+pub use pulled::{PulledClaim, PulledFailure};
 pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,

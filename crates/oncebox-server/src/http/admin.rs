@@ -173,7 +173,7 @@ impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
-    admin.0.gauges.count(admin.store(), admin.clock()).await;
+    admin.0.gauges.count(admin.store(), admin.clock(), &admin.setup()).await;
     let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
     ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

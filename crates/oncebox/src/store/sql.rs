@@ -66,6 +66,8 @@ shared! {
     DELIVERIES_PAGE = "shared/deliveries_page.sql";
     ATTEMPTS_OF = "shared/attempts_of.sql";
     QUEUE_DEPTHS = "shared/queue_depths.sql";
+    OUTBOX_DEPTHS = "shared/outbox_depths.sql";
+    LEDGER_ROWS = "shared/ledger_rows.sql";
     ACTION_COUNT = "shared/action_count.sql";
     ACTION_SLICE = "shared/action_slice.sql";
     ACTION_EVENTS = "shared/action_events.sql";
