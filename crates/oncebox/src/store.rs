@@ -65,7 +65,7 @@ pub use effects::Ran;
 pub use error::StoreError;
 pub use events::{Inserted, NewEvent, insert_events};
 pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
-pub use handlers::{HandlerFacts, HandlerRecord, OnDead};
+pub use handlers::{Asked, HandlerFacts, HandlerRecord, OnDead};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Prerequisite, Version};
 pub use pulled::{PulledClaim, PulledFailure};

@@ -30,7 +30,7 @@ pub(crate) async fn run(kind: ActionKind, args: &ActionArgs) -> anyhow::Result<E
         )));
     }
     let operator = Operator::open(&args.operator).await?;
-    if let (Operator::Database(_), ActionKind::Replay, Some(_), Some(_)) =
+    if let (Operator::Database(..), ActionKind::Replay, Some(_), Some(_)) =
         (&operator, kind, &filter.handler, &filter.since)
     {
         eprintln!(

@@ -16,6 +16,7 @@ use crate::cli::action::ReconcileArgs;
 use crate::cli::values::When;
 use crate::operator::{database_of, refuse};
 use crate::query::actions::new_id;
+use crate::query::names;
 use crate::query::reconcile::{self, Comparison};
 use crate::terminal;
 use crate::view::MissingView;
@@ -35,7 +36,9 @@ struct Report {
 
 /// Runs the command.
 pub(crate) async fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
-    let store = database_of(&args.operator).await?;
+    let (store, configured) = database_of(&args.operator).await?;
+    let names = names::check(&store, configured.as_ref(), Some(&args.source), args.handler.as_deref());
+    names.await.map_err(refuse)?;
     let clock = Clock::system();
     let filter = DoneFilter {
         source: args.source.clone(),

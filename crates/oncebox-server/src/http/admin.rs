@@ -29,6 +29,8 @@ use super::public::Setup;
 use super::{actions, api, arm, pull, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
+use crate::query::QueryError;
+use crate::query::names::{self, Configured};
 use crate::rejections::Rejections;
 
 /// The admin listener's service. Cheap to clone.
@@ -116,6 +118,16 @@ impl Admin {
 
     pub(super) fn setup(&self) -> Arc<Setup> {
         self.0.setup.load_full()
+    }
+
+    /// Refuses a source or a handler that neither the config nor the database knows.
+    pub(super) async fn check_names(&self, source: Option<&str>, handler: Option<&str>) -> Result<(), QueryError> {
+        let setup = self.setup();
+        let configured = Configured {
+            sources: setup.sources.keys().cloned().collect(),
+            handlers: setup.routes.handlers().map(str::to_owned).collect(),
+        };
+        names::check(self.store(), Some(&configured), source, handler).await
     }
 
     pub(super) fn rejections(&self) -> &Rejections {

@@ -14,6 +14,7 @@ use super::live::Live;
 use crate::arming::ArmingView;
 use crate::commands::wrong_usage;
 use crate::query::actions::ActionRequest;
+use crate::query::deliveries::PauseRequest;
 use crate::query::tail::TailQuery;
 use crate::view::{ActionView, Done, EventDetailView, Items, StatsView};
 
@@ -79,10 +80,10 @@ impl Client {
     }
 
     /// Pauses or resumes a handler; false where the server does not know it.
-    pub(super) async fn pause(&self, handler: &str, paused: bool) -> anyhow::Result<bool> {
-        let verb = if paused { "pause" } else { "resume" };
-        let done: Option<serde_json::Value> =
-            self.answer(self.client.post(self.url(&["handlers", handler, verb])?)).await?;
+    pub(super) async fn pause(&self, handler: &str, paused: bool, who: String) -> anyhow::Result<bool> {
+        let url = self.url(&["handlers", handler, if paused { "pause" } else { "resume" }])?;
+        let body = PauseRequest { who: Some(who) };
+        let done: Option<serde_json::Value> = self.answer(self.client.post(url).json(&body)).await?;
         Ok(done.is_some())
     }
 

@@ -56,7 +56,7 @@ pub(crate) struct AttemptView {
 pub(crate) struct ActionView {
     /// The id.
     pub(crate) action_id: String,
-    /// `replay`, `release`, `discard`, `forget` or `requeue`.
+    /// `replay`, `release`, `discard`, `forget`, `requeue`, `pause` or `resume`.
     pub(crate) kind: String,
     /// What it was about.
     pub(crate) filter: serde_json::Value,

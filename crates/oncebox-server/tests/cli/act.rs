@@ -198,6 +198,33 @@ contract! {
         assert_eq!(desk.states(), [["done", "1"], ["ready", "1"]]);
     }
 
+    async fn names_that_nobody_knows_are_refused(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.send(&["--count", "1"]);
+        let [server, database] = desk.ways();
+        let refused = |way: &[String], args: &[&str], status: i32, part: &str| {
+            let said = desk.run(way, args, status);
+            assert!(said.contains(part), "{part:?} is not in:\n{said}");
+        };
+        for way in [&server, &database] {
+            for verb in ["replay", "release", "discard", "dead-letters"] {
+                refused(way, &[verb, "--handler", "nosuch"], 2, "there is no handler `nosuch`; there are: ledger");
+            }
+            desk.run(way, &["dead-letters", "--handler", "ledger", "--source", "stripe"], 0);
+        }
+        for args in [&["replay", "--yes"][..], &["forget", "--yes"], &["events"], &["held"], &["dead-letters"], &["tail"]] {
+            let args = [args, &["--source", "nosuch"]].concat();
+            refused(&server, &args, 2, "there is no source `nosuch`; there are: stripe");
+            refused(&database, &args, 1, "there is no event of a source `nosuch`; there are: stripe");
+        }
+        let against = ["reconcile", "--against", "select 1", "--source"];
+        refused(&database, &[&against[..], &["nosuch"]].concat(), 2, "there is no source `nosuch`; there are: stripe");
+        refused(&database, &[&against[..], &["stripe", "--handler", "nosuch"]].concat(), 2, "there are: ledger");
+        desk.set("handler = 'gone', state = 'dead'");
+        assert!(desk.run(&server, &["dead-letters", "--handler", "gone"], 0).contains("gone"));
+        assert_eq!(desk.json(&database, &["discard", "--handler", "gone", "--yes"])["count"], 1);
+    }
+
     async fn pausing_and_following(db: TestDatabase) {
         let desk = Desk::start(db);
         desk.db.execute(&format!(
@@ -208,6 +235,11 @@ contract! {
             assert!(desk.run(&way, &["pause", "ledger"], 0).contains("ledger is paused"));
             assert!(desk.run(&way, &["status"], 0).contains("ledger is paused"));
             assert!(desk.run(&way, &["resume", "ledger"], 0).contains("runs again"));
+            let log = desk.json(&way, &["actions"]);
+            let [resumed, paused] = [0, 1].map(|nth| (&log["items"][nth]["kind"], &log["items"][nth]["filter"]["handler"]));
+            assert_eq!([resumed, paused], [(&json!("resume"), &json!("ledger")), (&json!("pause"), &json!("ledger"))]);
+            assert!(log["items"][0]["who"].as_str().is_some_and(|who| !who.is_empty()), "{log}");
+            assert!(desk.run(&way, &["actions"], 0).contains("handler=ledger"));
             assert!(desk.run(&way, &["pause", "none"], 1).contains("no server ever ran"));
         }
         for (way, id) in desk.ways().iter().zip(["evt_live", "evt_polled"]) {

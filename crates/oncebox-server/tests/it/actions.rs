@@ -158,6 +158,7 @@ contract! {
                 refused(path, r#"{"filter":{"source":"stripe","since":"soon"}}"#);
                 refused(path, r#"{"filter":{"source":"stripe","state":"odd"}}"#);
                 refused(path, r#"{"filter":{"key":"neither"}}"#);
+                refused(path, r#"{"filter":{"source":"nosuch"}}"#);
                 refused(path, r#"{"filter":{"source":"stripe"},"action_id":""}"#);
             }
             refused("forget", r#"{"filter":{"handler":"pull"}}"#);

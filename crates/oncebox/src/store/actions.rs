@@ -66,7 +66,7 @@ pub struct Action {
 pub struct ActionRecord {
     /// The id.
     pub id: String,
-    /// `replay`, `release`, `discard`, `forget` or `requeue`.
+    /// `replay`, `release`, `discard`, `forget`, `requeue`, `pause` or `resume`.
     pub kind: String,
     /// What it was about, as JSON.
     pub filter: String,

@@ -238,6 +238,11 @@ impl Store {
         Ok(Some(EventDetail { event, recent_arrivals, deliveries, payload }))
     }
 
+    /// The sources that ever sent an event that is still remembered. It reads every event: ask seldom.
+    pub async fn sources_seen(&self) -> Result<Vec<String>, StoreError> {
+        self.query(&sql::SOURCES_SEEN, Vec::new()).await?.iter().map(|row| row.text(0)).collect()
+    }
+
     /// The bytes of an event, until retention removes them.
     pub async fn payload(&self, key: EventKey) -> Result<Option<PayloadRecord>, StoreError> {
         let rows = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;

@@ -67,6 +67,7 @@ shared! {
     ATTEMPTS_OF = "shared/attempts_of.sql";
     QUEUE_DEPTHS = "shared/queue_depths.sql";
     OUTBOX_DEPTHS = "shared/outbox_depths.sql";
+    SOURCES_SEEN = "shared/sources_seen.sql";
     LEDGER_ROWS = "shared/ledger_rows.sql";
     ACTION_COUNT = "shared/action_count.sql";
     ACTION_SLICE = "shared/action_slice.sql";
@@ -79,6 +80,7 @@ shared! {
     FORGET_FINGERPRINT = "shared/forget_fingerprint.sql";
     OPEN_ACTION = "shared/open_action.sql";
     LOCK_ACTION = "shared/lock_action.sql";
+    LOG_ACTION = "shared/log_action.sql";
     ADVANCE_ACTION = "shared/advance_action.sql";
     ACTIONS = "shared/actions.sql";
     ACTION_BY_ID = "shared/action_by_id.sql";
