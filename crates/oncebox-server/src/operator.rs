@@ -15,7 +15,7 @@ use oncebox::secret::Secret;
 use oncebox::store::{Access, ActionKind, Store, StoreError};
 
 use crate::cli::operator::OperatorArgs;
-use crate::commands::wrong_usage;
+use crate::commands::{contradiction, wrong_usage};
 use crate::config::Reach;
 use crate::config::store::{StoreConfig, StoreUrl};
 use crate::database;
@@ -286,7 +286,8 @@ async fn look(config: &StoreConfig) -> anyhow::Result<Store> {
 pub(crate) fn refuse(error: QueryError) -> anyhow::Error {
     match error {
         QueryError::Bad(sentence) => wrong_usage(sentence),
-        QueryError::Missing(sentence) | QueryError::Conflict(sentence) => anyhow::anyhow!(sentence),
+        QueryError::Missing(sentence) => anyhow::anyhow!(sentence),
+        QueryError::Conflict(sentence) => contradiction(sentence),
         QueryError::Store(error) => anyhow::Error::new(error).context("the database does not answer"),
     }
 }

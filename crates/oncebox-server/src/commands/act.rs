@@ -4,12 +4,11 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use oncebox::clock::Clock;
 use oncebox::store::ActionKind;
 
 use super::events::moment;
-use super::wrong_usage;
+use super::{unless_refused, wrong_usage};
 use crate::cli::action::ActionArgs;
 use crate::operator::Operator;
 use crate::query::actions::{ActionRequest, FilterRequest, new_id};
@@ -41,15 +40,15 @@ pub(crate) async fn run(kind: ActionKind, args: &ActionArgs) -> anyhow::Result<E
     let counted = operator.act(kind, &request).await?.count;
     let counted_things = things(kind, &request.filter, counted);
     if args.dry_run {
-        let done = Done { count: counted, dry_run: true, action_id: args.action_id.clone() };
+        let done = Done { count: counted, dry_run: true, action_id: args.action_id.clone(), repeated: false };
         return print(args, &done, &format!("{counted_things} would be {}", past(kind)));
     }
     // Under an id of the caller's own the action may be one that was cut off after its last step.
     if counted == 0 && args.action_id.is_none() {
-        let done = Done { count: 0, dry_run: false, action_id: None };
+        let done = Done { count: 0, dry_run: false, action_id: None, repeated: false };
         return print(args, &done, &format!("there is nothing to {}", kind.as_str()));
     }
-    if !args.yes && !agreed(kind, &counted_things)? {
+    if !args.yes && !is_through(&operator, args).await? && !agreed(kind, &counted_things)? {
         terminal::print("nothing was changed")?;
         return Ok(ExitCode::FAILURE);
     }
@@ -60,9 +59,17 @@ pub(crate) async fn run(kind: ActionKind, args: &ActionArgs) -> anyhow::Result<E
         done = operator.act(kind, &request) => done,
         never = watch(&operator, &id, bar) => match never {},
     };
-    let done = done.with_context(|| format!("if it was cut off, go on with the same command and --action-id {id}"))?;
+    let done = done.map_err(|error| {
+        unless_refused(error, || format!("if it was cut off, go on with the same command and --action-id {id}"))
+    })?;
     let did = format!("{} {} (action {id})", things(kind, &request.filter, done.count), past(kind));
-    print(args, &done, &did)
+    print(args, &done, &if done.repeated { format!("already done: {did}") } else { did })
+}
+
+/// True for an action that ended before: to submit it again changes nothing, so nobody need be asked.
+async fn is_through(operator: &Operator, args: &ActionArgs) -> anyhow::Result<bool> {
+    let Some(id) = &args.action_id else { return Ok(false) };
+    Ok(operator.action(id).await?.is_some_and(|action| action.finished_at.is_some()))
 }
 
 /// Who the audit log names.

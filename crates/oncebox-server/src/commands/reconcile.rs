@@ -4,7 +4,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use jiff::Timestamp;
 use oncebox::clock::{Clock, UnixMillis};
 use oncebox::store::DoneFilter;
@@ -12,6 +11,7 @@ use serde::Serialize;
 
 use super::act::name_of_caller;
 use super::events::seconds;
+use super::unless_refused;
 use crate::cli::action::ReconcileArgs;
 use crate::cli::values::When;
 use crate::operator::{database_of, refuse};
@@ -32,6 +32,7 @@ struct Report {
     items: Vec<MissingView>,
     requeued: Option<i64>,
     action_id: Option<String>,
+    repeated: bool,
 }
 
 /// Runs the command.
@@ -55,12 +56,16 @@ pub(crate) async fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
         let id = args.action_id.clone().unwrap_or_else(|| new_id(&clock));
         let who = format!("{} by reconcile", name_of_caller());
         let requeued = reconcile::requeue(&store, &clock, &args.source, &found.missing, (id.clone(), who)).await;
-        let requeued =
-            requeued.map_err(refuse).context("what was not put back in line is found again by the same command")?;
+        let requeued = requeued.map_err(refuse).map_err(|error| {
+            unless_refused(error, || "what was not put back in line is found again by the same command".to_owned())
+        })?;
         if !args.operator.json {
-            terminal::print(format!("{} put back in line (action {id})", terminal::counted(requeued, "event")))?;
+            let before = if requeued.repeated { "already done: " } else { "" };
+            let events = terminal::counted(requeued.count, "event");
+            terminal::print(format!("{before}{events} put back in line (action {id})"))?;
         }
-        (report.requeued, report.action_id) = (Some(requeued), Some(id));
+        (report.requeued, report.action_id) = (Some(requeued.count), Some(id));
+        report.repeated = requeued.repeated;
     }
     if args.operator.json {
         terminal::print_json(&report)?;
@@ -81,6 +86,7 @@ fn report(found: &Comparison) -> Report {
         items: found.missing.iter().map(Into::into).collect(),
         requeued: None,
         action_id: None,
+        repeated: false,
     }
 }
 

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 use super::live::Live;
 use crate::arming::ArmingView;
-use crate::commands::wrong_usage;
+use crate::commands::{contradiction, wrong_usage};
 use crate::query::actions::ActionRequest;
 use crate::query::deliveries::PauseRequest;
 use crate::query::tail::TailQuery;
@@ -174,6 +174,7 @@ impl Client {
             StatusCode::UNAUTHORIZED => {
                 bail!("{base} wants the operator's token: set ONCEBOX_ADMIN_TOKEN, or name the config with --config")
             }
+            StatusCode::CONFLICT => Err(contradiction(says(&body).unwrap_or_else(|| status.to_string()))),
             StatusCode::BAD_REQUEST => Err(wrong_usage(says(&body).unwrap_or_else(|| status.to_string()))),
             _ => bail!("{base} answers {status}: {}", says(&body).unwrap_or_else(|| "this is no inbox".to_owned())),
         }

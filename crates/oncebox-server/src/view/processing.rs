@@ -81,6 +81,9 @@ pub(crate) struct Done {
     pub(crate) dry_run: bool,
     /// The id under which it may be submitted again.
     pub(crate) action_id: Option<String>,
+    /// True where it was done before under this id, so that nothing happened now.
+    #[serde(default)]
+    pub(crate) repeated: bool,
 }
 
 /// An event marked done whose id the business does not know.

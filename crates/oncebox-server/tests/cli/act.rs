@@ -87,8 +87,13 @@ contract! {
             assert!(desk.run(way, &replay, 0).contains("3 dead letters replayed"));
             assert_eq!(desk.states(), [["ready", "3"]]);
             desk.set("state = 'dead'");
-            assert_eq!(desk.json(way, &replay)["count"], 3);
+            let again = desk.json(way, &replay);
+            assert_eq!((&again["count"], &again["repeated"]), (&json!(3), &json!(true)));
+            let unasked = desk.run(way, &["replay", "--handler", "ledger", "--action-id", &id], 0);
+            assert!(unasked.contains("already done: 3 dead letters replayed"), "{unasked}");
             assert_eq!(desk.states(), [["dead", "3"]], "the same id acts once");
+            let other = desk.run(way, &["replay", "--source", "stripe", "--yes", "--action-id", &id], 1);
+            assert!(other.starts_with("error: this action id was used for something else"), "{other}");
             let log = desk.run(way, &["actions"], 0);
             assert!(log.contains(&id) && log.contains("handler=ledger"), "{log}");
         }
@@ -152,7 +157,9 @@ contract! {
         let again = desk.json(way, &[&base[..], &["--requeue"]].concat());
         assert_eq!((&again["missing"], &again["requeued"]), (&json!(0), &json!(0)), "what waits is not missing");
         desk.set("state = 'done'");
-        assert_eq!(desk.json(way, &requeue)["requeued"], 2, "the same id acts once");
+        let again = desk.json(way, &requeue);
+        assert_eq!((&again["requeued"], &again["repeated"]), (&json!(2), &json!(true)));
+        assert!(desk.run(way, &requeue, 0).contains("already done: 2 events put back in line"), "the same id acts once");
         assert_eq!(desk.states(), [["done", "6"]]);
         let log = desk.json(way, &["actions"]);
         assert_eq!((&log["items"][0]["kind"], &log["items"][0]["acted"]), (&json!("requeue"), &json!(2)));
@@ -193,7 +200,7 @@ contract! {
         let way = &desk.ways()[1];
         let base = ["reconcile", "--source", "stripe", "--against", "select 'none'", "--requeue"];
         let said = desk.run(way, &base, 2);
-        assert!(said.contains("several handlers") && said.contains("ledger, mail"), "{said}");
+        assert!(said.contains("error: several handlers") && said.contains("ledger, mail"), "{said}");
         assert_eq!(desk.json(way, &[&base[..], &["--handler", "ledger"]].concat())["requeued"], 1);
         assert_eq!(desk.states(), [["done", "1"], ["ready", "1"]]);
     }
