@@ -32,7 +32,7 @@ pub(crate) struct DeliveryLineView {
     pub(crate) last_error: Option<String>,
 }
 
-/// An attempt that did not end in done.
+/// An attempt other than the one that the delivery itself tells of.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct AttemptView {
     /// The handler's name.
@@ -43,7 +43,7 @@ pub(crate) struct AttemptView {
     pub(crate) started_at: Option<String>,
     /// When it ended.
     pub(crate) ended_at: String,
-    /// `failed`, `dead`, `superseded`, `held` or `lost`.
+    /// `failed`, `dead`, `superseded`, `held` or `lost`; `done` where the delivery was put back in line afterwards.
     pub(crate) outcome: String,
     /// The target's answer, where there was one.
     pub(crate) status: Option<i64>,

@@ -53,7 +53,7 @@ pub struct DeliveryFilter {
     pub before: Option<EventKey>,
 }
 
-/// An attempt that did not end in done.
+/// An attempt other than the one that the delivery itself tells of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptRecord {
     /// The delivery.
@@ -68,7 +68,7 @@ pub struct AttemptRecord {
     pub started_at: Option<UnixMillis>,
     /// When it ended.
     pub ended_at: UnixMillis,
-    /// `failed`, `dead`, `superseded`, `held` or `lost`.
+    /// `failed`, `dead`, `superseded`, `held` or `lost`; `done` where the delivery was put back in line afterwards.
     pub outcome: String,
     /// The target's answer, where there was one.
     pub status: Option<i64>,
@@ -112,7 +112,7 @@ impl Store {
         Ok(Page { items, next })
     }
 
-    /// The attempts of an event that did not end in done, by handler.
+    /// The attempts of an event, by handler, without the one by which a delivery is done now.
     pub async fn attempts(&self, key: EventKey) -> Result<Vec<AttemptRecord>, StoreError> {
         let (first, last) = key.delivery_range();
         let rows = self.query(&sql::ATTEMPTS_OF, vec![first.into(), last.into(), key.into()]).await?;

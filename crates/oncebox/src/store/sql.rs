@@ -75,6 +75,7 @@ shared! {
     ACTION_COUNT_EVENTS = "shared/action_count_events.sql";
     SETTLE_EVENT = "shared/settle_event.sql";
     ADD_DELIVERY = "shared/add_delivery.sql";
+    KEEP_DONE_ATTEMPT = "shared/keep_done_attempt.sql";
     REQUEUE = "shared/requeue.sql";
     FORGET_IDENTITY = "shared/forget_identity.sql";
     FORGET_FINGERPRINT = "shared/forget_fingerprint.sql";
