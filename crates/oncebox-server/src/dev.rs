@@ -110,6 +110,7 @@ fn log_handler() -> HandlerConfig {
         sources: Vec::new(),
         types: Vec::new(),
         kind: HandlerKind::Log,
+        sql_place: None,
         lease: std::time::Duration::from_secs(60),
         retry: RetryConfig::default(),
         concurrency: 16,

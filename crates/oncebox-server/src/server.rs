@@ -29,13 +29,13 @@ use crate::arrived_secrets::ArrivedSecrets;
 use crate::config::Config;
 use crate::config::handler::{HandlerConfig, OrderRule};
 use crate::config::server::ServerConfig;
-use crate::database;
 use crate::gauges::Gauges;
 use crate::http::admin::{Admin, AdminParts};
 use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
+use crate::{database, handler_sql};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
 const LAST_COMMIT: Duration = Duration::from_secs(12);
@@ -68,6 +68,7 @@ impl Server {
         }
         let clock = Clock::system();
         let handlers = Prepared::new(&store, config, &clock).await?;
+        handler_sql::warn(&store, &config.handlers).await;
         Ok(Self {
             store,
             public: bind(config.server.listen).await?,

@@ -23,10 +23,11 @@ pub struct HandlerSql {
 }
 
 /// One statement with numbered parameters, and what each of them is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prepared {
     pub(super) text: String,
     pub(super) binds: Vec<Bind>,
+    first_word: String,
 }
 
 /// Why the SQL of a handler cannot be used.
@@ -65,12 +66,27 @@ pub(super) enum Bind {
 pub(super) struct NotText;
 
 impl HandlerSql {
-    /// Reads the statements.
+    /// Reads the statements; fails with the first thing that is wrong.
     pub fn parse(text: &str, dialect: Dialect) -> Result<Self, HandlerSqlError> {
         let mut reader = Reader::new(text, dialect);
-        reader.read()?;
-        let statements = reader.statements;
-        if statements.is_empty() { Err(HandlerSqlError::Empty) } else { Ok(Self { statements }) }
+        reader.read();
+        match reader.problems.into_iter().next() {
+            Some(problem) => Err(problem),
+            None => Ok(Self { statements: reader.statements }),
+        }
+    }
+
+    /// Everything that is wrong with the statements, in their order, each thing once.
+    pub fn problems(text: &str, dialect: Dialect) -> Vec<HandlerSqlError> {
+        let mut reader = Reader::new(text, dialect);
+        reader.read();
+        reader.problems
+    }
+
+    /// The statements up to the first that changes the schema: what follows may need what that one makes.
+    pub(super) fn preparable(&self) -> impl Iterator<Item = &str> {
+        let makes = |one: &&Prepared| !DEFINING.contains(&one.first_word.as_str());
+        self.statements.iter().take_while(makes).map(|one| one.text.as_str())
     }
 }
 
@@ -146,6 +162,9 @@ const REFUSED: [&str; 15] = [
     "reindex",
 ];
 
+/// First words of statements after which other names may be there.
+const DEFINING: [&str; 5] = ["alter", "create", "do", "drop", "set"];
+
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -154,15 +173,33 @@ struct Reader<'a> {
     first_word: Option<String>,
     has_code: bool,
     statements: Vec<Prepared>,
+    problems: Vec<HandlerSqlError>,
 }
 
 impl<'a> Reader<'a> {
     fn new(text: &'a str, dialect: Dialect) -> Self {
-        let current = Prepared { text: String::new(), binds: Vec::new() };
-        Self { text, at: 0, dialect, current, first_word: None, has_code: false, statements: Vec::new() }
+        Self {
+            text,
+            at: 0,
+            dialect,
+            current: Prepared::default(),
+            first_word: None,
+            has_code: false,
+            statements: Vec::new(),
+            problems: Vec::new(),
+        }
     }
 
-    fn read(&mut self) -> Result<(), HandlerSqlError> {
+    fn read(&mut self) {
+        // Nothing can be told about what follows a quote or comment without an end.
+        if let Err(open) = self.read_to_the_end() {
+            self.refuse(open);
+        } else if self.statements.is_empty() && self.problems.is_empty() {
+            self.refuse(HandlerSqlError::Empty);
+        }
+    }
+
+    fn read_to_the_end(&mut self) -> Result<(), HandlerSqlError> {
         let postgres = self.dialect == Dialect::Postgres;
         while let Some(c) = self.rest().chars().next() {
             match c {
@@ -173,11 +210,14 @@ impl<'a> Reader<'a> {
                 '-' if self.rest().starts_with("--") => self.take(self.rest().find('\n').unwrap_or(self.rest().len())),
                 '/' if self.rest().starts_with("/*") => self.comment()?,
                 '$' if postgres => self.dollar()?,
-                '$' | '?' | '@' if !postgres => return Err(HandlerSqlError::Unknown(c.to_string())),
-                ':' => self.colon()?,
+                '$' | '?' | '@' if !postgres => {
+                    self.refuse(HandlerSqlError::Unknown(c.to_string()));
+                    self.take(1);
+                }
+                ':' => self.colon(),
                 ';' => {
                     self.at += 1;
-                    self.end()?;
+                    self.end();
                 }
                 c if is_word(c) => self.word()?,
                 c => {
@@ -186,7 +226,14 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        self.end()
+        self.end();
+        Ok(())
+    }
+
+    fn refuse(&mut self, problem: HandlerSqlError) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
     }
 
     fn rest(&self) -> &'a str {
@@ -240,7 +287,9 @@ impl<'a> Reader<'a> {
         let after = &self.rest()[1..];
         let tag = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
         if tag.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(HandlerSqlError::Unknown(format!("${tag}")));
+            self.refuse(HandlerSqlError::Unknown(format!("${tag}")));
+            self.take(1 + tag.len());
+            return Ok(());
         }
         if !after[tag.len()..].starts_with('$') {
             self.take(1);
@@ -253,11 +302,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn colon(&mut self) -> Result<(), HandlerSqlError> {
+    fn colon(&mut self) {
         self.has_code = true;
         if self.rest().starts_with("::") {
-            self.take(2);
-            return Ok(());
+            return self.take(2);
         }
         let after = &self.rest()[1..];
         let name = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
@@ -265,14 +313,14 @@ impl<'a> Reader<'a> {
             Some(bind) => {
                 self.at += 1 + name.len();
                 self.bind(bind);
-                Ok(())
             }
-            // Postgres has other uses for a colon, such as slices of arrays; SQLite would quietly bind nothing.
-            None if self.dialect == Dialect::Postgres => {
+            None => {
+                // Postgres has other uses for a colon, such as slices of arrays; SQLite would quietly bind nothing.
+                if self.dialect == Dialect::Sqlite {
+                    self.refuse(HandlerSqlError::Unknown(format!(":{name}")));
+                }
                 self.take(1 + name.len());
-                Ok(())
             }
-            None => Err(HandlerSqlError::Unknown(format!(":{name}"))),
         }
     }
 
@@ -297,17 +345,15 @@ impl<'a> Reader<'a> {
         if escapes && self.rest().starts_with('\'') { self.quoted('\'', true) } else { Ok(()) }
     }
 
-    fn end(&mut self) -> Result<(), HandlerSqlError> {
-        let empty = Prepared { text: String::new(), binds: Vec::new() };
-        let statement = std::mem::replace(&mut self.current, empty);
-        let first = self.first_word.take();
-        if let Some(word) = first.filter(|word| REFUSED.contains(&word.as_str())) {
-            return Err(HandlerSqlError::Transaction(word.to_ascii_uppercase()));
+    fn end(&mut self) {
+        let statement = std::mem::take(&mut self.current);
+        let first_word = self.first_word.take().unwrap_or_default();
+        if REFUSED.contains(&first_word.as_str()) {
+            self.refuse(HandlerSqlError::Transaction(first_word.to_ascii_uppercase()));
         }
         if std::mem::take(&mut self.has_code) {
-            self.statements.push(Prepared { text: statement.text.trim().to_owned(), ..statement });
+            self.statements.push(Prepared { text: statement.text.trim().to_owned(), first_word, ..statement });
         }
-        Ok(())
     }
 }
 
