@@ -2,6 +2,7 @@
 
 mod act;
 mod check;
+mod dev;
 mod every_provider;
 mod explain;
 mod inbox;
