@@ -2,6 +2,7 @@
 
 mod arming;
 mod arrived_secrets;
+mod changes;
 mod cli;
 mod commands;
 #[expect(dead_code, reason = "what handlers, destinations and retention are told is checked before they run")]

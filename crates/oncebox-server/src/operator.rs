@@ -26,7 +26,7 @@ use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
 use crate::query::{self, EventsQuery, QueryError};
 use crate::view::{ActionView, DeliveryLineView, Done, EventDetailView, EventView, Items, StatsView};
 use client::{Client, Probe};
-use live::Live;
+use live::Following;
 
 const DEFAULT_CONFIG: &str = "oncebox.toml";
 const DEFAULT_ADMIN: &str = "http://127.0.0.1:8081";
@@ -139,7 +139,7 @@ impl Operator {
     /// Follows what arrives.
     pub(crate) async fn tail(self, query: TailQuery) -> anyhow::Result<Watch> {
         match self {
-            Self::Server(client) => Ok(Watch::Live(client.tail(&query).await?)),
+            Self::Server(client) => Ok(Watch::Live(Following::open(client, query).await?)),
             Self::Database(store, names) => {
                 names::check(&store, names.as_ref(), query.source.as_deref(), None).await.map_err(refuse)?;
                 let tail = Tail::new(store, Clock::system(), query, None).map_err(refuse)?;
@@ -192,7 +192,7 @@ pub(crate) async fn database_of(args: &OperatorArgs) -> anyhow::Result<(Store, O
 #[derive(Debug)]
 pub(crate) enum Watch {
     /// Over the server's stream.
-    Live(Live),
+    Live(Following),
     /// By asking the database.
     Polled(Tail),
 }
@@ -201,7 +201,7 @@ impl Watch {
     /// What came, oldest first, as soon as something did.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Vec<EventView>> {
         match self {
-            Self::Live(live) => live.next().await,
+            Self::Live(following) => following.next().await,
             Self::Polled(tail) => loop {
                 let fresh = tail.look().await.map_err(refuse)?;
                 if !fresh.is_empty() {

@@ -26,6 +26,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arrived_secrets::ArrivedSecrets;
+use crate::changes::Changes;
 use crate::config::Config;
 use crate::config::handler::{HandlerConfig, OrderRule};
 use crate::config::server::ServerConfig;
@@ -196,19 +197,35 @@ async fn wait_for_stop(
             _ = interrupt.recv() => return Ok(()),
             // Nothing would be handled any more; started anew, it goes on where it was.
             () = processing.broke() => anyhow::bail!("the workers broke"),
-            _ = hangup.recv() => match reload().and_then(|config| Ok((build_setup(&config)?, processing.read(&config)?))) {
-                Ok((new, handlers)) => {
-                    let count = new.sources.len();
-                    // The workers first: whatever is stored for a new handler finds it there.
-                    processing.change(handlers).await;
-                    setup.store(Arc::new(new));
-                    arrived.look().await;
-                    tracing::info!("reloaded: {count} sources");
-                }
-                Err(problems) => tracing::error!("reload refused, the old config keeps running:\n{problems}"),
+            _ = hangup.recv() => match reload() {
+                Ok(config) => take_over(setup, arrived, processing, &config).await,
+                Err(problems) => refuse_reload(&problems),
             }
         }
     }
+}
+
+/// Takes a changed config, all of it or nothing.
+async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing: &Processing, config: &Config) {
+    let (new, handlers) = match build_setup(config).and_then(|new| Ok((new, processing.read(config)?))) {
+        Ok(read) => read,
+        Err(problems) => return refuse_reload(&problems),
+    };
+    let old = setup.load_full();
+    let sources = Changes::between(old.configured.keys(), new.configured.keys());
+    let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
+    // The workers first: whatever is stored for a new handler finds it there.
+    processing.change(handlers).await;
+    setup.store(Arc::new(new));
+    arrived.look().await;
+    tracing::info!("reloaded: {}, {}", sources.told("source"), wanted.told("handler"));
+    // A database that is slow to answer must not keep a signal to stop waiting.
+    let (store, handlers) = (processing.store().clone(), config.handlers.clone());
+    tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });
+}
+
+fn refuse_reload(problems: &anyhow::Error) {
+    tracing::error!("reload refused, the old config keeps running:\n{problems}");
 }
 
 fn build_setup(config: &Config) -> anyhow::Result<Setup> {

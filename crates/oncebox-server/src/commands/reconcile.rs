@@ -93,9 +93,11 @@ fn report(found: &Comparison) -> Report {
 fn text(source: &str, found: &Comparison) -> String {
     let (compared, known, missing) = (found.compared, found.known, found.missing.len());
     let head = format!(
-        "{compared} deliveries of {} are done, the query knows {}, {missing} are missing",
-        terminal::plain(source),
-        terminal::counted(i64::try_from(known).unwrap_or(i64::MAX), "id")
+        "{compared} {} of {} done, the query knows {}, {missing} {} missing",
+        if compared == 1 { "delivery" } else { "deliveries" },
+        format_args!("{} {}", terminal::plain(source), if compared == 1 { "is" } else { "are" }),
+        terminal::counted(i64::try_from(known).unwrap_or(i64::MAX), "id"),
+        if missing == 1 { "is" } else { "are" },
     );
     if missing == 0 {
         return head;
@@ -119,5 +121,20 @@ fn point(when: When, now: UnixMillis) -> UnixMillis {
     match when {
         When::Ago(age) => now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)),
         When::At(time) => Timestamp::as_millisecond(time),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_in_words() {
+        let check = |compared, known, expected: &str| {
+            let found = Comparison { compared, known, missing: Vec::new() };
+            assert_eq!(text("stripe", &found), expected);
+        };
+        check(1, 1, "1 delivery of stripe is done, the query knows 1 id, 0 are missing");
+        check(6, 4, "6 deliveries of stripe are done, the query knows 4 ids, 0 are missing");
     }
 }

@@ -146,6 +146,18 @@ pub(crate) struct OncePer {
     pub(crate) window: Duration,
 }
 
+impl HandlerKind {
+    /// The word that the config has for it.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Sql(_) => "sql",
+            Self::Http(_) => "http",
+            Self::Pull => "pull",
+            Self::Log => "log",
+        }
+    }
+}
+
 impl HandlerConfig {
     /// Reads one entry; `sources` are the names it may refer to, `dialect` is what its SQL is written in.
     pub(crate) fn read(mut table: Table<'_>, sources: &[&str], dialect: Dialect) -> Option<Self> {

@@ -87,9 +87,12 @@ impl Client {
         Ok(done.is_some())
     }
 
-    /// Opens the stream of what arrives.
-    pub(super) async fn tail(&self, query: &TailQuery) -> anyhow::Result<Live> {
-        let request = self.client.get(self.url_with(&["tail"], query)?).timeout(LONG_WAIT);
+    /// Opens the stream of what arrives from now on, or after the event that was seen last.
+    pub(super) async fn tail(&self, query: &TailQuery, last: Option<&str>) -> anyhow::Result<Live> {
+        let mut request = self.client.get(self.url_with(&["tail"], query)?).timeout(LONG_WAIT);
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
         let response = self.send(request).await?;
         if response.status() == StatusCode::OK {
             return Ok(Live::new(response));

@@ -232,6 +232,17 @@ contract! {
         assert_eq!(desk.json(&database, &["discard", "--handler", "gone", "--yes"])["count"], 1);
     }
 
+    async fn following_goes_on_when_the_server_comes_back(db: TestDatabase) {
+        let mut desk = Desk::start(db);
+        let follower = Follower::start(desk.folder(), &desk.ways()[0]);
+        desk.send(&["--id", "evt_before", "--type", "invoice.paid"]);
+        desk.program.kill9();
+        desk.program.restart();
+        desk.send(&["--id", "evt_after", "--type", "invoice.paid"]);
+        let seen = follower.events(2);
+        assert_eq!([&seen[0]["event_id"], &seen[1]["event_id"]], ["evt_before", "evt_after"]);
+    }
+
     async fn pausing_and_following(db: TestDatabase) {
         let desk = Desk::start(db);
         desk.db.execute(&format!(
