@@ -23,6 +23,7 @@ mod rejections;
 mod server;
 mod telemetry;
 mod terminal;
+mod vendors;
 mod view;
 
 use std::process::ExitCode;

@@ -15,7 +15,6 @@ use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
 use oncebox::ingest::{Batcher, Ingest, Settings};
 use oncebox::order::BodyPointer;
-use oncebox::outgoing::VendorCalls;
 use oncebox::routing::{Route, Routes};
 use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
@@ -36,7 +35,7 @@ use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
-use crate::{database, handler_sql};
+use crate::{database, handler_sql, vendors};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
 const LAST_COMMIT: Duration = Duration::from_secs(12);
@@ -107,7 +106,7 @@ impl Server {
         let (ingest, batcher) =
             Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
         let processing = self.handlers.start(wake);
-        let vendors = VendorCalls::new(clock.clone()).context("cannot set up TLS for calls to vendors")?;
+        let vendors = vendors::calls(clock.clone())?;
         let ingest = ingest.with_errands(Arc::new(vendors));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
         let arrived =
@@ -214,6 +213,12 @@ async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing:
     let old = setup.load_full();
     let sources = Changes::between(old.configured.keys(), new.configured.keys());
     let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
+    for (name, source) in &new.sources {
+        // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
+        if let Some(earlier) = old.sources.get(name) {
+            source.inherit_keys(earlier);
+        }
+    }
     // The workers first: whatever is stored for a new handler finds it there.
     processing.change(handlers).await;
     setup.store(Arc::new(new));

@@ -184,6 +184,15 @@ impl Source {
         self.keyring().map(|ring| ring.due(now)).unwrap_or_default()
     }
 
+    /// Takes over the keys that an earlier form of this source fetched, if it is still of the same provider.
+    pub fn inherit_keys(&self, earlier: &Self) {
+        if let (true, Some(ring), Some(known)) =
+            (self.spec.provider == earlier.spec.provider, self.keyring(), earlier.keyring())
+        {
+            ring.inherit(known);
+        }
+    }
+
     fn keyring(&self) -> Option<&Keyring> {
         self.verifier.as_ref().and_then(Verifier::keyring)
     }

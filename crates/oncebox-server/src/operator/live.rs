@@ -8,6 +8,7 @@ use oncebox::event::EventKey;
 
 use super::client::{Client, Probe};
 use crate::query::tail::TailQuery;
+use crate::terminal;
 use crate::view::EventView;
 
 /// More than one event can hold; a stream without line breaks is no stream of ours.
@@ -43,9 +44,9 @@ impl Following {
                 }
                 return Ok(events);
             }
-            eprintln!("the server ended the stream; waiting for it to come back");
+            terminal::note("the server ended the stream; waiting for it to come back");
             self.live = self.come_back().await?;
-            eprintln!("it is back");
+            terminal::note("it is back");
         }
     }
 
