@@ -118,11 +118,16 @@ fn print(args: &ActionArgs, done: &Done, sentence: &str) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is counted, in words. A replay for a handler since a time may create deliveries that were never dead.
+/// What is counted, in words. A replay for a handler since a time may create deliveries that were never dead, and an
+/// event that is held and concerns no handler counts itself.
 fn things(kind: ActionKind, filter: &FilterRequest, count: i64) -> String {
     let (one, many) = match kind {
         ActionKind::Replay if filter.handler.is_none() || filter.since.is_none() => ("dead letter", "dead letters"),
-        ActionKind::Release => ("held delivery", "held deliveries"),
+        ActionKind::Release if filter.handler.is_some() => ("held delivery", "held deliveries"),
+        ActionKind::Release => ("held delivery or event", "held deliveries or events"),
+        ActionKind::Discard if filter.handler.is_none() && filter.state.as_deref() != Some("dead") => {
+            ("delivery or event", "deliveries or events")
+        }
         ActionKind::Replay | ActionKind::Discard | ActionKind::Requeue => ("delivery", "deliveries"),
         ActionKind::Forget => ("identity", "identities"),
     };

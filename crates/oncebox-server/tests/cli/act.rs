@@ -205,6 +205,22 @@ contract! {
         assert_eq!(desk.states(), [["done", "1"], ["ready", "1"]]);
     }
 
+    async fn held_events_that_concern_no_handler_are_counted(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.send(&["--count", "2"]);
+        desk.db.execute(&format!("delete from {}", desk.db.table("deliveries")));
+        desk.db.execute(&format!("update {} set state = 'held'", desk.db.table("events")));
+        for way in desk.ways() {
+            assert_eq!(desk.json(&way, &["held"])["items"].as_array().map(Vec::len), Some(2));
+            let dry = desk.run(&way, &["release", "--source", "stripe", "--dry-run"], 0);
+            assert!(dry.contains("2 held deliveries or events would be released"), "{dry}");
+            let dry = desk.run(&way, &["discard", "--source", "stripe", "--dry-run"], 0);
+            assert!(dry.contains("2 deliveries or events would be discarded"), "{dry}");
+        }
+        assert_eq!(desk.json(&desk.ways()[0], &["release", "--source", "stripe", "--yes"])["count"], 2);
+        assert!(desk.run(&desk.ways()[1], &["held"], 0).contains("nothing is held"));
+    }
+
     async fn names_that_nobody_knows_are_refused(db: TestDatabase) {
         let desk = Desk::start(db);
         desk.send(&["--count", "1"]);
