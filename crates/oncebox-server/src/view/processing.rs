@@ -103,18 +103,19 @@ pub(crate) struct MissingView {
 
 impl From<DeliveryLine> for DeliveryLineView {
     fn from(line: DeliveryLine) -> Self {
+        let delivery = line.delivery;
         Self {
-            delivery: line.delivery.to_string(),
+            delivery: delivery.delivery.to_string(),
             key: line.key.to_string(),
             source: line.source,
             event_id: line.event_id,
             r#type: line.event_type,
-            handler: line.handler,
-            state: line.state,
-            attempt: line.attempt,
-            next_attempt_at: line.next_attempt_at.map(time),
-            finished_at: line.finished_at.map(time),
-            last_error: line.last_error,
+            handler: delivery.handler,
+            state: delivery.state,
+            attempt: delivery.attempt,
+            next_attempt_at: delivery.next_attempt_at.map(time),
+            finished_at: delivery.finished_at.map(time),
+            last_error: delivery.last_error,
         }
     }
 }

@@ -1,15 +1,13 @@
 //! Reading deliveries for people and for metrics: pages, dead letters, held ones, attempts, depths.
 
-use super::reports::{Page, QueueCount, like};
+use super::reports::{DeliveryRecord, Page, QueueCount, like, read_delivery};
 use super::{Row, Store, StoreError, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 
-/// One delivery as `deliveries_v1` shows it.
+/// A delivery in a list, with the event it is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryLine {
-    /// Its key.
-    pub delivery: EventKey,
     /// The event's key.
     pub key: EventKey,
     /// The source's name.
@@ -18,18 +16,8 @@ pub struct DeliveryLine {
     pub event_id: String,
     /// The sender's type.
     pub event_type: String,
-    /// The handler's name.
-    pub handler: String,
-    /// Its state.
-    pub state: String,
-    /// Claims so far.
-    pub attempt: i64,
-    /// When it may be claimed next, while it is ready.
-    pub next_attempt_at: Option<UnixMillis>,
-    /// When it ended.
-    pub finished_at: Option<UnixMillis>,
-    /// The last failure.
-    pub last_error: Option<String>,
+    /// The delivery itself.
+    pub delivery: DeliveryRecord,
 }
 
 /// Which deliveries to list. What is absent does not matter.
@@ -108,7 +96,7 @@ impl Store {
         };
         let rows = self.query(statement, values).await?;
         let items = rows.iter().take(limit).map(read_line).collect::<Result<Vec<_>, _>>()?;
-        let next = items.last().filter(|_| rows.len() > limit).map(|line| line.delivery);
+        let next = items.last().filter(|_| rows.len() > limit).map(|line| line.delivery.delivery);
         Ok(Page { items, next })
     }
 
@@ -150,20 +138,12 @@ impl Store {
 }
 
 fn read_line(row: &Row) -> Result<DeliveryLine, StoreError> {
-    let state = row.text(6)?;
-    let due_at = row.int(8)?;
     Ok(DeliveryLine {
-        delivery: row.key(0)?,
-        key: row.key(1)?,
-        source: row.text(2)?,
-        event_id: row.text(3)?,
-        event_type: row.text(4)?,
-        handler: row.text(5)?,
-        attempt: row.int(7)?,
-        next_attempt_at: (state == "ready").then_some(due_at),
-        finished_at: row.optional_int(9)?,
-        last_error: row.optional_text(10)?,
-        state,
+        key: row.key(7)?,
+        source: row.text(8)?,
+        event_id: row.text(9)?,
+        event_type: row.text(10)?,
+        delivery: read_delivery(row)?,
     })
 }
 

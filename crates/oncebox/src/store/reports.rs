@@ -285,7 +285,8 @@ fn read_event(row: &Row) -> Result<EventRecord, StoreError> {
     })
 }
 
-fn read_delivery(row: &Row) -> Result<DeliveryRecord, StoreError> {
+/// Reads the columns that every question about deliveries begins with.
+pub(super) fn read_delivery(row: &Row) -> Result<DeliveryRecord, StoreError> {
     let state = row.text(2)?;
     let due_at = row.int(4)?;
     Ok(DeliveryRecord {
