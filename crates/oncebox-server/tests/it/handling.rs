@@ -4,8 +4,12 @@
 mod crash;
 mod gauges;
 mod http;
+mod idle;
 mod nodes;
+mod order;
+mod poison;
 mod pull;
+mod share;
 mod sql;
 
 use testkit::TestDatabase;

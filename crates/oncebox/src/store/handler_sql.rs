@@ -20,6 +20,8 @@ pub enum Dialect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlerSql {
     pub(super) statements: Vec<Prepared>,
+    /// Whether they may leave something in the session that outlives the transaction: a setting, a lock, a role.
+    pub(super) leaves_traces: bool,
 }
 
 /// One statement with numbered parameters, and what each of them is.
@@ -72,7 +74,7 @@ impl HandlerSql {
         reader.read();
         match reader.problems.into_iter().next() {
             Some(problem) => Err(problem),
-            None => Ok(Self { statements: reader.statements }),
+            None => Ok(Self { statements: reader.statements, leaves_traces: reader.leaves_traces }),
         }
     }
 
@@ -165,6 +167,20 @@ const REFUSED: [&str; 15] = [
 /// First words of statements after which other names may be there.
 const DEFINING: [&str; 5] = ["alter", "create", "do", "drop", "set"];
 
+/// First words of statements that leave nothing behind in the session but their rows.
+const TRACELESS: [&str; 8] = ["delete", "insert", "merge", "select", "table", "update", "values", "with"];
+
+/// Words that do, wherever they stand. What hides inside a function of the application's own is not seen.
+const TRACES: [&str; 7] = [
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_try_advisory_lock",
+    "pg_try_advisory_lock_shared",
+    "set_config",
+    "temp",
+    "temporary",
+];
+
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -172,6 +188,7 @@ struct Reader<'a> {
     current: Prepared,
     first_word: Option<String>,
     has_code: bool,
+    leaves_traces: bool,
     statements: Vec<Prepared>,
     problems: Vec<HandlerSqlError>,
 }
@@ -185,6 +202,7 @@ impl<'a> Reader<'a> {
             current: Prepared::default(),
             first_word: None,
             has_code: false,
+            leaves_traces: false,
             statements: Vec::new(),
             problems: Vec::new(),
         }
@@ -339,7 +357,9 @@ impl<'a> Reader<'a> {
         let rest = self.rest();
         let length = rest.find(|c| !is_word(c) && c != '$').unwrap_or(rest.len());
         let word = &rest[..length];
-        self.first_word.get_or_insert_with(|| word.to_ascii_lowercase());
+        let lower = word.to_ascii_lowercase();
+        self.leaves_traces |= TRACES.contains(&lower.as_str());
+        self.first_word.get_or_insert(lower);
         self.take(length);
         let escapes = self.dialect == Dialect::Postgres && word.eq_ignore_ascii_case("e");
         if escapes && self.rest().starts_with('\'') { self.quoted('\'', true) } else { Ok(()) }
@@ -348,6 +368,7 @@ impl<'a> Reader<'a> {
     fn end(&mut self) {
         let statement = std::mem::take(&mut self.current);
         let first_word = self.first_word.take().unwrap_or_default();
+        self.leaves_traces |= !first_word.is_empty() && !TRACELESS.contains(&first_word.as_str());
         if REFUSED.contains(&first_word.as_str()) {
             self.refuse(HandlerSqlError::Transaction(first_word.to_ascii_uppercase()));
         }

@@ -50,6 +50,15 @@ pub struct Asked {
     pub at: UnixMillis,
 }
 
+/// A handler that has something due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Due {
+    /// Its name.
+    pub handler: String,
+    /// Whether some of it was lost with its worker before.
+    pub lost: bool,
+}
+
 impl Store {
     /// Makes handlers known, or known anew after a change of the config. Without it nothing of them can be claimed.
     pub async fn register_handlers(&self, handlers: &[HandlerFacts]) -> Result<(), StoreError> {
@@ -100,8 +109,9 @@ impl Store {
     }
 
     /// The handlers that have something due and are not paused: what to ask before claiming, as often as one likes.
-    pub async fn due_handlers(&self, now: UnixMillis) -> Result<Vec<String>, StoreError> {
-        self.query(&sql::DUE_HANDLERS, vec![now.into()]).await?.iter().map(|row| row.text(0)).collect()
+    pub async fn due_handlers(&self, now: UnixMillis) -> Result<Vec<Due>, StoreError> {
+        let rows = self.query(&sql::DUE_HANDLERS, vec![now.into()]).await?;
+        rows.iter().map(|row| Ok(Due { handler: row.text(0)?, lost: row.int(1)? != 0 })).collect()
     }
 
     /// All handlers that were ever registered.
