@@ -80,6 +80,11 @@ impl Processing {
         }
     }
 
+    /// The database they work on.
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// Waits until the workers broke; for ever where there are none.
     pub(crate) async fn broke(&self) {
         match &self.workers {

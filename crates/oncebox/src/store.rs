@@ -65,10 +65,10 @@ pub use effects::Ran;
 pub use error::StoreError;
 pub use events::{Inserted, NewEvent, insert_events};
 pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
-pub use handlers::{Due, HandlerFacts, HandlerRecord, OnDead};
+pub use handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Prerequisite, Version};
-pub use pulled::PulledFailure;
+pub use pulled::{PulledClaim, PulledFailure};
 pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,

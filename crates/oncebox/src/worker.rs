@@ -11,6 +11,8 @@ mod lease;
 mod metric;
 mod rules;
 
+pub use metric::{Outcome, count_pulled};
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;

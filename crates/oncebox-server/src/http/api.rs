@@ -46,6 +46,7 @@ pub(super) async fn events(
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), None).await?;
     Ok(Json(query::events(admin.store(), admin.clock(), query).await?).into_response())
 }
 
@@ -54,6 +55,7 @@ pub(super) async fn held(
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), None).await?;
     Ok(Json(query::held(admin.store(), admin.clock(), query).await?).into_response())
 }
 
@@ -62,6 +64,7 @@ pub(super) async fn deliveries(
     query: Result<Query<DeliveriesQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
     Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
 }
 
@@ -70,6 +73,7 @@ pub(super) async fn dead_letters(
     query: Result<Query<DeliveriesQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
     let query = DeliveriesQuery { state: Some("dead".into()), ..query };
     Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
 }

@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::deliveries::{count, millis};
-use super::{Store, StoreError, sql};
+use super::{Store, StoreError, Tx, sql};
 use crate::clock::UnixMillis;
+use crate::event::EventKey;
 use crate::retry::RetryPolicy;
 
 /// What a stopped delivery does to those behind it in its order key.
@@ -36,6 +37,17 @@ pub struct HandlerRecord {
     pub facts: HandlerFacts,
     /// Nothing of it is claimed while this is true.
     pub paused: bool,
+}
+
+/// Who asked for something that is done at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The id of the line in the audit log.
+    pub id: String,
+    /// Who.
+    pub who: String,
+    /// When.
+    pub at: UnixMillis,
 }
 
 /// A handler that has something due.
@@ -70,9 +82,30 @@ impl Store {
     /// Stops or resumes claiming for a handler on every node; false when it is not known.
     pub async fn pause_handler(&self, handler: &str, paused: bool) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let rows = tx.execute(&sql::PAUSE_HANDLER, vec![handler.into(), i64::from(paused).into()]).await?;
+        let known = tx.pause_handler(handler, paused).await?;
         tx.commit_or_fail().await?;
-        Ok(rows == 1)
+        Ok(known)
+    }
+
+    /// The same for an operator, with a line in the audit log.
+    pub async fn pause_handler_as(&self, asked: &Asked, handler: &str, paused: bool) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        if !tx.pause_handler(handler, paused).await? {
+            return Ok(false);
+        }
+        let kind = if paused { "pause" } else { "resume" };
+        let about = serde_json::json!({ "handler": handler }).to_string();
+        let values = vec![
+            asked.id.as_str().into(),
+            kind.into(),
+            about.as_str().into(),
+            asked.who.as_str().into(),
+            EventKey::from_bytes([0; 16]).into(),
+            asked.at.into(),
+        ];
+        tx.execute(&sql::LOG_ACTION, values).await?;
+        tx.commit_or_fail().await?;
+        Ok(true)
     }
 
     /// The handlers that have something due and are not paused: what to ask before claiming, as often as one likes.
@@ -93,6 +126,13 @@ impl Store {
             Ok(HandlerRecord { facts, paused: row.int(1)? != 0 })
         };
         rows.iter().map(read).collect()
+    }
+}
+
+impl Tx {
+    async fn pause_handler(&mut self, handler: &str, paused: bool) -> Result<bool, StoreError> {
+        let values = vec![handler.into(), i64::from(paused).into()];
+        Ok(self.execute(&sql::PAUSE_HANDLER, values).await? == 1)
     }
 }
 

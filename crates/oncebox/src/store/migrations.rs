@@ -32,6 +32,7 @@ pub(super) const SQLITE: &[Migration] = &[
         name: "lost_attempts",
         sql: include_str!("../../sql/migrations/sqlite/0007_lost_attempts.sql"),
     },
+    Migration { version: 8, name: "history", sql: include_str!("../../sql/migrations/sqlite/0008_history.sql") },
 ];
 
 #[cfg(feature = "postgres")]
@@ -52,6 +53,7 @@ pub(super) const POSTGRES: &[Migration] = &[
         name: "lost_attempts",
         sql: include_str!("../../sql/migrations/postgres/0007_lost_attempts.sql"),
     },
+    Migration { version: 8, name: "history", sql: include_str!("../../sql/migrations/postgres/0008_history.sql") },
 ];
 
 impl Store {

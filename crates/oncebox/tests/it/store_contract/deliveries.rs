@@ -253,7 +253,7 @@ testkit::contract! {
         let dead = DeliveryFilter { state: Some("dead".to_owned()), ..DeliveryFilter::default() };
         let page = world.store.deliveries(&dead, 10).await.unwrap();
         assert_eq!((page.items.len(), page.next), (1, None));
-        assert_eq!(page.items[0].last_error.as_deref(), Some("it broke"));
+        assert_eq!(page.items[0].delivery.last_error.as_deref(), Some("it broke"));
         let mut filter = DeliveryFilter { handler: Some(BILLING.to_owned()), ..DeliveryFilter::default() };
         let mut seen = Vec::new();
         loop {
