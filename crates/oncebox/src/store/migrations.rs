@@ -27,12 +27,12 @@ pub(super) const SQLITE: &[Migration] = &[
         name: "arrived_secrets",
         sql: include_str!("../../sql/migrations/sqlite/0003_arrived_secrets.sql"),
     },
+    Migration { version: 6, name: "history", sql: include_str!("../../sql/migrations/sqlite/0006_history.sql") },
     Migration {
         version: 7,
         name: "lost_attempts",
         sql: include_str!("../../sql/migrations/sqlite/0007_lost_attempts.sql"),
     },
-    Migration { version: 8, name: "history", sql: include_str!("../../sql/migrations/sqlite/0008_history.sql") },
 ];
 
 #[cfg(feature = "postgres")]
@@ -48,12 +48,12 @@ pub(super) const POSTGRES: &[Migration] = &[
         name: "arrived_secrets",
         sql: include_str!("../../sql/migrations/postgres/0003_arrived_secrets.sql"),
     },
+    Migration { version: 6, name: "history", sql: include_str!("../../sql/migrations/postgres/0006_history.sql") },
     Migration {
         version: 7,
         name: "lost_attempts",
         sql: include_str!("../../sql/migrations/postgres/0007_lost_attempts.sql"),
     },
-    Migration { version: 8, name: "history", sql: include_str!("../../sql/migrations/postgres/0008_history.sql") },
 ];
 
 impl Store {
