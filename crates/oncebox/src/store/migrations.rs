@@ -48,6 +48,7 @@ pub(super) const POSTGRES: &[Migration] = &[
         name: "remembered",
         sql: include_str!("../../sql/migrations/postgres/0005_remembered.sql"),
     },
+    Migration { version: 6, name: "functions", sql: include_str!("../../sql/migrations/postgres/0006_functions.sql") },
 ];
 
 impl Store {
