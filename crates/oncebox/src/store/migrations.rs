@@ -27,6 +27,7 @@ pub(super) const SQLITE: &[Migration] = &[
         name: "arrived_secrets",
         sql: include_str!("../../sql/migrations/sqlite/0003_arrived_secrets.sql"),
     },
+    Migration { version: 4, name: "outbox", sql: include_str!("../../sql/migrations/sqlite/0004_outbox.sql") },
     Migration { version: 5, name: "remembered", sql: include_str!("../../sql/migrations/sqlite/0005_remembered.sql") },
 ];
 
@@ -43,6 +44,7 @@ pub(super) const POSTGRES: &[Migration] = &[
         name: "arrived_secrets",
         sql: include_str!("../../sql/migrations/postgres/0003_arrived_secrets.sql"),
     },
+    Migration { version: 4, name: "outbox", sql: include_str!("../../sql/migrations/postgres/0004_outbox.sql") },
     Migration {
         version: 5,
         name: "remembered",
