@@ -3,6 +3,7 @@
 
 mod contract;
 mod functions;
+mod outbox;
 mod puller;
 mod roles;
 mod side_by_side;
