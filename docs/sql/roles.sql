@@ -18,8 +18,7 @@ END $$;
 
 GRANT USAGE ON SCHEMA oncebox TO oncebox_consumer, oncebox_reader;
 
--- Everybody may execute functions unless somebody says otherwise; here the schema's door is not enough.
-REVOKE EXECUTE ON ALL FUNCTIONS IN SCHEMA oncebox FROM PUBLIC;
+-- Calling is allowed to everybody who may look into the schema; what counts is what a caller may touch.
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA oncebox TO oncebox_consumer;
 
 -- What is claimed, and the event that goes with it.
