@@ -29,7 +29,7 @@ ONCEBOX=$(realpath "$ONCEBOX")
 export ONCEBOX
 
 command -v node >/dev/null && command -v npm >/dev/null || apt_install nodejs npm
-node -e 'process.exit(Number(process.versions.node.split(".")[0]) < 20)' || stop "node 20 or newer is needed"
+node -e 'process.exit(Number.parseInt(process.versions.node, 10) < 20 ? 1 : 0)' || stop "node 20 or newer is needed"
 venv=$PWD/target/clients-venv
 if [[ ! -x $venv/bin/pip ]]; then
     python3 -m venv "$venv" >/dev/null 2>&1 || { apt_install python3-venv && python3 -m venv --clear "$venv"; }

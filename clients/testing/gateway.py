@@ -39,7 +39,7 @@ class Gateway:
             "ONCEBOX_DATABASE": self.database_url,
             "ONCEBOX_LISTEN": f"127.0.0.1:{self.port}",
             "ONCEBOX_ADMIN_LISTEN": f"127.0.0.1:{self.admin_port}",
-            "ONCEBOX_LOG": "warn",
+            "ONCEBOX_LOG": "error",
             "ONCEBOX_TO": f"http://127.0.0.1:{self.port}",
             "WEBHOOK_SECRET": self.secret,
         }
