@@ -13,6 +13,7 @@ mod migrate;
 mod model;
 mod operators;
 mod order;
+mod outbox;
 mod repeated;
 mod reports;
 mod views;
