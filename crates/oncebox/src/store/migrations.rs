@@ -28,6 +28,7 @@ pub(super) const SQLITE: &[Migration] = &[
         sql: include_str!("../../sql/migrations/sqlite/0003_arrived_secrets.sql"),
     },
     Migration { version: 4, name: "outbox", sql: include_str!("../../sql/migrations/sqlite/0004_outbox.sql") },
+    Migration { version: 5, name: "remembered", sql: include_str!("../../sql/migrations/sqlite/0005_remembered.sql") },
 ];
 
 #[cfg(feature = "postgres")]
@@ -44,6 +45,12 @@ pub(super) const POSTGRES: &[Migration] = &[
         sql: include_str!("../../sql/migrations/postgres/0003_arrived_secrets.sql"),
     },
     Migration { version: 4, name: "outbox", sql: include_str!("../../sql/migrations/postgres/0004_outbox.sql") },
+    Migration {
+        version: 5,
+        name: "remembered",
+        sql: include_str!("../../sql/migrations/postgres/0005_remembered.sql"),
+    },
+    Migration { version: 6, name: "functions", sql: include_str!("../../sql/migrations/postgres/0006_functions.sql") },
 ];
 
 impl Store {

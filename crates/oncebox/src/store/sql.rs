@@ -125,6 +125,7 @@ shared! {
     OUTBOX_DEPTHS = "shared/outbox_depths.sql";
     MESSAGE_ACTION_COUNT = "shared/message_action_count.sql";
     MESSAGE_ACTION_SLICE = "shared/message_action_slice.sql";
+    REMEMBER = "shared/remember.sql";
 }
 
 /// The batch statements of Postgres: one round trip for many rows.
