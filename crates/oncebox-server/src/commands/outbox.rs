@@ -50,7 +50,8 @@ pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
 
 /// Messages as a table, for this list and for the dead letters.
 pub(super) fn table(messages: &[MessageView]) -> String {
-    let mut table = terminal::table(&["written", "destination", "state", "attempt", "status", "last error", "key", "id"]);
+    let mut table =
+        terminal::table(&["written", "destination", "state", "attempt", "status", "last error", "key", "id"]);
     for line in messages {
         table.add_row([
             terminal::cell(seconds(&line.created_at)),
