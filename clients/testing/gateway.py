@@ -3,7 +3,8 @@
     gateway.py CONFIG [--schema FILE] COMMAND…
 
 runs a command beside one, with an application's own tables made first. The command finds the database in DATABASE_URL and sends with `$ONCEBOX send stripe`.
-ONCEBOX_TEST_POSTGRES names the server on which the database is made, ONCEBOX the program.
+ONCEBOX_TEST_POSTGRES names the server on which the database is made, ONCEBOX the program; ONCEBOX_TEST_POOLER (host:port)
+a pooler in transaction mode that the command's DATABASE_URL leads through.
 """
 
 import os
@@ -32,10 +33,14 @@ class Gateway:
         self.name = f"clients_{os.getpid()}_{secrets.token_hex(4)}"
         self.admin = os.environ["ONCEBOX_TEST_POSTGRES"]
         self.database_url = urlunsplit(urlsplit(self.admin)._replace(path=f"/{self.name}"))
+        direct = urlsplit(self.database_url)
+        user, at, host = direct.netloc.rpartition("@")
+        host = os.environ.get("ONCEBOX_TEST_POOLER", host)
+        self.consumer_url = urlunsplit(direct._replace(netloc=user + at + host))
         self.port, self.admin_port = free_port(), free_port()
         self.secret = "whsec_" + secrets.token_hex(16)
         self.env = os.environ | {
-            "DATABASE_URL": self.database_url,
+            "DATABASE_URL": self.consumer_url,
             "ONCEBOX_DATABASE": self.database_url,
             "ONCEBOX_LISTEN": f"127.0.0.1:{self.port}",
             "ONCEBOX_ADMIN_LISTEN": f"127.0.0.1:{self.admin_port}",
