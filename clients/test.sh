@@ -45,8 +45,8 @@ step() {
     echo "-- $title: $((SECONDS - started)) s"
 }
 
-step "python: types" "$venv/bin/mypy" --config-file clients/python/pyproject.toml clients/python/src
-step "python: tests" "$venv/bin/pytest" -q clients/python
+step "python: types" "$venv/bin/mypy" --cache-dir target/mypy --config-file clients/python/pyproject.toml clients/python/src
+step "python: tests" "$venv/bin/pytest" -q -p no:cacheprovider clients/python
 step "python: package" "$venv/bin/pip" wheel --quiet --no-deps --wheel-dir target/clients-wheel clients/python
 gateway=("$venv/bin/python" clients/testing/gateway.py)
 step "typescript: tests" "${gateway[@]}" clients/testing/oncebox.toml npm --prefix clients/typescript test --silent

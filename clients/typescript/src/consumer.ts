@@ -70,6 +70,8 @@ export class Consumer<C extends Client = Client> {
           }
           if (claimed.length === 0) await this.#pause(this.#options.poll * (0.5 + Math.random() / 2));
         } catch (error) {
+          // A handler or a right that is not there will not come by waiting.
+          if (String((error as { code?: unknown }).code).startsWith("42")) throw error;
           this.#options.log(`the database is away: ${String(error)}`, error);
           this.#held.clear();
           await this.#pause(1_000);

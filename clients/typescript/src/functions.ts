@@ -6,10 +6,7 @@ export interface Queryable {
 }
 
 /** What proves that a delivery is yours. */
-export interface Fence {
-  delivery: string;
-  token: string;
-}
+export interface Fence { delivery: string; token: string }
 
 /** A claimed delivery. */
 export interface Delivery extends Fence {
@@ -110,9 +107,9 @@ async function run(tx: Queryable, text: string, values: unknown[]): Promise<Reco
   }
 }
 
-/** Drivers say it in `code`, Drizzle in its cause, Prisma in `meta`. */
+/** Drivers say it in `code`, Drizzle in its cause, Prisma below `meta`. */
 function sqlstate(error: unknown): unknown {
-  const { code, cause, meta } = (error ?? {}) as { code?: unknown; cause?: unknown; meta?: unknown };
-  const inner = cause ?? meta;
+  const { code, cause, meta, driverAdapterError } = (error ?? {}) as Record<string, unknown>;
+  const inner = cause ?? meta ?? driverAdapterError;
   return inner && !String(code).startsWith("OB") ? sqlstate(inner) : code;
 }

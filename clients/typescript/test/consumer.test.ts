@@ -96,3 +96,7 @@ test("a lost connection is opened again", async () => {
   assert.deepEqual(await states("h16"), [["done", 2], ["done", 2]]);
   assert.equal((await effects("h16")).length, 2);
 });
+
+test("a handler that is not there ends the loop", async () => {
+  await assert.rejects(new Consumer<pg.PoolClient>(pool, "nobody", async () => undefined).run(), { code: "42704" });
+});

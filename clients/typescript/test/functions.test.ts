@@ -143,12 +143,13 @@ test("inside a Drizzle transaction", async () => {
 });
 
 test("inside whatever has the form of a Prisma transaction", async () => {
-  // Prisma's own engine is not installed here: this is its calling convention over node-postgres, with its errors.
+  // Prisma fetches an engine when it is set up, which tests cannot rely on: this is how it is called and how it fails.
   const $queryRawUnsafe = async (client: pg.PoolClient, text: string, ...values: unknown[]) => {
     try {
       return (await client.query(text, values)).rows as unknown[];
     } catch (error) {
-      throw Object.assign(new Error("Raw query failed"), { code: "P2010", meta: { code: (error as pg.DatabaseError).code } });
+      const meta = { driverAdapterError: { name: "DriverAdapterError", cause: { code: (error as pg.DatabaseError).code } } };
+      throw Object.assign(new Error("Raw query failed"), { code: "P2010", meta });
     }
   };
   await check("h07", (work) => transaction((client) =>
