@@ -43,6 +43,8 @@ pub struct HandlerRecord {
 pub struct Due {
     /// Handlers with deliveries.
     pub handlers: Vec<String>,
+    /// Those of them with deliveries that were lost with their worker before.
+    pub lost: Vec<String>,
     /// Destinations with messages.
     pub destinations: Vec<String>,
 }
@@ -79,7 +81,11 @@ impl Store {
     pub async fn due(&self, now: UnixMillis) -> Result<Due, StoreError> {
         let mut due = Due::default();
         for row in self.query(&sql::DUE, vec![now.into()]).await? {
-            let names = if row.text(0)? == "handler" { &mut due.handlers } else { &mut due.destinations };
+            let names = match row.text(0)?.as_str() {
+                "handler" => &mut due.handlers,
+                "lost" => &mut due.lost,
+                _ => &mut due.destinations,
+            };
             names.push(row.text(1)?);
         }
         Ok(due)

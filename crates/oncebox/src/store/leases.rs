@@ -71,6 +71,11 @@ impl Store {
         }
     }
 
+    /// True when a delivery or a message is claimed beyond its lease.
+    pub async fn leases_ended(&self, now: UnixMillis) -> Result<bool, StoreError> {
+        Ok(!self.query(&sql::LEASES_ENDED, vec![now.into()]).await?.is_empty())
+    }
+
     /// Takes back what is claimed beyond its lease: at most 500, so call it again until it returns fewer.
     pub async fn expire_leases(&self, now: UnixMillis) -> Result<Vec<Expired>, StoreError> {
         let mut tx = self.begin().await?;

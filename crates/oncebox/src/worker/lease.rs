@@ -55,20 +55,17 @@ impl Leases {
             Some(held) if !held.is_held() => *lock = self.store.lock_node(&self.node.name).await?,
             Some(_) => {}
         }
-        loop {
+        while self.store.leases_ended(self.clock.now()).await? {
             let expired = self.store.expire_leases(self.clock.now()).await?;
             self.note(&expired);
-            if expired.is_empty() {
+            let messages = self.store.expire_messages(self.clock.now()).await?;
+            self.note_messages(&messages);
+            if expired.is_empty() && messages.is_empty() {
+                // Another node has them under way.
                 break;
             }
         }
-        loop {
-            let expired = self.store.expire_messages(self.clock.now()).await?;
-            self.note_messages(&expired);
-            if expired.is_empty() {
-                return Ok(());
-            }
-        }
+        Ok(())
     }
 
     /// The proof that nobody else works under our name, and with it what our predecessors left.

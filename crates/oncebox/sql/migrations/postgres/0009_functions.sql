@@ -58,7 +58,7 @@ LANGUAGE sql SET search_path = pg_catalog, oncebox, pg_temp AS $$
         UPDATE oncebox.deliveries d
         SET state = CASE WHEN d.attempt - d.attempts_before >= h.attempts THEN 'dead' ELSE 'ready' END,
             finished_at_ms = CASE WHEN d.attempt - d.attempts_before >= h.attempts THEN now_ms.at END,
-            due_at_ms = now_ms.at, last_error = 'the lease ended without an answer'
+            due_at_ms = now_ms.at, last_error = 'the lease ended without an answer', lost = d.lost + 1
         FROM oncebox.handlers h, (SELECT oncebox.now_ms() AS at) now_ms
         WHERE h.handler = d.handler AND d.delivery = ANY(ARRAY(SELECT delivery FROM ended))
         RETURNING d.delivery, d.attempt, d.node, d.claimed_at_ms, d.due_at_ms, d.last_error
@@ -187,8 +187,8 @@ BEGIN
     ON CONFLICT ON CONSTRAINT attempts_pkey DO UPDATE SET ended_at_ms = excluded.ended_at_ms, outcome = excluded.outcome,
         status = NULL, error = excluded.error;
     UPDATE oncebox.deliveries d
-    SET state = becomes, last_error = kept, lease_until_ms = NULL, due_at_ms = coalesce(one.now_ms + pause, d.due_at_ms),
-        finished_at_ms = CASE WHEN pause IS NULL THEN one.now_ms END
+    SET state = becomes, last_error = kept, lease_until_ms = NULL, lost = 0,
+        due_at_ms = coalesce(one.now_ms + pause, d.due_at_ms), finished_at_ms = CASE WHEN pause IS NULL THEN one.now_ms END
     WHERE d.delivery = fail.delivery;
     RETURN becomes;
 END $$;
