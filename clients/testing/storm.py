@@ -1,4 +1,4 @@
-"""Consumers in Python and TypeScript and the program's own worker on one handler, killed and paused at random.
+"""Consumers in Python and TypeScript and the program's own workers on one handler, killed and paused at random.
 
 Every event must have one effect, none twice, though the table of effects has no unique key. The size comes from
 ONCEBOX_STORM_EVENTS and ONCEBOX_STORM_CONSUMERS (of each language); SEED repeats the order of the blows.
@@ -18,7 +18,7 @@ from typing import Any
 
 import oncebox
 import psycopg
-from gateway import Gateway
+from gateway import Gateway, free_port
 
 HERE = Path(__file__).parent
 EVENTS = int(os.environ.get("ONCEBOX_STORM_EVENTS", "1000"))
@@ -49,18 +49,27 @@ class Storm:
         self.gateway, self.random, self.blows = gateway, random.Random(SEED), Counter[str]()
         self.running = [(who, self.spawn(who)) for who in COMMANDS for _ in range(CONSUMERS)]
         self.paused: list[subprocess.Popen[bytes]] = []
+        # A second node, so that a worker can die while the first goes on taking events in.
+        ports = {name: f"127.0.0.1:{free_port()}" for name in ("ONCEBOX_LISTEN", "ONCEBOX_ADMIN_LISTEN")}
+        self.node_env = gateway.env | ports
+        self.node = self.spawn_node()
 
     def spawn(self, who: str) -> subprocess.Popen[bytes]:
         # What they say about lost leases is expected here.
         return subprocess.Popen(COMMANDS[who], env=self.gateway.env, stderr=subprocess.DEVNULL)
 
-    def strike(self, server_too: bool) -> None:
+    def spawn_node(self) -> subprocess.Popen[bytes]:
+        command = [self.gateway.program, "serve", "--config", str(self.gateway.config)]
+        return subprocess.Popen(command, env=self.node_env, stdout=subprocess.DEVNULL)
+
+    def strike(self) -> None:
         """Kills one, or pauses one past its lease."""
         chance, place = self.random.random(), self.random.randrange(len(self.running))
         who, victim = self.running[place]
-        if chance < 0.1 and server_too:
-            self.gateway.end(signal.SIGKILL)
-            self.gateway.start()
+        if chance < 0.1:
+            self.node.kill()
+            self.node.wait()
+            self.node = self.spawn_node()
             self.blows["rust killed"] += 1
         elif chance < 0.25 and victim not in self.paused:
             victim.send_signal(signal.SIGSTOP)
@@ -85,12 +94,13 @@ class Storm:
         time.sleep(3)
         for _, one in self.running:
             one.send_signal(signal.SIGTERM)
-        ends = Counter(one.wait(60) for _, one in self.running)
+        self.node.send_signal(signal.SIGTERM)
+        ends = Counter(one.wait(60) for one in [self.node, *(one for _, one in self.running)])
         assert set(ends) == {0}, f"consumers ended with {ends}"
 
 
 def main() -> None:
-    print(f"storm: {EVENTS} events, {CONSUMERS} + {CONSUMERS} consumers and the worker, SEED={SEED}", flush=True)
+    print(f"storm: {EVENTS} events, {CONSUMERS} + {CONSUMERS} consumers and the workers, SEED={SEED}", flush=True)
     with Gateway(HERE / "storm.toml", SCHEMA) as gateway, psycopg.connect(gateway.database_url, autocommit=True) as look:
 
         def count(sql: str) -> int:
@@ -105,7 +115,7 @@ def main() -> None:
         while sending.is_alive() or count("select count(*) from oncebox.deliveries where state <> 'done'"):
             assert time.monotonic() - started < PATIENCE, "it does not end"
             time.sleep(storm.random.random() * 0.5)
-            storm.strike(server_too=not sending.is_alive())
+            storm.strike()
         took = time.monotonic() - started
         storm.calm()
         effects = count("select count(*) from effects")
