@@ -28,6 +28,7 @@ main() {
     fi
     RUSTDOCFLAGS="-D warnings" step "documentation" cargo doc --locked --workspace --lib --no-deps
     step "release build" cargo build --locked --release
+    step "clients and their examples" bash clients/test.sh
     if [[ -f tests/readme.sh ]]; then
         step "the README's commands" bash tests/readme.sh
     fi

@@ -26,7 +26,7 @@ pub struct EventKey(Uuid);
 
 impl EventKey {
     /// Reads the 16 bytes that the database holds.
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
     }
 
@@ -83,6 +83,11 @@ impl FromStr for EventKey {
     fn from_str(text: &str) -> Result<Self, Self::Err> {
         Uuid::parse_str(text).map(Self)
     }
+}
+
+/// The mark of an id within a scope, as `once` remembers it; the SQL function of that name makes the same.
+pub fn once_mark(scope: &str, id: &str) -> EventKey {
+    EventKey::of_parts(b"once", &[scope.as_bytes(), id.as_bytes()])
 }
 
 /// Makes keys that rise in the order they are made, so that index pages fill from one end.

@@ -12,6 +12,7 @@ pub mod event;
 pub mod fault;
 pub mod forward;
 pub mod limits;
+pub mod message;
 pub mod order;
 pub mod provider;
 pub mod rate;
@@ -31,6 +32,8 @@ pub mod handler;
 pub mod ingest;
 #[cfg(feature = "http")]
 pub mod outgoing;
+#[cfg(all(feature = "http", any(feature = "sqlite", feature = "postgres")))]
+pub mod relay;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

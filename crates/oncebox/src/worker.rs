@@ -165,6 +165,8 @@ struct Unit {
     lost: bool,
     /// Whether its end lets others run: the next of its order key, or what waited for it.
     lets_others_run: bool,
+    /// Whether it may have written outbox messages.
+    may_send: bool,
 }
 
 impl Worker {
@@ -216,7 +218,8 @@ impl Worker {
                 let lost = unit.iter().any(|one| one.lost);
                 let work = attempt::run(context.clone(), lane.spec.clone(), unit);
                 let id = running.spawn(work).id();
-                units.insert(id, Unit { handler: name.clone(), fences, lost, lets_others_run });
+                let may_send = lane.spec.work.may_send();
+                units.insert(id, Unit { handler: name.clone(), fences, lost, lets_others_run, may_send });
             }
         }
         Ok(())
@@ -331,19 +334,26 @@ impl Worker {
             if unit.lets_others_run {
                 lane.look();
             }
+            if unit.may_send {
+                self.wake.written();
+            }
         }
         self.forget();
     }
 
-    /// Asks which handlers have something due: a read for all of them, so that idle nodes lock nothing.
+    /// Asks who has something due: a read for all of them, the relay's destinations too, so that idle nodes lock nothing.
     async fn look_around(&mut self) {
-        match self.context.store.due_handlers(self.context.clock.now()).await {
-            Ok(due) => due.iter().for_each(|due| {
-                self.look(&due.handler);
-                if let Some(lane) = self.lanes.get_mut(due.handler.as_str()).filter(|_| due.lost) {
-                    lane.look_for_lost();
+        match self.context.store.due(self.context.clock.now()).await {
+            Ok(due) => {
+                due.handlers.iter().for_each(|handler| self.look(handler));
+                for handler in &due.lost {
+                    if let Some(lane) = self.lanes.get_mut(handler.as_str()) {
+                        lane.look_for_lost();
+                    }
                 }
-            }),
+                let destinations: Vec<Arc<str>> = due.destinations.into_iter().map(Arc::from).collect();
+                self.wake.destinations(&destinations);
+            }
             Err(error) => tracing::warn!("looking for work waits for the database: {}", error.chain()),
         }
     }

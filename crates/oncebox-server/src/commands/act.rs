@@ -86,6 +86,8 @@ fn filter(args: &ActionArgs) -> FilterRequest {
         since: args.filter.since.map(moment),
         until: args.filter.until.map(moment),
         key: args.key.clone(),
+        destination: args.destination.clone(),
+        message: args.message.clone(),
     }
 }
 
@@ -122,6 +124,7 @@ fn print(args: &ActionArgs, done: &Done, sentence: &str) -> anyhow::Result<ExitC
 /// event that is held and concerns no handler counts itself.
 fn things(kind: ActionKind, filter: &FilterRequest, count: i64) -> String {
     let (one, many) = match kind {
+        _ if filter.destination.is_some() || filter.message.is_some() => ("message", "messages"),
         ActionKind::Replay if filter.handler.is_none() || filter.since.is_none() => ("dead letter", "dead letters"),
         ActionKind::Release if filter.handler.is_some() => ("held delivery", "held deliveries"),
         ActionKind::Release => ("held delivery or event", "held deliveries or events"),

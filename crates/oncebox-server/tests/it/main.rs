@@ -17,5 +17,6 @@ mod identity;
 mod kill;
 mod nodes;
 mod outage;
+mod relay;
 mod stop;
 mod world;

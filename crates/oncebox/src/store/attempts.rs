@@ -132,7 +132,7 @@ pub(super) fn fenced(rows: u64) -> Fenced {
 }
 
 /// An error as it is kept: bounded, and without the one character that Postgres cannot hold.
-fn kept(error: &str) -> String {
+pub(super) fn kept(error: &str) -> String {
     let end = (0..=ERROR_BYTES_MAX.min(error.len())).rev().find(|end| error.is_char_boundary(*end)).unwrap_or(0);
     error[..end].replace('\0', "\u{fffd}")
 }

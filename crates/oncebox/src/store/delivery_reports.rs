@@ -122,14 +122,6 @@ impl Store {
         self.query(&sql::QUEUE_DEPTHS, Vec::new()).await?.iter().map(read).collect()
     }
 
-    /// What waits or is stopped in the outbox, by destination.
-    pub async fn outbox_depths(&self) -> Result<Vec<QueueCount>, StoreError> {
-        let read = |row: &Row| {
-            Ok(QueueCount { name: row.text(0)?, state: row.text(1)?, count: row.int(2)?, oldest_due_at: None })
-        };
-        self.query(&sql::OUTBOX_DEPTHS, Vec::new()).await?.iter().map(read).collect()
-    }
-
     /// Identities remembered, by source. It reads the whole ledger: ask seldom.
     pub async fn ledger_rows(&self) -> Result<Vec<(String, i64)>, StoreError> {
         let read = |row: &Row| Ok((row.text(0)?, row.int(1)?));

@@ -45,7 +45,9 @@ pub enum HandlerSqlError {
     #[error("{0} cannot be used: the effect is one transaction with its mark")]
     Transaction(String),
     /// A parameter that is not one of ours.
-    #[error("{0} cannot be bound; use :source, :event_id, :key, :type, :body, :body_bytes, :received_at or :attempt")]
+    #[error(
+        "{0} cannot be bound; use :source, :event_id, :key, :delivery, :type, :body, :body_bytes, :received_at or :attempt"
+    )]
     Unknown(String),
 }
 
@@ -55,6 +57,7 @@ pub(super) enum Bind {
     Source,
     EventId,
     Key,
+    Delivery,
     Type,
     Body,
     BodyBytes,
@@ -90,6 +93,11 @@ impl HandlerSql {
         let makes = |one: &&Prepared| !DEFINING.contains(&one.first_word.as_str());
         self.statements.iter().take_while(makes).map(|one| one.text.as_str())
     }
+
+    /// Whether it may write outbox messages: a guess that only decides how soon somebody looks.
+    pub(crate) fn may_send(&self) -> bool {
+        self.statements.iter().any(|statement| statement.text.to_ascii_lowercase().contains("send"))
+    }
 }
 
 impl Prepared {
@@ -99,10 +107,11 @@ impl Prepared {
 }
 
 impl Bind {
-    const ALL: [(&'static str, Self); 8] = [
+    const ALL: [(&'static str, Self); 9] = [
         ("source", Self::Source),
         ("event_id", Self::EventId),
         ("key", Self::Key),
+        ("delivery", Self::Delivery),
         ("type", Self::Type),
         ("body", Self::Body),
         ("body_bytes", Self::BodyBytes),
@@ -124,6 +133,7 @@ impl Bind {
             (Dialect::Postgres, Self::ReceivedAt) => format!("to_timestamp(${number}::bigint / 1000.0)"),
             (Dialect::Postgres, Self::Attempt) => format!("(${number}::bigint::int)"),
             (Dialect::Postgres, Self::BodyBytes) => format!("(${number}::bytea)"),
+            (Dialect::Postgres, Self::Delivery) => format!("(${number}::text::uuid)"),
             (Dialect::Postgres, _) => format!("(${number}::text)"),
         }
     }
@@ -133,6 +143,7 @@ impl Bind {
             Self::Source => claimed.source.as_str().into(),
             Self::EventId => claimed.event_id.as_str().into(),
             Self::Key => Value::Text(claimed.key.to_string()),
+            Self::Delivery => Value::Text(claimed.fence.delivery.to_string()),
             Self::Type => claimed.event_type.as_str().into(),
             Self::Body => match std::str::from_utf8(&claimed.body) {
                 Ok(text) if !text.contains('\0') => text.into(),

@@ -50,13 +50,15 @@ pub struct Asked {
     pub at: UnixMillis,
 }
 
-/// A handler that has something due.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Who has something to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
-    /// Its name.
-    pub handler: String,
-    /// Whether some of it was lost with its worker before.
-    pub lost: bool,
+    /// Handlers with deliveries.
+    pub handlers: Vec<String>,
+    /// Those of them with deliveries that were lost with their worker before.
+    pub lost: Vec<String>,
+    /// Destinations with messages.
+    pub destinations: Vec<String>,
 }
 
 impl Store {
@@ -108,10 +110,18 @@ impl Store {
         Ok(true)
     }
 
-    /// The handlers that have something due and are not paused: what to ask before claiming, as often as one likes.
-    pub async fn due_handlers(&self, now: UnixMillis) -> Result<Vec<Due>, StoreError> {
-        let rows = self.query(&sql::DUE_HANDLERS, vec![now.into()]).await?;
-        rows.iter().map(|row| Ok(Due { handler: row.text(0)?, lost: row.int(1)? != 0 })).collect()
+    /// Who has something due, paused handlers aside: what to ask before claiming, as often as one likes.
+    pub async fn due(&self, now: UnixMillis) -> Result<Due, StoreError> {
+        let mut due = Due::default();
+        for row in self.query(&sql::DUE, vec![now.into()]).await? {
+            let names = match row.text(0)?.as_str() {
+                "handler" => &mut due.handlers,
+                "lost" => &mut due.lost,
+                _ => &mut due.destinations,
+            };
+            names.push(row.text(1)?);
+        }
+        Ok(due)
     }
 
     /// All handlers that were ever registered.

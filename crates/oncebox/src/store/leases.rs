@@ -71,7 +71,7 @@ impl Store {
         }
     }
 
-    /// True when something is claimed beyond its lease.
+    /// True when a delivery or a message is claimed beyond its lease.
     pub async fn leases_ended(&self, now: UnixMillis) -> Result<bool, StoreError> {
         Ok(!self.query(&sql::LEASES_ENDED, vec![now.into()]).await?.is_empty())
     }

@@ -27,6 +27,8 @@ pub(super) const SQLITE: &[Migration] = &[
         name: "arrived_secrets",
         sql: include_str!("../../sql/migrations/sqlite/0003_arrived_secrets.sql"),
     },
+    Migration { version: 4, name: "outbox", sql: include_str!("../../sql/migrations/sqlite/0004_outbox.sql") },
+    Migration { version: 5, name: "remembered", sql: include_str!("../../sql/migrations/sqlite/0005_remembered.sql") },
     Migration { version: 6, name: "history", sql: include_str!("../../sql/migrations/sqlite/0006_history.sql") },
     Migration {
         version: 7,
@@ -48,12 +50,19 @@ pub(super) const POSTGRES: &[Migration] = &[
         name: "arrived_secrets",
         sql: include_str!("../../sql/migrations/postgres/0003_arrived_secrets.sql"),
     },
+    Migration { version: 4, name: "outbox", sql: include_str!("../../sql/migrations/postgres/0004_outbox.sql") },
+    Migration {
+        version: 5,
+        name: "remembered",
+        sql: include_str!("../../sql/migrations/postgres/0005_remembered.sql"),
+    },
     Migration { version: 6, name: "history", sql: include_str!("../../sql/migrations/postgres/0006_history.sql") },
     Migration {
         version: 7,
         name: "lost_attempts",
         sql: include_str!("../../sql/migrations/postgres/0007_lost_attempts.sql"),
     },
+    Migration { version: 9, name: "functions", sql: include_str!("../../sql/migrations/postgres/0009_functions.sql") },
 ];
 
 impl Store {
