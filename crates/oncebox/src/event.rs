@@ -85,6 +85,11 @@ impl FromStr for EventKey {
     }
 }
 
+/// The mark of an id within a scope, as `once` remembers it; the SQL function of that name makes the same.
+pub fn once_mark(scope: &str, id: &str) -> EventKey {
+    EventKey::of_parts(b"once", &[scope.as_bytes(), id.as_bytes()])
+}
+
 /// Makes keys that rise in the order they are made, so that index pages fill from one end.
 #[derive(Debug)]
 pub struct KeyMaker(Mutex<ContextV7>);

@@ -67,7 +67,7 @@ pub use events::{Inserted, NewEvent, insert_events};
 pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
 pub use handlers::{HandlerFacts, HandlerRecord, OnDead};
 pub use leases::{Expired, NodeEntry, NodeLock};
-pub use marks::{Change, Prerequisite, Version};
+pub use marks::{Change, Once, Prerequisite, Version};
 pub use pulled::PulledFailure;
 pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{

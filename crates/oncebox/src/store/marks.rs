@@ -1,4 +1,5 @@
-//! What order leaves in the database: applied versions, applied changes, prerequisites that are done.
+//! What order leaves in the database: applied versions, applied changes, prerequisites that are done; and what `once`
+//! remembers for applications that deduplicate on their own.
 //!
 //! All of it is decided inside the effect's transaction, so that a mark and its effect are there together or not at
 //! all. A row's lock makes two workers of one object take turns; take several in the order of their keys.
@@ -9,7 +10,7 @@ use super::attempts::fenced;
 use super::deliveries::millis;
 use super::{Fence, Fenced, StoreError, Tx, sql};
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{EventKey, once_mark};
 
 /// How a version compares with what was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,7 +43,22 @@ pub enum Prerequisite {
     LeaseLost,
 }
 
+/// Whether an id was seen before in its scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Once {
+    /// The first time; remembered if this transaction commits.
+    Fresh,
+    /// It was here before.
+    Duplicate,
+}
+
 impl Tx {
+    /// Claims an id within a scope for this transaction. A second caller waits until the first has ended.
+    pub async fn once(&mut self, scope: &str, id: &str, now: UnixMillis) -> Result<Once, StoreError> {
+        let rows = self.execute(&sql::REMEMBER, vec![once_mark(scope, id).into(), now.into()]).await?;
+        Ok(if rows == 0 { Once::Duplicate } else { Once::Fresh })
+    }
+
     /// Records a version of an object as applied by a handler, unless a newer one was. `or_equal` lets the same version
     /// run again, for senders whose versions are coarse.
     pub async fn newer(

@@ -27,6 +27,7 @@ pub(super) const SQLITE: &[Migration] = &[
         name: "arrived_secrets",
         sql: include_str!("../../sql/migrations/sqlite/0003_arrived_secrets.sql"),
     },
+    Migration { version: 5, name: "remembered", sql: include_str!("../../sql/migrations/sqlite/0005_remembered.sql") },
 ];
 
 #[cfg(feature = "postgres")]
@@ -41,6 +42,11 @@ pub(super) const POSTGRES: &[Migration] = &[
         version: 3,
         name: "arrived_secrets",
         sql: include_str!("../../sql/migrations/postgres/0003_arrived_secrets.sql"),
+    },
+    Migration {
+        version: 5,
+        name: "remembered",
+        sql: include_str!("../../sql/migrations/postgres/0005_remembered.sql"),
     },
 ];
 

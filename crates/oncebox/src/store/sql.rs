@@ -107,6 +107,7 @@ shared! {
     PREREQUISITE_DONE = "shared/prerequisite_done.sql";
     WAKE_WAITING = "shared/wake_waiting.sql";
     WAIT_FOR = "shared/wait_for.sql";
+    REMEMBER = "shared/remember.sql";
 }
 
 /// The batch statements of Postgres: one round trip for many rows.

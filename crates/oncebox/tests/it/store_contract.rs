@@ -11,6 +11,7 @@ mod effects;
 mod insert;
 mod migrate;
 mod model;
+mod once;
 mod operators;
 mod order;
 mod repeated;
