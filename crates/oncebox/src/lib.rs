@@ -4,6 +4,7 @@
 //! [`provider`]; the [`verdict`] carries events with an identity; [`ingest`] joins them to a commit of the [`store`].
 //! The library reads no environment and no clock of its own: both are handed in.
 
+pub mod adapter;
 pub mod circuit;
 pub mod clock;
 pub mod delivery;
@@ -11,10 +12,13 @@ pub mod errands;
 pub mod event;
 pub mod fault;
 pub mod forward;
+mod handler_error;
 pub mod limits;
+pub mod once;
 pub mod order;
 pub mod provider;
 pub mod rate;
+pub mod receive;
 pub mod request;
 pub mod retry;
 pub mod routing;
@@ -22,6 +26,7 @@ pub mod sealed;
 pub mod secret;
 pub mod shutdown;
 pub mod source;
+mod vendor_desk;
 pub mod verdict;
 pub mod wake;
 
@@ -29,9 +34,15 @@ pub mod wake;
 pub mod handler;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod ingest;
+#[cfg(feature = "axum")]
+mod extract;
 #[cfg(feature = "http")]
 pub mod outgoing;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod worker;
+
+pub use handler_error::HandlerError;
+pub use once::{Once, once};
+pub use receive::{Answer, Event, Outcome, Receiver, Verified};

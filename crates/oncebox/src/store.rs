@@ -10,22 +10,18 @@ mod actions;
 mod arrivals;
 mod arrived_secrets;
 mod attempts;
-mod commit;
 mod deliveries;
 mod delivery_reports;
 mod effects;
-mod error;
 mod events;
 mod handler_sql;
 mod handlers;
 mod leases;
 mod marks;
-mod migrations;
 mod pulled;
 mod reconcile;
 mod reports;
 mod sql;
-mod value;
 
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -58,13 +54,11 @@ pub use actions::{Action, ActionError, ActionFilter, ActionKind, ActionRecord};
 pub use arrivals::ArrivalCount;
 pub use arrived_secrets::{ArrivedSecret, Kept};
 pub use attempts::{Failure, Fenced};
-pub use commit::Commit;
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
 pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTries};
 pub use effects::Ran;
-pub use error::StoreError;
 pub use events::{Inserted, NewEvent, insert_events};
-pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
+pub use handler_sql::{HandlerSql, HandlerSqlError};
 pub use handlers::{HandlerFacts, HandlerRecord, OnDead};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Once, Prerequisite, Version};
@@ -76,7 +70,7 @@ pub use reports::{
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;
-pub use value::{Row, Value};
+pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 
 use sql::Statement;
 
@@ -170,6 +164,17 @@ impl Store {
             Database::Sqlite(database) => database.close().await,
             #[cfg(feature = "postgres")]
             Database::Postgres(database) => database.close(),
+        }
+    }
+
+    /// Brings the schema up to date and says how many steps that took.
+    pub async fn migrate(&self) -> Result<usize, StoreError> {
+        self.faults.at("store.migrate").await?;
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => database.migrate().await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => database.migrate().await,
         }
     }
 

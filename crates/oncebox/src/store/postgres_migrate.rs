@@ -1,6 +1,6 @@
 //! Migrations on Postgres: the schema's own table is the lock, so no advisory lock and no session state is needed.
 
-use super::migrations::{POSTGRES, pending};
+use crate::adapter::migrations::{POSTGRES, pending};
 use super::postgres::{Database, Tx};
 use super::sql::postgres as sql;
 use super::{Commit, StoreError};

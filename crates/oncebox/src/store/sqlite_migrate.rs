@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use super::StoreError;
-use super::migrations::{SQLITE, pending};
+use crate::adapter::migrations::{SQLITE, pending};
 use super::sql::sqlite as sql;
 use super::sqlite::{Database, classify};
 use super::{Commit, sqlite};

@@ -19,7 +19,7 @@ pub(crate) const SOURCE: &str = "src";
 pub(crate) const HANDLERS: [&str; 2] = ["billing", "mail"];
 
 /// Steps of the schema.
-pub(crate) const MIGRATIONS: usize = 4;
+pub(crate) const MIGRATIONS: usize = 5;
 /// Of a store on Postgres.
 pub(crate) const CONNECTIONS: usize = 8;
 const WAIT_MAX: Duration = Duration::from_secs(30);

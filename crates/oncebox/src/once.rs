@@ -1,0 +1,35 @@
+//! The primitive: claim an id inside the transaction that does the work.
+//!
+//! The claim commits or rolls back with the work, so neither can be there without the other. The unique key is the
+//! referee, not a look-up: whoever comes second waits for the first one's end, and is fresh if that was a rollback.
+
+use crate::adapter::{StoreError, Transaction, remember};
+use crate::event::once_mark;
+
+/// Whether an id was seen before in its scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the work may only be done when the id is fresh"]
+pub enum Once {
+    /// The first time; remembered if this transaction commits.
+    Fresh,
+    /// It was here before.
+    Duplicate,
+}
+
+/// Claims an id within a scope, in your own open transaction: do the work in the same one if it is fresh, and answer
+/// after its commit. The SQL function `oncebox.once` makes the same marks.
+///
+/// ```no_run
+/// # async fn handle(pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
+/// # #[cfg(feature = "sqlx-postgres")] {
+/// let mut tx = pool.begin().await?;
+/// if oncebox::once(&mut tx, "stripe", "evt_1").await? == oncebox::Once::Fresh {
+///     sqlx::query("insert into orders (id) values ('evt_1')").execute(&mut *tx).await?;
+/// }
+/// tx.commit().await?;
+/// # }
+/// # Ok(()) }
+/// ```
+pub async fn once<T: Transaction>(tx: &mut T, scope: &str, id: &str) -> Result<Once, StoreError> {
+    remember(tx, once_mark(scope, id)).await
+}
