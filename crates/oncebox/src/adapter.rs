@@ -15,6 +15,8 @@ mod statement;
 mod steps;
 mod value;
 
+#[cfg(feature = "deadpool-postgres")]
+pub mod deadpool_postgres;
 #[cfg(feature = "rusqlite")]
 pub mod rusqlite;
 #[cfg(feature = "sqlx-postgres")]
@@ -29,8 +31,8 @@ pub(crate) use claimed::{Claim, count, fenced, kept, millis, read_claim};
 pub use commit::Commit;
 pub use error::StoreError;
 pub use migrations::migrate;
-pub use statement::Dialect;
 pub(crate) use remembered::{is_remembered, remember};
+pub use statement::Dialect;
 pub(crate) use statement::Statement;
 pub(crate) use steps::{record_step, step_result};
 pub use value::{Row, Value};

@@ -30,12 +30,12 @@ mod vendor_desk;
 pub mod verdict;
 pub mod wake;
 
+#[cfg(feature = "axum")]
+mod extract;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod handler;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod ingest;
-#[cfg(feature = "axum")]
-mod extract;
 #[cfg(feature = "http")]
 pub mod outgoing;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

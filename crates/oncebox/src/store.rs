@@ -50,6 +50,7 @@ mod sqlite_migrate;
 #[cfg(feature = "sqlite")]
 mod sqlite_reconcile;
 
+pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use actions::{Action, ActionError, ActionFilter, ActionKind, ActionRecord};
 pub use arrivals::ArrivalCount;
 pub use arrived_secrets::{ArrivedSecret, Kept};
@@ -70,7 +71,6 @@ pub use reports::{
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;
-pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 
 use sql::Statement;
 

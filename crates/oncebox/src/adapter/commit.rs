@@ -15,7 +15,10 @@ pub enum Commit {
 }
 
 impl Commit {
-    #[cfg_attr(not(any(feature = "sqlite", feature = "postgres")), expect(dead_code, reason = "only our own store has fault points"))]
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres")),
+        expect(dead_code, reason = "only our own store has fault points")
+    )]
     pub(crate) fn from_fault(injected: Injected) -> Self {
         match injected {
             Injected::Fail => Self::Failed(injected.into()),

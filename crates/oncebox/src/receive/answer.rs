@@ -65,12 +65,7 @@ impl Answer {
 
     /// Every verification failure, whatever the cause: the same bytes.
     pub(super) fn unauthorized() -> Self {
-        Self::problem(
-            Outcome::Refused,
-            StatusCode::UNAUTHORIZED,
-            "unauthorized",
-            "the request could not be verified",
-        )
+        Self::problem(Outcome::Refused, StatusCode::UNAUTHORIZED, "unauthorized", "the request could not be verified")
     }
 
     pub(super) fn refused(rejection: &Rejection, methods: &[Method]) -> Self {

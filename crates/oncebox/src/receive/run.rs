@@ -18,7 +18,8 @@ impl Verified {
         P: Pool,
         W: AsyncFnMut(&mut P::Tx, &Event) -> Result<(), HandlerError>,
     {
-        let source = self.events.first().or(self.held.first().map(|(event, _)| event)).map(|event| event.source.clone());
+        let source =
+            self.events.first().or(self.held.first().map(|(event, _)| event)).map(|event| event.source.clone());
         let source = source.as_deref().unwrap_or_default();
         for (event, reason) in &self.held {
             let reason = reason.as_str();

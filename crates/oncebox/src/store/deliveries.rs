@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use super::{Failure, Row, Store, StoreError, Tx, TxInner, sql};
-use crate::adapter::{Claim, read_claim};
 pub use crate::adapter::{Buried, Claimed, Fence};
+use crate::adapter::{Claim, read_claim};
 pub(super) use crate::adapter::{count, millis};
 use crate::clock::UnixMillis;
 use crate::delivery::Next;

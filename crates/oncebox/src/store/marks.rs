@@ -9,9 +9,9 @@ use std::time::Duration;
 use super::attempts::fenced;
 use super::deliveries::millis;
 use super::{Fence, Fenced, StoreError, Tx, sql};
-pub use crate::once::Once;
 use crate::clock::UnixMillis;
 use crate::event::{EventKey, once_mark};
+pub use crate::once::Once;
 
 /// How a version compares with what was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -14,8 +14,8 @@ use tokio_postgres::Config;
 use super::postgres_batch::Staged;
 use super::sql::postgres as sql;
 use super::{Commit, Durability, Row, StoreError, Value, postgres_tls};
-pub(super) use crate::adapter::tokio_postgres::{as_params, classify, read_row};
 use crate::adapter::refused_commit;
+pub(super) use crate::adapter::tokio_postgres::{as_params, classify, read_row};
 
 /// How long to wait for a connection; a sender's own deadline is a few seconds.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
@@ -271,7 +271,9 @@ impl Tx {
                 drop(self.client.take());
                 Commit::Committed
             }
-            Ok(Err(error)) if refused_commit(error.code().map(tokio_postgres::error::SqlState::code)) => Commit::Failed(classify(error)),
+            Ok(Err(error)) if refused_commit(error.code().map(tokio_postgres::error::SqlState::code)) => {
+                Commit::Failed(classify(error))
+            }
             Ok(Err(error)) => Commit::Unknown(classify(error)),
             Err(elapsed) => Commit::Unknown(StoreError::Disconnected(elapsed.into())),
         }

@@ -1,0 +1,136 @@
+//! An application that embeds the library: a table of effects that shows every double, a server, and a sender.
+
+use std::net::SocketAddr;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use axum::Router;
+use axum::extract::{FromRef, State};
+use axum::routing::post;
+use oncebox::adapter::{Pool, migrate};
+use oncebox::clock::Clock;
+use oncebox::secret::Secret;
+use oncebox::source::{Source, SourceSpec};
+use oncebox::{Answer, Event, HandlerError, Receiver, Verified};
+use sqlx::{PgPool, SqlitePool};
+use testkit::TestDatabase;
+use testkit::sender::{Signed, stripe};
+
+pub(crate) const SECRET: &str = "whsec_embedded";
+
+/// A pool whose transactions can have an effect.
+pub(crate) trait App: Pool {
+    /// Opens a pool of at least two connections.
+    async fn open(db: &TestDatabase) -> Self;
+
+    /// Writes one effect of an event.
+    fn effect(tx: &mut Self::Tx, id: &str) -> impl Future<Output = Result<(), HandlerError>> + Send;
+}
+
+impl App for PgPool {
+    async fn open(db: &TestDatabase) -> Self {
+        sqlx::postgres::PgPoolOptions::new().max_connections(8).connect(db.url()).await.unwrap()
+    }
+
+    async fn effect(tx: &mut Self::Tx, id: &str) -> Result<(), HandlerError> {
+        sqlx::query("insert into effects (id) values ($1)").bind(id).execute(&mut **tx).await?;
+        Ok(())
+    }
+}
+
+impl App for SqlitePool {
+    async fn open(db: &TestDatabase) -> Self {
+        let options = sqlx::sqlite::SqliteConnectOptions::new()
+            .filename(db.file().unwrap())
+            .create_if_missing(true)
+            .journal_mode(sqlx::sqlite::SqliteJournalMode::Wal)
+            .busy_timeout(std::time::Duration::from_secs(20));
+        sqlx::sqlite::SqlitePoolOptions::new().max_connections(8).connect_with(options).await.unwrap()
+    }
+
+    async fn effect(tx: &mut Self::Tx, id: &str) -> Result<(), HandlerError> {
+        sqlx::query("insert into effects (id) values (?)").bind(id).execute(&mut **tx).await?;
+        Ok(())
+    }
+}
+
+impl App for deadpool_postgres::Pool {
+    async fn open(db: &TestDatabase) -> Self {
+        let manager = deadpool_postgres::Manager::new(db.url().parse().unwrap(), tokio_postgres::NoTls);
+        Self::builder(manager).max_size(8).build().unwrap()
+    }
+
+    async fn effect(tx: &mut Self::Tx, id: &str) -> Result<(), HandlerError> {
+        tx.execute("insert into effects (id) values ($1)", &[&id]).await?;
+        Ok(())
+    }
+}
+
+/// A migrated database with a table of effects, and a pool of the application's own.
+pub(crate) async fn open<P: App>(db: &TestDatabase) -> P {
+    let pool = P::open(db).await;
+    assert!(migrate(&pool).await.unwrap() > 0);
+    assert_eq!(migrate(&pool).await.unwrap(), 0);
+    db.execute("create table effects (id text)");
+    pool
+}
+
+/// What the routes share.
+#[derive(Clone)]
+struct Shared<P> {
+    pool: P,
+    receiver: Receiver,
+}
+
+impl<P> FromRef<Shared<P>> for Receiver {
+    fn from_ref(shared: &Shared<P>) -> Self {
+        shared.receiver.clone()
+    }
+}
+
+async fn hook<P: App>(State(shared): State<Shared<P>>, webhook: Verified) -> Answer {
+    webhook.once(&shared.pool, async |tx: &mut P::Tx, event: &Event| P::effect(tx, &event.id).await).await
+}
+
+/// Serves the application until the runtime ends.
+pub(crate) async fn serve<P: App>(pool: P) -> SocketAddr {
+    let shared = Shared { pool, receiver: receiver() };
+    let app = Router::new().route("/in/stripe", post(hook::<P>)).with_state(shared);
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move { axum::serve(listener, app).await });
+    address
+}
+
+pub(crate) fn receiver() -> Receiver {
+    let mut spec = SourceSpec::named("stripe", "stripe").unwrap();
+    spec.secrets = vec![Secret::new(SECRET.to_owned())];
+    Receiver::new(Source::build(spec).unwrap(), Clock::system())
+}
+
+/// A correctly signed event.
+pub(crate) fn signed(id: &str) -> Signed {
+    stripe(SECRET, now(), id, "invoice.paid", &serde_json::json!({}))
+}
+
+fn now() -> i64 {
+    i64::try_from(SystemTime::now().duration_since(UNIX_EPOCH).unwrap().as_secs()).unwrap()
+}
+
+/// A number from the environment, for the long runs; else a small one.
+pub(crate) fn setting(name: &str, small: usize) -> usize {
+    std::env::var(name).map_or(small, |value| value.parse().unwrap())
+}
+
+/// A signed event as the request that it makes.
+pub(crate) fn request(signed: &Signed) -> oncebox::request::Request {
+    let mut headers = http::HeaderMap::new();
+    for (name, value) in &signed.headers {
+        headers.append(http::HeaderName::try_from(name.as_str()).unwrap(), value.parse().unwrap());
+    }
+    oncebox::request::Request {
+        method: http::Method::POST,
+        target: "/in/stripe".to_owned(),
+        headers,
+        body: signed.body.clone().into(),
+    }
+}
