@@ -13,6 +13,7 @@ pub mod event;
 pub mod fault;
 pub mod forward;
 mod handler_error;
+pub mod inbox;
 pub mod limits;
 pub mod once;
 pub mod order;
@@ -44,5 +45,6 @@ pub mod store;
 pub mod worker;
 
 pub use handler_error::HandlerError;
+pub use inbox::Inbox;
 pub use once::{Once, once};
 pub use receive::{Answer, Event, Outcome, Receiver, Verified};

@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod crash;
+mod handlers;
 mod races;
+mod steps;
 mod world;
 mod wrong;

@@ -1,19 +1,22 @@
 //! An application that embeds the library: a table of effects that shows every double, a server, and a sender.
 
 use std::net::SocketAddr;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use axum::Router;
 use axum::extract::{FromRef, State};
 use axum::routing::post;
 use oncebox::adapter::{Pool, migrate};
 use oncebox::clock::Clock;
+use oncebox::event::{Identity, IdentityKind, KeyMaker, sha256};
 use oncebox::secret::Secret;
 use oncebox::source::{Source, SourceSpec};
+use oncebox::store::{Access, Commit, Durability, NewEvent, Store, insert_events};
+use oncebox::verdict::{Identified, OnOtherBody, OnRepeat};
 use oncebox::{Answer, Event, HandlerError, Receiver, Verified};
 use sqlx::{PgPool, SqlitePool};
-use testkit::TestDatabase;
 use testkit::sender::{Signed, stripe};
+use testkit::{Backend, TestDatabase};
 
 pub(crate) const SECRET: &str = "whsec_embedded";
 
@@ -43,7 +46,7 @@ impl App for SqlitePool {
             .filename(db.file().unwrap())
             .create_if_missing(true)
             .journal_mode(sqlx::sqlite::SqliteJournalMode::Wal)
-            .busy_timeout(std::time::Duration::from_secs(20));
+            .busy_timeout(Duration::from_secs(20));
         sqlx::sqlite::SqlitePoolOptions::new().max_connections(8).connect_with(options).await.unwrap()
     }
 
@@ -132,5 +135,53 @@ pub(crate) fn request(signed: &Signed) -> oncebox::request::Request {
         target: "/in/stripe".to_owned(),
         headers,
         body: signed.body.clone().into(),
+    }
+}
+
+/// Stores events with a delivery for the handler `billing` each, as a gateway beside the application would.
+pub(crate) async fn stored(db: &TestDatabase, ids: &[String]) {
+    let store = match db.backend() {
+        Backend::Sqlite => Store::open_sqlite(db.file().unwrap(), Access::Visitor, Durability::Required).await,
+        Backend::Postgres => Store::connect_postgres(db.url(), 2, Durability::Required).await,
+    };
+    let store = store.unwrap();
+    let keys = KeyMaker::default();
+    let events: Vec<NewEvent> = ids.iter().map(|id| new_event(&keys, id)).collect();
+    let mut tx = store.begin().await.unwrap();
+    insert_events(&mut tx, &events.into()).await.unwrap();
+    assert!(matches!(tx.commit().await, Commit::Committed));
+    store.close().await;
+}
+
+fn new_event(keys: &KeyMaker, id: &str) -> NewEvent {
+    let now = Clock::system().now();
+    NewEvent {
+        key: keys.make(now),
+        source: "stripe".into(),
+        event: Identified {
+            identity: Identity::of_id("stripe", id.as_bytes()),
+            identity_kind: IdentityKind::Id,
+            fingerprint: None,
+            on_repeat: OnRepeat::Run,
+            on_other_body: OnOtherBody::Conflict,
+            event_id: id.to_owned(),
+            event_type: "invoice.paid".to_owned(),
+            body: id.to_owned().into(),
+            body_sha256: sha256(id.as_bytes()),
+            held: None,
+        },
+        headers: bytes::Bytes::new(),
+        remote: "192.0.2.1:7".into(),
+        received_at: now,
+        handlers: vec!["billing".into()],
+    }
+}
+
+/// The only kind of waiting: for a named condition, up to a bound.
+pub(crate) async fn wait_until(what: &str, mut holds: impl FnMut() -> bool) {
+    let started = std::time::Instant::now();
+    while !holds() {
+        assert!(started.elapsed() < Duration::from_secs(60), "waited too long until {what}");
+        tokio::time::sleep(Duration::from_millis(20)).await;
     }
 }
