@@ -212,7 +212,7 @@ fn block_on_postgres(url: &str, sql: &str) -> Result<Vec<Vec<String>>, tokio_pos
     })
 }
 
-fn row_as_text(message: &SimpleQueryMessage) -> Option<Vec<String>> {
+pub(crate) fn row_as_text(message: &SimpleQueryMessage) -> Option<Vec<String>> {
     let SimpleQueryMessage::Row(row) = message else { return None };
     Some((0..row.len()).map(|column| row.get(column).unwrap_or_default().to_owned()).collect())
 }

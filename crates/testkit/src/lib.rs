@@ -15,7 +15,9 @@ pub mod program;
 pub mod proxy;
 pub mod receiver;
 pub mod sender;
+pub mod session;
 pub mod vendor;
 
 pub use database::{Backend, TestDatabase};
 pub use program::free_port;
+pub use session::Session;

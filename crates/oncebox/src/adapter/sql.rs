@@ -52,6 +52,7 @@ pub(super) static CLAIMED_EVENT: LazyLock<Statement> =
     LazyLock::new(|| Statement::of_two("", include_str!("../../sql/sqlite/claimed_event.sql")));
 
 of_two! {
+    SEND = "postgres/send.sql", "sqlite/send.sql";
     REMEMBER = "shared/remember.sql", "sqlite/remember.sql";
     CREATE_MIGRATIONS = "postgres/create_migrations.sql", "sqlite/create_migrations.sql";
     APPLIED_MIGRATIONS = "postgres/applied_migrations.sql", "sqlite/applied_migrations.sql";

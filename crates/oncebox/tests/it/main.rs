@@ -6,6 +6,7 @@ mod crash_sweep;
 mod fetched_keys;
 mod ingest;
 mod providers;
+mod pull;
 mod store_contract;
 mod tidy;
 mod worker;

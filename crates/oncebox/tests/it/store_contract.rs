@@ -5,7 +5,7 @@ mod arrivals;
 mod arrived_secrets;
 mod cancel;
 mod concurrent;
-mod deliveries;
+pub(crate) mod deliveries;
 mod durability;
 mod effects;
 mod insert;

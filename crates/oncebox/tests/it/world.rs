@@ -2,6 +2,7 @@
 //! checker that each test ends with.
 
 use std::future::{Future, poll_fn};
+use std::path::Path;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
@@ -18,8 +19,6 @@ pub(crate) const NOW: i64 = 1_731_700_000_123;
 pub(crate) const SOURCE: &str = "src";
 pub(crate) const HANDLERS: [&str; 2] = ["billing", "mail"];
 
-/// Steps of the schema.
-pub(crate) const MIGRATIONS: usize = 5;
 /// Of a store on Postgres.
 pub(crate) const CONNECTIONS: usize = 8;
 const WAIT_MAX: Duration = Duration::from_secs(30);
@@ -34,7 +33,7 @@ pub(crate) struct World {
 impl World {
     pub(crate) async fn new(db: TestDatabase) -> Self {
         let store = open(&db).await.unwrap();
-        assert_eq!(store.migrate().await.unwrap(), MIGRATIONS);
+        assert_eq!(store.migrate().await.unwrap(), migrations(&db));
         Self { db, store, keys: Arc::default() }
     }
 
@@ -125,6 +124,16 @@ impl World {
             assert_eq!(row[0].trim_start_matches("\\x"), testkit::sender::sha256_hex(&body));
         }
     }
+}
+
+/// Steps of the schema on this database.
+pub(crate) fn migrations(db: &TestDatabase) -> usize {
+    let name = match db.backend() {
+        Backend::Sqlite => "sqlite",
+        Backend::Postgres => "postgres",
+    };
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("sql/migrations").join(name);
+    std::fs::read_dir(folder).unwrap().count()
 }
 
 /// Opens the database beside whoever has it open already.

@@ -12,17 +12,17 @@ use testkit::{Backend, TestDatabase};
 
 use crate::world::{HANDLERS, NOW, World, committed, open};
 
-pub(super) const LEASE: Duration = Duration::from_secs(60);
-pub(super) const BILLING: &str = HANDLERS[0];
+pub(crate) const LEASE: Duration = Duration::from_secs(60);
+pub(crate) const BILLING: &str = HANDLERS[0];
 
 /// A world whose handlers are registered with three attempts.
-pub(super) async fn processing(db: TestDatabase) -> World {
+pub(crate) async fn processing(db: TestDatabase) -> World {
     let world = World::new(db).await;
     register(&world, OnDead::Skip).await;
     world
 }
 
-pub(super) async fn register(world: &World, on_dead: OnDead) {
+pub(crate) async fn register(world: &World, on_dead: OnDead) {
     let retry = RetryPolicy { attempts: 3, base: Duration::from_secs(1), cap: Duration::from_secs(9) };
     let facts = HANDLERS.map(|name| HandlerFacts { name: name.to_owned(), retry, lease: LEASE, on_dead });
     world.store.register_handlers(&facts).await.unwrap();
@@ -52,18 +52,18 @@ pub(super) async fn fail(world: &World, fence: Fence, next: Next) -> Fenced {
 }
 
 /// State and attempt of the deliveries of the first handler, oldest first.
-pub(super) fn states(world: &World) -> Vec<Vec<String>> {
+pub(crate) fn states(world: &World) -> Vec<Vec<String>> {
     world.query("select state, attempt from {deliveries} where handler = 'billing' order by key")
 }
 
 /// Lets every lease of the database be over.
-pub(super) fn end_leases(world: &World) {
+pub(crate) fn end_leases(world: &World) {
     let deliveries = world.db.table("deliveries");
     world.db.execute(&format!("update {deliveries} set lease_until_ms = 1 where state = 'claimed'"));
 }
 
 /// Lets everything be due.
-pub(super) fn make_due(world: &World) {
+pub(crate) fn make_due(world: &World) {
     world.db.execute(&format!("update {} set due_at_ms = 1 where state = 'ready'", world.db.table("deliveries")));
 }
 

@@ -1,0 +1,99 @@
+"""A gateway for tests and examples: a fresh database, `oncebox serve` on free ports, both gone at the end.
+
+    gateway.py CONFIG COMMAND…
+
+runs a command beside one. The command finds the database in DATABASE_URL and sends with `$ONCEBOX send stripe`.
+ONCEBOX_TEST_POSTGRES names the server on which the database is made, ONCEBOX the program.
+"""
+
+import os
+import secrets
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from urllib.parse import urlsplit, urlunsplit
+from urllib.request import urlopen
+
+import psycopg
+
+PATIENCE = 60.0
+
+
+class Gateway:
+    """A running gateway; a context manager that cleans up."""
+
+    def __init__(self, config: Path) -> None:
+        self.program = os.environ["ONCEBOX"]
+        self.config = config.resolve()
+        self.name = f"clients_{os.getpid()}_{secrets.token_hex(4)}"
+        self.admin = os.environ["ONCEBOX_TEST_POSTGRES"]
+        self.database_url = urlunsplit(urlsplit(self.admin)._replace(path=f"/{self.name}"))
+        self.port, self.admin_port = free_port(), free_port()
+        self.secret = "whsec_" + secrets.token_hex(16)
+        self.env = os.environ | {
+            "DATABASE_URL": self.database_url,
+            "ONCEBOX_DATABASE": self.database_url,
+            "ONCEBOX_LISTEN": f"127.0.0.1:{self.port}",
+            "ONCEBOX_ADMIN_LISTEN": f"127.0.0.1:{self.admin_port}",
+            "ONCEBOX_LOG": "warn",
+            "ONCEBOX_TO": f"http://127.0.0.1:{self.port}",
+            "WEBHOOK_SECRET": self.secret,
+        }
+        self.server: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> "Gateway":
+        with psycopg.connect(self.admin, autocommit=True) as connection:
+            connection.execute(f"create database {self.name} template template0")
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end(signal.SIGTERM)
+        with psycopg.connect(self.admin, autocommit=True) as connection:
+            connection.execute(f"drop database if exists {self.name} with (force)")
+
+    def start(self) -> None:
+        """Starts the server and waits until it answers."""
+        self.server = subprocess.Popen([self.program, "serve", "--config", str(self.config)], env=self.env)
+        wait_until(lambda: self.answers(), "the gateway answers")
+
+    def answers(self) -> bool:
+        assert self.server and self.server.poll() is None, "the gateway ended"
+        try:
+            return urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=5).status == 200
+        except OSError:
+            return False
+
+    def end(self, number: signal.Signals) -> None:
+        """Ends the server with a signal."""
+        if self.server and self.server.poll() is None:
+            self.server.send_signal(number)
+            self.server.wait(PATIENCE)
+
+    def send(self, *arguments: str) -> None:
+        """Sends signed events."""
+        command = [self.program, "send", "stripe", "--to", self.env["ONCEBOX_TO"], "--secret", self.secret, *arguments]
+        subprocess.run(command, env=self.env, check=True, stdout=subprocess.DEVNULL)
+
+
+def free_port() -> int:
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return int(listener.getsockname()[1])
+
+
+def wait_until(holds: object, what: str, patience: float = PATIENCE) -> None:
+    assert callable(holds)
+    end = time.monotonic() + patience
+    while not holds():
+        assert time.monotonic() < end, f"waited too long until {what}"
+        time.sleep(0.05)
+
+
+if __name__ == "__main__":
+    with Gateway(Path(sys.argv[1])) as gateway:
+        status = subprocess.run(sys.argv[2:], env=gateway.env).returncode
+    sys.exit(status)

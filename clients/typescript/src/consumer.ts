@@ -1,0 +1,116 @@
+/** The loop around the functions: claim, your work and `finish` in one transaction, `fail` when it throws. */
+
+import { setTimeout as sleep } from "node:timers/promises";
+
+import { type Delivery, LeaseLost, type Queryable, claim, extend, fail, finish, giveBack } from "./functions.js";
+
+/** A client of a pool of node-postgres. */
+export interface Client extends Queryable {
+  release(error?: Error | boolean): void;
+}
+
+/** A pool of node-postgres; it needs two connections for each consumer. */
+export interface Pool<C extends Client = Client> extends Queryable {
+  connect(): Promise<C>;
+}
+
+/** Your work: what it writes through `tx` is committed with the delivery's mark, or not at all. */
+export type Work<C extends Client = Client> = (tx: C, delivery: Delivery) => Promise<unknown>;
+
+/** Times in milliseconds. Leases are extended in the background: `lease` is how soon others take over from the dead. */
+export interface ConsumerOptions {
+  max?: number;
+  lease?: number;
+  poll?: number;
+  log?: (message: string, error?: unknown) => void;
+}
+
+/** Throw it from your work to try again later. */
+export class Retry extends Error {}
+
+/** Throw it from your work when no try will ever succeed: the delivery becomes a dead letter. */
+export class Reject extends Error {}
+
+/** Runs your work for each delivery of a handler, in one transaction with its mark. */
+export class Consumer<C extends Client = Client> {
+  readonly #options: Required<ConsumerOptions>;
+  readonly #stopping = new AbortController();
+  #held = new Map<string, Delivery>();
+
+  constructor(
+    private readonly pool: Pool<C>, private readonly handler: string, private readonly work: Work<C>,
+    options: ConsumerOptions = {},
+  ) {
+    this.#options = { max: 10, lease: 60_000, poll: 1_000, log: (message) => console.warn(message), ...options };
+  }
+
+  /** Asks the loop to end: what runs is finished, what was not begun is given back. Await `run` for the end. */
+  stop(): void {
+    this.#stopping.abort();
+  }
+
+  /** Works until it is asked to stop. A lost connection is opened again. */
+  async run(): Promise<void> {
+    const beat = setInterval(() => void this.#keepLeases(), this.#options.lease / 3);
+    try {
+      while (!this.#stopping.signal.aborted) {
+        try {
+          const claimed = await claim(this.pool, this.handler, this.#options);
+          this.#held = new Map(claimed.map((one) => [one.delivery, one]));
+          for (const one of claimed) {
+            // What the heartbeat found lost is not begun.
+            if (this.#stopping.signal.aborted || !this.#held.has(one.delivery)) continue;
+            await this.#attempt(one);
+            this.#held.delete(one.delivery);
+          }
+          if (claimed.length === 0) await this.#pause(this.#options.poll * (0.5 + Math.random() / 2));
+        } catch (error) {
+          this.#options.log(`the database is away: ${String(error)}`, error);
+          this.#held.clear();
+          await this.#pause(1_000);
+        }
+      }
+      // A connection that is gone cannot give back; then the lease ends by itself.
+      await Promise.allSettled([...this.#held.values()].map((one) => giveBack(this.pool, one)));
+    } finally {
+      clearInterval(beat);
+    }
+  }
+
+  async #attempt(one: Delivery): Promise<void> {
+    const client = await this.pool.connect();
+    try {
+      await client.query("begin");
+      await this.work(client, one);
+      await finish(client, one);
+      await client.query("commit");
+      client.release();
+    } catch (error) {
+      const rolledBack = await client.query("rollback").then(() => true, () => false);
+      client.release(!rolledBack);
+      // Without its connection nothing can be said; the lease ends, and the row tells what was committed.
+      if (!rolledBack) throw error;
+      if (error instanceof LeaseLost) return this.#options.log(`rolled back: ${error.message}`, error);
+      const reason = error instanceof Retry || error instanceof Reject ? error.message : String(error);
+      this.#options.log(`${one.source} ${one.eventId} failed: ${reason}`, error);
+      await fail(this.pool, one, reason, !(error instanceof Reject)).catch((lost) => {
+        if (!(lost instanceof LeaseLost)) throw lost;
+      });
+    }
+  }
+
+  async #keepLeases(): Promise<void> {
+    for (const one of [...this.#held.values()]) {
+      try {
+        await extend(this.pool, one, this.#options.lease);
+      } catch (error) {
+        if (error instanceof LeaseLost) this.#held.delete(one.delivery);
+        else this.#options.log(`a lease could not be extended: ${String(error)}`, error);
+      }
+    }
+  }
+
+  async #pause(milliseconds: number): Promise<void> {
+    await sleep(milliseconds, undefined, { signal: this.#stopping.signal }).catch(() => undefined);
+  }
+}

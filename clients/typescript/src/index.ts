@@ -1,0 +1,9 @@
+/**
+ * Exactly-once webhooks inside your own Postgres transaction: the functions of the schema `oncebox`, typed, and a loop.
+ * Everything takes the transaction that you have: node-postgres, or anything else with a `query` function.
+ */
+
+export { Consumer, Reject, Retry } from "./consumer.js";
+export type { Client, ConsumerOptions, Pool, Work } from "./consumer.js";
+export { AlreadyDone, LeaseLost, claim, extend, fail, finish, giveBack, newer, once, send } from "./functions.js";
+export type { Delivery, Fence, Queryable, SendOptions } from "./functions.js";

@@ -1,0 +1,37 @@
+-- Two roles with no more than they need. Run it once as the owner of the schema `oncebox` (or a superuser), after
+-- `oncebox migrate`, and again after an upgrade; then grant the roles to the users of your applications:
+--
+--     grant oncebox_consumer to my_app;
+--
+-- The functions run with the caller's own rights, so the consumer's are exactly what claim, finish, fail, extend,
+-- give_back, once, newer and send touch. It cannot make, change or delete an event, a payload or a setting.
+
+DO $$
+BEGIN
+    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'oncebox_consumer') THEN
+        CREATE ROLE oncebox_consumer NOLOGIN;
+    END IF;
+    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'oncebox_reader') THEN
+        CREATE ROLE oncebox_reader NOLOGIN;
+    END IF;
+END $$;
+
+GRANT USAGE ON SCHEMA oncebox TO oncebox_consumer, oncebox_reader;
+
+-- Calling is allowed to everybody who may look into the schema; what counts is what a caller may touch.
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA oncebox TO oncebox_consumer;
+
+-- What is claimed, and the event that goes with it.
+GRANT SELECT ON oncebox.handlers, oncebox.deliveries, oncebox.events, oncebox.payloads TO oncebox_consumer;
+GRANT UPDATE (state, attempt, due_at_ms, token, lease_until_ms, finished_at_ms, last_error, node, claimed_at_ms)
+    ON oncebox.deliveries TO oncebox_consumer;
+GRANT SELECT (delivery, attempt, ended_at_ms, outcome, error), INSERT, UPDATE (ended_at_ms, outcome, status, error)
+    ON oncebox.attempts TO oncebox_consumer;
+
+-- once, newer, send.
+GRANT SELECT (mark), INSERT ON oncebox.remembered TO oncebox_consumer;
+GRANT SELECT, INSERT, UPDATE (version, applied_at_ms) ON oncebox.versions TO oncebox_consumer;
+GRANT SELECT (id, idempotency_key, delivery_attempt), INSERT ON oncebox.outbox TO oncebox_consumer;
+
+-- The views are read with their owner's rights: whoever may read them needs no table.
+GRANT SELECT ON oncebox.events_v1, oncebox.deliveries_v1, oncebox.outbox_v1 TO oncebox_reader, oncebox_consumer;
