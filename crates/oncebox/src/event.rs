@@ -26,7 +26,7 @@ pub struct EventKey(Uuid);
 
 impl EventKey {
     /// Reads the 16 bytes that the database holds.
-    pub fn from_bytes(bytes: [u8; 16]) -> Self {
+    pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))
     }
 

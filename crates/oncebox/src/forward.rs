@@ -10,18 +10,18 @@ use data_encoding::BASE64;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use ring::hmac;
 
-pub use answer::{Answered, judge, retry_after};
+pub use answer::{Answered, judge, judge_message, retry_after};
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::provider::mac::KeyForm;
 use crate::secret::Secret;
 
-const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
-const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
-const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
-const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
-const ONCEBOX_ATTEMPT: HeaderName = HeaderName::from_static("oncebox-attempt");
+pub(crate) const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
+pub(crate) const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+pub(crate) const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+pub(crate) const ONCEBOX_ATTEMPT: HeaderName = HeaderName::from_static("oncebox-attempt");
 
 /// What belongs to one connection or one hop, or would let a reader pose as somebody else.
 const NOT_FORWARDED: [HeaderName; 17] = [
@@ -55,7 +55,7 @@ impl SigningKey {
         Self(hmac::Key::new(hmac::HMAC_SHA256, bytes.as_deref().unwrap_or_else(|| secret.expose())))
     }
 
-    fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
+    pub(crate) fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
         let mut context = hmac::Context::with_key(&self.0);
         context.update(format!("{id}.{seconds}.").as_bytes());
         context.update(body);
@@ -127,7 +127,7 @@ fn named_in(value: &HeaderValue) -> Vec<HeaderName> {
 }
 
 /// Keys, numbers and base64 always fit into a header.
-fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
+pub(crate) fn set(headers: &mut HeaderMap, name: HeaderName, value: &str) {
     if let Ok(value) = HeaderValue::from_str(value) {
         headers.insert(name, value);
     }

@@ -146,6 +146,17 @@ impl HandlerSpec {
     }
 }
 
+impl Work {
+    /// Whether it may write outbox messages in its transaction.
+    pub(crate) fn may_send(&self) -> bool {
+        match self {
+            Self::Sql(sql) => sql.may_send(),
+            Self::Inside(_) => true,
+            Self::Outside(_) | Self::Pull => false,
+        }
+    }
+}
+
 impl OrderRules {
     /// True when nothing has to be decided before an event runs, nor written down after it.
     pub(crate) fn are_none(&self) -> bool {

@@ -15,6 +15,7 @@ pub mod forward;
 mod handler_error;
 pub mod inbox;
 pub mod limits;
+pub mod message;
 pub mod once;
 pub mod order;
 pub mod provider;
@@ -39,6 +40,8 @@ pub mod handler;
 pub mod ingest;
 #[cfg(feature = "http")]
 pub mod outgoing;
+#[cfg(all(feature = "http", any(feature = "sqlite", feature = "postgres")))]
+pub mod relay;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

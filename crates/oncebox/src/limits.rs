@@ -29,8 +29,8 @@ pub const TRANSACTION_DELIVERIES_MAX: usize = 64;
 pub const TRANSACTIONS_PER_HANDLER_MAX: usize = 2;
 /// Body bytes of deliveries that are handled together.
 pub const CLAIMED_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// How often an idle node looks for work; with the look for ended leases that is less than twice a second.
-pub const POLL_EVERY: Duration = Duration::from_millis(600);
+/// How often an idle node looks for work; with the looks for ended leases that is less than twice a second.
+pub const POLL_EVERY: Duration = Duration::from_millis(700);
 /// How often ended leases are given back: a dead node's work is taken over within its lease and this.
 pub const LEASES_EVERY: Duration = Duration::from_secs(4);
 /// Ended calls that are written down together, and that may wait for it.

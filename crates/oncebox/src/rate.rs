@@ -28,6 +28,11 @@ impl RateLimit {
         Self { every, ahead: rate.period.saturating_sub(every), next: Duration::ZERO }
     }
 
+    /// A limit that spreads calls evenly: a target that comes back after a while is not met with a period's worth at once.
+    pub fn even(rate: Rate) -> Self {
+        Self { ahead: rate.period.min(Duration::from_secs(1)) / 20, ..Self::new(rate) }
+    }
+
     /// How many calls may be made now, at most `most`.
     pub fn free(&self, now: Duration, most: usize) -> usize {
         let Some(room) = (now + self.ahead).checked_sub(self.next.max(now)) else { return 0 };
@@ -66,6 +71,22 @@ mod tests {
         assert_eq!(limit.free(at(599), 100), 0);
         assert_eq!(limit.free(at(10_000), 100), 10);
         assert_eq!(limit.free(at(10_000), 3), 3);
+    }
+
+    #[test]
+    fn evenly_from_the_first_call() {
+        let mut limit = RateLimit::even(Rate { count: 50, period: Duration::from_secs(1) });
+        let (mut now, mut calls) = (Duration::from_secs(9), Vec::new());
+        while now < Duration::from_secs(12) {
+            let free = limit.free(now, 100);
+            limit.take(now, free);
+            calls.extend(std::iter::repeat_n(now, free));
+            now += Duration::from_millis(1);
+        }
+        let busiest = calls
+            .iter()
+            .map(|first| calls.iter().filter(|at| (*first..*first + Duration::from_secs(1)).contains(*at)).count());
+        assert_eq!((calls.len(), busiest.max()), (153, Some(53)));
     }
 
     proptest! {

@@ -18,6 +18,10 @@ mod handler_sql;
 mod handlers;
 mod leases;
 mod marks;
+mod message_actions;
+mod outbox;
+mod outbox_leases;
+mod outbox_reports;
 mod pulled;
 mod reconcile;
 mod reports;
@@ -34,6 +38,8 @@ mod postgres_effects;
 #[cfg(feature = "postgres")]
 mod postgres_migrate;
 #[cfg(feature = "postgres")]
+mod postgres_outbox;
+#[cfg(feature = "postgres")]
 mod postgres_reconcile;
 #[cfg(feature = "postgres")]
 mod postgres_tls;
@@ -48,6 +54,8 @@ mod sqlite_effects;
 #[cfg(feature = "sqlite")]
 mod sqlite_migrate;
 #[cfg(feature = "sqlite")]
+mod sqlite_outbox;
+#[cfg(feature = "sqlite")]
 mod sqlite_reconcile;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
@@ -60,9 +68,14 @@ pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTri
 pub use effects::Ran;
 pub use events::{Inserted, NewEvent, insert_events};
 pub use handler_sql::{HandlerSql, HandlerSqlError};
-pub use handlers::{HandlerFacts, HandlerRecord, OnDead};
+pub use handlers::{Due, HandlerFacts, HandlerRecord, OnDead};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Once, Prerequisite, Version};
+pub use outbox::{
+    ClaimedMessage, MessageClaims, MessageFailure, MessageFence, MessageWant, SendError, Sent, SentMarks, Written,
+};
+pub use outbox_leases::{DestinationFacts, ExpiredMessage};
+pub use outbox_reports::{MessageAttempt, MessageDetail, MessageFilter, MessageLine};
 pub use pulled::PulledFailure;
 pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{
@@ -123,6 +136,12 @@ impl Store {
     pub fn with_faults(mut self, faults: Faults) -> Self {
         self.faults = faults;
         self
+    }
+
+    /// Passes a fault point of whoever works on this store.
+    #[cfg(feature = "http")]
+    pub(crate) async fn pass(&self, point: &'static str) -> Result<(), StoreError> {
+        Ok(self.faults.at(point).await?)
     }
 
     /// Which database it is, in one word.

@@ -161,6 +161,8 @@ struct Unit {
     fences: Vec<Fence>,
     /// Whether its end lets others run: the next of its order key, or what waited for it.
     lets_others_run: bool,
+    /// Whether it may have written outbox messages.
+    may_send: bool,
 }
 
 impl Worker {
@@ -209,7 +211,8 @@ impl Worker {
                 let lets_others_run = is_ordered || lane.spec.order.wait_for.is_some();
                 let work = attempt::run(context.clone(), lane.spec.clone(), unit);
                 let id = running.spawn(work).id();
-                units.insert(id, Unit { handler: name.clone(), fences, lets_others_run });
+                let may_send = lane.spec.work.may_send();
+                units.insert(id, Unit { handler: name.clone(), fences, lets_others_run, may_send });
             }
         }
         Ok(())
@@ -292,14 +295,21 @@ impl Worker {
             if unit.lets_others_run {
                 lane.look();
             }
+            if unit.may_send {
+                self.wake.written();
+            }
         }
         self.forget();
     }
 
-    /// Asks which handlers have something due: a read for all of them, so that idle nodes lock nothing.
+    /// Asks who has something due: a read for all of them, the relay's destinations too, so that idle nodes lock nothing.
     async fn look_around(&mut self) {
-        match self.context.store.due_handlers(self.context.clock.now()).await {
-            Ok(due) => due.iter().for_each(|handler| self.look(handler)),
+        match self.context.store.due(self.context.clock.now()).await {
+            Ok(due) => {
+                due.handlers.iter().for_each(|handler| self.look(handler));
+                let destinations: Vec<Arc<str>> = due.destinations.into_iter().map(Arc::from).collect();
+                self.wake.destinations(&destinations);
+            }
             Err(error) => tracing::warn!("looking for work waits for the database: {}", error.chain()),
         }
     }

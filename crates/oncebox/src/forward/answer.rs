@@ -6,6 +6,7 @@ use http::header::{HeaderMap, RETRY_AFTER};
 
 use crate::circuit::Reached;
 use crate::clock::UnixMillis;
+use crate::delivery::Failed;
 use crate::retry::RETRY_AFTER_MAX;
 
 /// What a target's answer means to an `http` handler, which tries again after every failure.
@@ -31,6 +32,17 @@ pub fn judge(status: u16, headers: &HeaderMap, now: UnixMillis) -> Answered {
         _ => Answered::Failed { retry_after: retry_after(headers, now), reached: Reached::Yes },
     }
 }
+
+/// What a destination's answer means to an outbox message; none when it took it. Most of 4xx says that the message is
+/// wrong and will be for ever, unless the destination is known to mean something else by it.
+pub fn judge_message(status: u16, headers: &HeaderMap, retry_on: &[u16], now: UnixMillis) -> Option<(Failed, Reached)> {
+    let Answered::Failed { retry_after, reached } = judge(status, headers, now) else { return None };
+    let is_final = (400..500).contains(&status) && !RETRIED.contains(&status) && !retry_on.contains(&status);
+    Some((if is_final { Failed::Permanent } else { Failed::Transient { retry_after } }, reached))
+}
+
+/// Refusals that pass: too slow, in conflict with something under way, too early, too many.
+const RETRIED: [u16; 4] = [408, 409, 425, 429];
 
 /// The pause that `Retry-After` asks for, in seconds or as a date, at most a day; what cannot be read asks for nothing.
 pub fn retry_after(headers: &HeaderMap, now: UnixMillis) -> Option<Duration> {
@@ -87,6 +99,25 @@ mod tests {
         for (status, reached) in [(301, Reached::Yes), (400, Reached::Yes), (500, Reached::Yes), (503, Reached::No)] {
             assert_eq!(judge(status, &none, NOW), Answered::Failed { retry_after: None, reached }, "{status}");
         }
+    }
+
+    #[test]
+    fn messages() {
+        let mut asked = HeaderMap::new();
+        asked.insert(RETRY_AFTER, "999999999999".parse().expect("a header"));
+        let (again, later) =
+            (Failed::Transient { retry_after: None }, Failed::Transient { retry_after: Some(RETRY_AFTER_MAX) });
+        for status in 100..600 {
+            let failed = judge_message(status, &HeaderMap::new(), &[404], NOW).map(|(failed, _)| failed);
+            let expected = match status {
+                200..=299 => None,
+                404 | 408 | 409 | 425 | 429 => Some(again),
+                400..=499 => Some(Failed::Permanent),
+                _ => Some(again),
+            };
+            assert_eq!(failed, expected, "{status}");
+        }
+        assert_eq!(judge_message(503, &asked, &[], NOW), Some((later, Reached::No)));
     }
 
     proptest! {

@@ -46,6 +46,10 @@ pub struct ActionFilter {
     pub until: Option<UnixMillis>,
     /// Exactly this event.
     pub key: Option<EventKey>,
+    /// Messages to this destination, in place of deliveries.
+    pub destination: Option<String>,
+    /// Exactly this message, in place of deliveries.
+    pub message: Option<EventKey>,
 }
 
 /// An action under its own id.
@@ -91,6 +95,9 @@ pub enum ActionError {
     /// The state is none that this action starts from.
     #[error("the state does not fit the action")]
     State,
+    /// Messages can be replayed and discarded when they are dead, and no part of an event names them.
+    #[error("only dead messages can be replayed or discarded, by destination, message, handler, since and until")]
+    Messages,
     /// The id belongs to another action.
     #[error("the action id was used for something else")]
     Reused,
@@ -100,23 +107,26 @@ pub enum ActionError {
 }
 
 /// How far an action came.
-struct Progress {
+pub(super) struct Progress {
     acted: i64,
     phase: i64,
-    reached: EventKey,
+    pub(super) reached: EventKey,
     finished: bool,
 }
 
 /// What one slice did; none of `reached` means that the phase is over.
-struct Slice {
-    acted: i64,
-    reached: Option<EventKey>,
+pub(super) struct Slice {
+    pub(super) acted: i64,
+    pub(super) reached: Option<EventKey>,
 }
 
 impl Store {
     /// How many an action would concern.
     pub async fn count_action(&self, kind: ActionKind, filter: &ActionFilter) -> Result<i64, ActionError> {
         filter.check(kind)?;
+        if filter.is_about_messages() {
+            return self.count_messages(filter).await;
+        }
         let first = EventKey::from_bytes([0; 16]);
         if kind == ActionKind::Forget {
             return self.count_events(filter, filter.state.as_deref(), false).await;
@@ -170,6 +180,7 @@ impl Store {
                 return Ok(progress.acted);
             }
             let slice = match (progress.phase, action.kind, route) {
+                _ if action.filter.is_about_messages() => tx.message_slice(action, &progress, now).await?,
                 (0, ActionKind::Forget, _) => tx.forget_slice(action, &progress).await?,
                 (0, _, _) => tx.move_slice(action, &progress, now).await?,
                 (_, ActionKind::Replay, Some(route)) => tx.backfill_slice(action, route, &progress, now).await?,
@@ -417,7 +428,7 @@ impl ActionKind {
 
     fn settles_events(self, filter: &ActionFilter) -> bool {
         let held = matches!(self, Self::Release | Self::Discard) && self.from(filter)[1] == "held";
-        held && filter.handler.is_none()
+        held && filter.handler.is_none() && !filter.is_about_messages()
     }
 }
 
@@ -425,6 +436,9 @@ impl ActionFilter {
     fn check(&self, kind: ActionKind) -> Result<(), ActionError> {
         if *self == Self::default() {
             return Err(ActionError::EmptyFilter);
+        }
+        if self.is_about_messages() {
+            return self.check_messages(kind);
         }
         let fits = match (kind, self.state.as_deref()) {
             (_, None) => true,
@@ -452,11 +466,15 @@ impl ActionFilter {
     }
 
     fn to_json(&self) -> String {
-        serde_json::json!({
+        let mut about = serde_json::json!({
             "source": self.source, "type": self.event_type, "state": self.state, "handler": self.handler,
             "since": self.since, "until": self.until, "key": self.key.map(|key| key.to_string()),
-        })
-        .to_string()
+        });
+        if self.is_about_messages() {
+            about["destination"] = self.destination.as_deref().into();
+            about["message"] = self.message.map(|id| id.to_string()).into();
+        }
+        about.to_string()
     }
 }
 
@@ -468,11 +486,11 @@ fn pattern(glob: &str, dialect: Dialect) -> String {
     }
 }
 
-fn first_int(rows: &[Row]) -> Result<i64, StoreError> {
+pub(super) fn first_int(rows: &[Row]) -> Result<i64, StoreError> {
     rows.first().map_or(Ok(0), |row| row.int(0))
 }
 
-fn count(rows: usize) -> i64 {
+pub(super) fn count(rows: usize) -> i64 {
     i64::try_from(rows).unwrap_or(i64::MAX)
 }
 

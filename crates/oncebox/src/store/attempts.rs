@@ -5,8 +5,8 @@ use std::time::Duration;
 use super::deliveries::millis;
 use super::{Fence, Store, StoreError, Tx, Value, sql};
 pub use crate::adapter::Fenced;
-pub(super) use crate::adapter::fenced;
-use crate::adapter::kept;
+pub(super) use crate::adapter::{fenced, kept};
+
 use crate::clock::UnixMillis;
 use crate::delivery::Next;
 

@@ -32,7 +32,9 @@ pub enum HandlerSqlError {
     #[error("{0} cannot be used: the effect is one transaction with its mark")]
     Transaction(String),
     /// A parameter that is not one of ours.
-    #[error("{0} cannot be bound; use :source, :event_id, :key, :type, :body, :body_bytes, :received_at or :attempt")]
+    #[error(
+        "{0} cannot be bound; use :source, :event_id, :key, :delivery, :type, :body, :body_bytes, :received_at or :attempt"
+    )]
     Unknown(String),
 }
 
@@ -42,6 +44,7 @@ pub(super) enum Bind {
     Source,
     EventId,
     Key,
+    Delivery,
     Type,
     Body,
     BodyBytes,
@@ -62,6 +65,11 @@ impl HandlerSql {
         let statements = reader.statements;
         if statements.is_empty() { Err(HandlerSqlError::Empty) } else { Ok(Self { statements }) }
     }
+
+    /// Whether it may write outbox messages: a guess that only decides how soon somebody looks.
+    pub(crate) fn may_send(&self) -> bool {
+        self.statements.iter().any(|statement| statement.text.to_ascii_lowercase().contains("send"))
+    }
 }
 
 impl Prepared {
@@ -71,10 +79,11 @@ impl Prepared {
 }
 
 impl Bind {
-    const ALL: [(&'static str, Self); 8] = [
+    const ALL: [(&'static str, Self); 9] = [
         ("source", Self::Source),
         ("event_id", Self::EventId),
         ("key", Self::Key),
+        ("delivery", Self::Delivery),
         ("type", Self::Type),
         ("body", Self::Body),
         ("body_bytes", Self::BodyBytes),
@@ -96,6 +105,7 @@ impl Bind {
             (Dialect::Postgres, Self::ReceivedAt) => format!("to_timestamp(${number}::bigint / 1000.0)"),
             (Dialect::Postgres, Self::Attempt) => format!("(${number}::bigint::int)"),
             (Dialect::Postgres, Self::BodyBytes) => format!("(${number}::bytea)"),
+            (Dialect::Postgres, Self::Delivery) => format!("(${number}::text::uuid)"),
             (Dialect::Postgres, _) => format!("(${number}::text)"),
         }
     }
@@ -105,6 +115,7 @@ impl Bind {
             Self::Source => claimed.source.as_str().into(),
             Self::EventId => claimed.event_id.as_str().into(),
             Self::Key => Value::Text(claimed.key.to_string()),
+            Self::Delivery => Value::Text(claimed.fence.delivery.to_string()),
             Self::Type => claimed.event_type.as_str().into(),
             Self::Body => match std::str::from_utf8(&claimed.body) {
                 Ok(text) if !text.contains('\0') => text.into(),

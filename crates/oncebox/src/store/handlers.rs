@@ -38,6 +38,15 @@ pub struct HandlerRecord {
     pub paused: bool,
 }
 
+/// Who has something to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Due {
+    /// Handlers with deliveries.
+    pub handlers: Vec<String>,
+    /// Destinations with messages.
+    pub destinations: Vec<String>,
+}
+
 impl Store {
     /// Makes handlers known, or known anew after a change of the config. Without it nothing of them can be claimed.
     pub async fn register_handlers(&self, handlers: &[HandlerFacts]) -> Result<(), StoreError> {
@@ -66,9 +75,14 @@ impl Store {
         Ok(rows == 1)
     }
 
-    /// The handlers that have something due and are not paused: what to ask before claiming, as often as one likes.
-    pub async fn due_handlers(&self, now: UnixMillis) -> Result<Vec<String>, StoreError> {
-        self.query(&sql::DUE_HANDLERS, vec![now.into()]).await?.iter().map(|row| row.text(0)).collect()
+    /// Who has something due, paused handlers aside: what to ask before claiming, as often as one likes.
+    pub async fn due(&self, now: UnixMillis) -> Result<Due, StoreError> {
+        let mut due = Due::default();
+        for row in self.query(&sql::DUE, vec![now.into()]).await? {
+            let names = if row.text(0)? == "handler" { &mut due.handlers } else { &mut due.destinations };
+            names.push(row.text(1)?);
+        }
+        Ok(due)
     }
 
     /// All handlers that were ever registered.

@@ -61,7 +61,7 @@ shared! {
     EXTEND_LEASE = "shared/extend_lease.sql";
     SETTLED = "shared/settled.sql";
     CLAIM_OF = "shared/claim_of.sql";
-    DUE_HANDLERS = "shared/due_handlers.sql";
+    DUE = "shared/due.sql";
     EXPIRE_LEASES = "shared/expire_leases.sql";
     RECLAIM = "shared/reclaim.sql";
     LOST_ATTEMPT = "shared/lost_attempt.sql";
@@ -76,6 +76,24 @@ shared! {
     PREREQUISITE_DONE = "shared/prerequisite_done.sql";
     WAKE_WAITING = "shared/wake_waiting.sql";
     WAIT_FOR = "shared/wait_for.sql";
+    DELIVERY_OF = "shared/delivery_of.sql";
+    WRITE_MESSAGE = "shared/write_message.sql";
+    MESSAGE_BY_KEY = "shared/message_by_key.sql";
+    RECORD_MESSAGE_ATTEMPT = "shared/record_message_attempt.sql";
+    END_MESSAGE_ATTEMPT = "shared/end_message_attempt.sql";
+    GIVE_BACK_MESSAGE = "shared/give_back_message.sql";
+    MESSAGE_SETTLED = "shared/message_settled.sql";
+    EXPIRE_MESSAGES = "shared/expire_messages.sql";
+    RECLAIM_MESSAGES = "shared/reclaim_messages.sql";
+    LOST_MESSAGE_ATTEMPT = "shared/lost_message_attempt.sql";
+    REGISTER_DESTINATION = "shared/register_destination.sql";
+    OUTBOX_PAGE = "shared/outbox_page.sql";
+    DEAD_MESSAGES_PAGE = "shared/dead_messages_page.sql";
+    MESSAGE_BY_ID = "shared/message_by_id.sql";
+    ATTEMPTS_OF_MESSAGE = "shared/attempts_of_message.sql";
+    OUTBOX_DEPTHS = "shared/outbox_depths.sql";
+    MESSAGE_ACTION_COUNT = "shared/message_action_count.sql";
+    MESSAGE_ACTION_SLICE = "shared/message_action_slice.sql";
     REMEMBER = "shared/remember.sql";
 }
 
@@ -100,6 +118,9 @@ pub(super) mod postgres {
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");
     pub(in crate::store) const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/postgres/finish.sql");
+    pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/postgres/claim_messages.sql");
+    pub(in crate::store) const SENT: &str = include_str!("../../sql/postgres/sent.sql");
+    pub(in crate::store) const KEEP_ANSWERS: &str = include_str!("../../sql/postgres/keep_answers.sql");
     pub(in crate::store) const LOCK_NODE: &str = include_str!("../../sql/postgres/lock_node.sql");
     pub(in crate::store) const INSERT_DELIVERIES: &str = include_str!("../../sql/postgres/insert_deliveries.sql");
 }
@@ -120,5 +141,8 @@ pub(super) mod sqlite {
     pub(in crate::store) const CLAIM: &str = include_str!("../../sql/sqlite/claim.sql");
     pub(in crate::store) const CLAIMED_EVENT: &str = include_str!("../../sql/sqlite/claimed_event.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/sqlite/finish.sql");
+    pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/sqlite/claim_messages.sql");
+    pub(in crate::store) const SENT: &str = include_str!("../../sql/sqlite/sent.sql");
+    pub(in crate::store) const KEEP_ANSWER: &str = include_str!("../../sql/sqlite/keep_answer.sql");
     pub(in crate::store) const INSERT_DELIVERY: &str = include_str!("../../sql/sqlite/insert_delivery.sql");
 }

@@ -9,7 +9,7 @@ use super::metric;
 use crate::clock::Clock;
 use crate::limits::LEASES_EVERY;
 use crate::shutdown::Shutdown;
-use crate::store::{Expired, NodeEntry, NodeLock, Store, StoreError};
+use crate::store::{Expired, ExpiredMessage, NodeEntry, NodeLock, Store, StoreError};
 use crate::wake::Wake;
 
 const PAUSE: Duration = Duration::from_secs(1);
@@ -59,6 +59,13 @@ impl Leases {
             let expired = self.store.expire_leases(self.clock.now()).await?;
             self.note(&expired);
             if expired.is_empty() {
+                break;
+            }
+        }
+        loop {
+            let expired = self.store.expire_messages(self.clock.now()).await?;
+            self.note_messages(&expired);
+            if expired.is_empty() {
                 return Ok(());
             }
         }
@@ -68,6 +75,7 @@ impl Leases {
     async fn prove(&self) -> Result<Option<NodeLock>, StoreError> {
         let lock = self.store.lock_node(&self.node.name).await?;
         if lock.is_some() {
+            self.note_messages(&self.store.reclaim_messages(&self.node, self.clock.now()).await?);
             self.note(&self.store.reclaim(&self.node, self.clock.now()).await?);
         }
         Ok(lock)
@@ -78,5 +86,13 @@ impl Leases {
         let ready: Vec<std::sync::Arc<str>> =
             expired.iter().filter(|one| !one.dead).map(|one| one.handler.as_str().into()).collect();
         self.wake.handlers(&ready);
+    }
+
+    /// The relay shares this node's lease on life, so its messages come back the same way.
+    fn note_messages(&self, expired: &[ExpiredMessage]) {
+        expired.iter().for_each(metric::expired_message);
+        let ready: Vec<std::sync::Arc<str>> =
+            expired.iter().filter(|one| !one.dead).map(|one| one.destination.as_str().into()).collect();
+        self.wake.destinations(&ready);
     }
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use metrics::{counter, histogram};
 
-use crate::store::{Buried, Claimed, Expired};
+use crate::store::{Buried, Claimed, Expired, ExpiredMessage};
 
 /// How an attempt ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,6 +59,19 @@ pub(super) fn expired(expired: &Expired) {
     } else {
         counted(handler, *attempt <= 1, Outcome::Failed);
         tracing::warn!(handler, %key, attempt, "an attempt ended without an answer; it will be tried again");
+    }
+}
+
+/// A message whose relay went silent. It may have been received all the same.
+pub(super) fn expired_message(expired: &ExpiredMessage) {
+    let ExpiredMessage { destination, id, attempt, dead } = expired;
+    let (nth, outcome) = (if *attempt <= 1 { "first" } else { "retry" }, if *dead { "dead" } else { "failed" });
+    counter!("oncebox_outbox_attempts_total", "destination" => destination.clone(), "try" => nth, "outcome" => outcome)
+        .increment(1);
+    if *dead {
+        tracing::error!(destination, %id, attempt, "dead: the last attempt ended without an answer");
+    } else {
+        tracing::warn!(destination, %id, attempt, "an attempt ended without an answer; it is sent again under its key");
     }
 }
 

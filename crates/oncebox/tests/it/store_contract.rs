@@ -14,6 +14,7 @@ mod model;
 mod once;
 mod operators;
 mod order;
+mod outbox;
 mod repeated;
 mod reports;
 mod views;

@@ -17,11 +17,13 @@ const DOCUMENTS: [&str; 6] =
 const BANNED_NAMES: [&str; 9] = ["mod", "util", "utils", "helper", "helpers", "common", "types", "models", "misc"];
 
 /// Import nothing of ours but each other.
-const PURE: [&str; 11] =
-    ["clock", "delivery", "event", "limits", "order", "provider", "request", "retry", "secret", "source", "verdict"];
+const PURE: [&str; 12] = [
+    "clock", "delivery", "event", "limits", "message", "order", "provider", "request", "retry", "secret", "source",
+    "verdict",
+];
 
 /// The moving parts: they meet in `inbox`, never in one another.
-const PARTS: [&str; 5] = ["dead_letter", "ingest", "outbox", "retention", "worker"];
+const PARTS: [&str; 5] = ["dead_letter", "ingest", "relay", "retention", "worker"];
 
 const LIBRARY: &str = "crates/oncebox/src/";
 

@@ -47,7 +47,7 @@ CREATE TABLE oncebox.outbox (
     status           bigint,
     last_error       text
 );
-CREATE INDEX outbox_ready ON oncebox.outbox (destination, due_at_ms) WHERE state = 'ready';
+CREATE INDEX outbox_ready ON oncebox.outbox (destination, due_at_ms, id) WHERE state = 'ready';
 CREATE INDEX outbox_claimed ON oncebox.outbox (lease_until_ms) WHERE state = 'claimed';
 CREATE INDEX outbox_dead ON oncebox.outbox (id) WHERE state = 'dead';
 CREATE INDEX outbox_in_order ON oncebox.outbox (destination, order_key, id)

@@ -41,7 +41,7 @@ CREATE TABLE oncebox_outbox (
     status           INTEGER,
     last_error       TEXT
 ) STRICT;
-CREATE INDEX oncebox_outbox_ready ON oncebox_outbox (destination, due_at_ms) WHERE state = 'ready';
+CREATE INDEX oncebox_outbox_ready ON oncebox_outbox (destination, due_at_ms, id) WHERE state = 'ready';
 CREATE INDEX oncebox_outbox_claimed ON oncebox_outbox (lease_until_ms) WHERE state = 'claimed';
 CREATE INDEX oncebox_outbox_dead ON oncebox_outbox (id) WHERE state = 'dead';
 CREATE INDEX oncebox_outbox_in_order ON oncebox_outbox (destination, order_key, id)
@@ -116,12 +116,14 @@ CREATE TRIGGER oncebox_send_write INSTEAD OF INSERT ON oncebox_send BEGIN
            NEW.destination,
            coalesce(lower(substr(hex(d.delivery), 1, 8) || '-' || substr(hex(d.delivery), 9, 4) || '-' ||
                           substr(hex(d.delivery), 13, 4) || '-' || substr(hex(d.delivery), 17, 4) || '-' ||
-                          substr(hex(d.delivery), 21)) || '/' || NEW.destination || '/' || coalesce(NEW.step, 'send'),
+                          substr(hex(d.delivery), 21)) || '/' || NEW.destination || '/' ||
+                    iif(d.delivery IS NULL, NULL, coalesce(NEW.step, 'send')),
                     NEW.destination || '/' || NEW.key,
                     lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) ||
                           '-8' || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))),
            coalesce(NEW.path, ''), coalesce(upper(NEW.method), 'POST'), coalesce(NEW.headers, '{}'),
-           CAST(NEW.body AS BLOB), coalesce(NEW.order_key, lower(hex(coalesce(d.order_key, d.key)))), d.key, d.delivery,
+           CAST(NEW.body AS BLOB),
+           coalesce(NEW.order_key, nullif(lower(hex(coalesce(d.order_key, d.key))), '')), d.key, d.delivery,
            d.handler, iif(d.delivery IS NULL, NULL, coalesce(NEW.step, 'send')), d.attempt,
            coalesce(d.claimed_at_ms, 0), now.ms
     FROM (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS ms,

@@ -82,8 +82,10 @@ testkit::contract! {
             Backend::Sqlite => ("x'0192A3B4C5D67E8F90A1B2C3D4E5F607'", "0192a3b4-c5d6-7e8f-90a1-b2c3d4e5f607"),
             Backend::Postgres => ("'0192a3b4-c5d6-7e8f-90a1-b2c3d4e5f607'", "0192a3b4-c5d6-7e8f-90a1-b2c3d4e5f607"),
         };
+        let bytes = if world.db.backend() == Backend::Sqlite { "blob" } else { "bytea" };
         world.db.execute(&format!(
-            "insert into {} (id, destination, idempotency_key, state, created_at_ms) values ({id}, 'crm', 'k', 'ready', {NOW})",
+            "insert into {} (id, destination, idempotency_key, body, due_at_ms, created_at_ms) \
+             values ({id}, 'crm', 'k', cast('x' as {bytes}), 1, {NOW})",
             world.db.table("outbox")
         ));
         let time = readable(&world, "created_at");

@@ -1,0 +1,1 @@
+SELECT state FROM oncebox.outbox WHERE id = $1 AND token = $2

@@ -1,0 +1,323 @@
+//! Outbox messages: calls that somebody wants made once their transaction has committed. Pure: what a message may hold,
+//! the key it goes out under, and the moves of its state. The store carries them out, the relay sends.
+//!
+//! The key is plain text and not a hash, because SQL on either database must be able to make the same one.
+
+use crate::event::EventKey;
+
+/// Bytes of a body: a message waits in memory while it is sent.
+pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
+const NAME_LEN_MAX: usize = 64;
+const KEY_LEN_MAX: usize = 200;
+const PATH_LEN_MAX: usize = 2048;
+const HEADERS_LEN_MAX: usize = 16 * 1024;
+
+/// The step of a delivery that sends once and gives it no name.
+pub const STEP_DEFAULT: &str = "send";
+
+/// A call that is to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The name of a destination of the config.
+    pub destination: String,
+    /// What makes it this message and no other.
+    pub origin: Origin,
+    /// The method; POST where nothing is said.
+    pub method: Method,
+    /// What is added below the destination's URL, with a query or without.
+    pub path: String,
+    /// Headers beside the destination's own.
+    pub headers: Vec<(String, String)>,
+    /// The bytes.
+    pub body: Vec<u8>,
+    /// Messages of one key go out one after the other, where the destination wants that. A delivery's messages have its
+    /// order key, or its event's key, where nothing is said.
+    pub order_key: Option<String>,
+}
+
+/// What makes a message this one and no other: its idempotency key comes from here.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// A step of a delivery: the same over attempts, restarts and replays.
+    Delivery {
+        /// The delivery.
+        delivery: EventKey,
+        /// Which of its calls.
+        step: String,
+    },
+    /// A key of the writer's own, for its destination.
+    Given(String),
+    /// Every write is another message.
+    Fresh,
+}
+
+/// How a call is made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Method {
+    /// POST.
+    #[default]
+    Post,
+    /// PUT.
+    Put,
+    /// PATCH.
+    Patch,
+    /// DELETE.
+    Delete,
+    /// GET.
+    Get,
+}
+
+/// Why a message cannot be written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum MessageError {
+    /// The destination's name.
+    #[error("a destination's name is 1 to 64 letters, digits, dots, dashes and underscores")]
+    Destination,
+    /// The step's name.
+    #[error("a step's name is 1 to 64 letters, digits, dots, dashes and underscores")]
+    Step,
+    /// The given key.
+    #[error("a key is 1 to 200 visible ASCII characters without a slash")]
+    Key,
+    /// The path.
+    #[error("a path has at most 2048 characters and none that controls")]
+    Path,
+    /// The order key.
+    #[error("an order key has 1 to 200 characters and none that controls")]
+    OrderKey,
+    /// The headers.
+    #[error("the headers of a message have at most 16 kB")]
+    Headers,
+    /// The body.
+    #[error("the body of a message has at most 16 MiB")]
+    Body,
+}
+
+impl Message {
+    /// A POST of these bytes; every write of it is another message until it is given an origin.
+    pub fn new(destination: impl Into<String>, body: impl Into<Vec<u8>>) -> Self {
+        Self {
+            destination: destination.into(),
+            origin: Origin::Fresh,
+            method: Method::Post,
+            path: String::new(),
+            headers: Vec::new(),
+            body: body.into(),
+            order_key: None,
+        }
+    }
+
+    /// The same as a step of a delivery.
+    pub fn step(mut self, delivery: EventKey, step: impl Into<String>) -> Self {
+        self.origin = Origin::Delivery { delivery, step: step.into() };
+        self
+    }
+
+    /// The same under a key of the writer's own.
+    pub fn key(mut self, key: impl Into<String>) -> Self {
+        self.origin = Origin::Given(key.into());
+        self
+    }
+
+    /// The same to a path below the destination.
+    pub fn path(mut self, path: impl Into<String>) -> Self {
+        self.path = path.into();
+        self
+    }
+
+    /// Says what is wrong with it, before anything is written.
+    pub fn check(&self) -> Result<(), MessageError> {
+        let plain = |text: &str, most: usize| text.chars().count() <= most && !text.chars().any(char::is_control);
+        if !is_name(&self.destination) {
+            return Err(MessageError::Destination);
+        }
+        match &self.origin {
+            Origin::Delivery { step, .. } if !is_name(step) => return Err(MessageError::Step),
+            Origin::Given(key) if !is_key(key) => return Err(MessageError::Key),
+            _ => {}
+        }
+        if !plain(&self.path, PATH_LEN_MAX) {
+            return Err(MessageError::Path);
+        }
+        if self.order_key.as_ref().is_some_and(|key| key.is_empty() || !plain(key, KEY_LEN_MAX)) {
+            return Err(MessageError::OrderKey);
+        }
+        if self.headers_json().len() > HEADERS_LEN_MAX {
+            return Err(MessageError::Headers);
+        }
+        if self.body.len() > BODY_BYTES_MAX { Err(MessageError::Body) } else { Ok(()) }
+    }
+
+    /// The key that every attempt carries. `id` is the message's own name, for one that is like no other.
+    pub fn idempotency_key(&self, id: EventKey) -> String {
+        match &self.origin {
+            Origin::Delivery { delivery, step } => format!("{delivery}/{}/{step}", self.destination),
+            Origin::Given(key) => format!("{}/{key}", self.destination),
+            Origin::Fresh => id.to_string(),
+        }
+    }
+
+    /// The headers as they are kept.
+    pub(crate) fn headers_json(&self) -> String {
+        let object = self.headers.iter().map(|(name, value)| (name.clone(), value.clone().into()));
+        serde_json::Value::Object(object.collect()).to_string()
+    }
+}
+
+impl Method {
+    /// The word kept in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+            Self::Get => "GET",
+        }
+    }
+}
+
+/// Where a message stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum MessageState {
+    /// Waits to be claimed, now or when it is due.
+    Ready,
+    /// A relay has it.
+    Claimed,
+    /// The destination took it.
+    Sent,
+    /// It gave up.
+    Dead,
+    /// A person decided that it is never sent.
+    Discarded,
+}
+
+impl MessageState {
+    /// All of them.
+    pub const ALL: [Self; 5] = [Self::Ready, Self::Claimed, Self::Sent, Self::Dead, Self::Discarded];
+
+    /// The word kept in the database.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Ready => "ready",
+            Self::Claimed => "claimed",
+            Self::Sent => "sent",
+            Self::Dead => "dead",
+            Self::Discarded => "discarded",
+        }
+    }
+
+    /// Reads the word kept in the database.
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|state| state.as_str() == word)
+    }
+
+    /// Where a move leads from here; none where it is not allowed.
+    pub fn after(self, step: MessageMove) -> Option<Self> {
+        match (self, step) {
+            (Self::Ready, MessageMove::Claim) => Some(Self::Claimed),
+            (Self::Claimed, MessageMove::Send) => Some(Self::Sent),
+            (Self::Claimed, MessageMove::Return) | (Self::Dead, MessageMove::Replay) => Some(Self::Ready),
+            // A claim that finds the attempts used up.
+            (Self::Ready | Self::Claimed, MessageMove::GiveUp) => Some(Self::Dead),
+            (Self::Dead, MessageMove::Discard) => Some(Self::Discarded),
+            _ => None,
+        }
+    }
+}
+
+/// What can happen to a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MessageMove {
+    /// A relay takes it.
+    Claim,
+    /// The destination took it.
+    Send,
+    /// Back in line: a retry, a lease that is over, a clean stop.
+    Return,
+    /// The attempts are used up, or the destination refused it for good.
+    GiveUp,
+    /// A person gives a dead one another chance.
+    Replay,
+    /// A person drops it.
+    Discard,
+}
+
+fn is_name(text: &str) -> bool {
+    (1..=NAME_LEN_MAX).contains(&text.len())
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"._-".contains(&byte))
+}
+
+fn is_key(text: &str) -> bool {
+    (1..=KEY_LEN_MAX).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'/')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use MessageState::{Claimed, Dead, Discarded, Ready, Sent};
+
+    const ID: EventKey = EventKey::from_bytes([3; 16]);
+    const DELIVERY: EventKey = EventKey::from_bytes([7; 16]);
+
+    fn check(message: Message, expected: Result<&str, MessageError>) {
+        let found = message.check().map(|()| message.idempotency_key(ID));
+        assert_eq!(found.as_deref().map_err(|error| *error), expected, "{message:?}");
+    }
+
+    fn crm() -> Message {
+        Message::new("crm", "{}")
+    }
+
+    #[test]
+    fn keys() {
+        check(crm(), Ok("03030303-0303-0303-0303-030303030303"));
+        check(crm().key("order-42:paid"), Ok("crm/order-42:paid"));
+        check(crm().step(DELIVERY, "notify"), Ok("07070707-0707-0707-0707-070707070707/crm/notify"));
+        for key in ["", "a/b", "a b", "ä", "a\n", &"k".repeat(201)] {
+            check(crm().key(key), Err(MessageError::Key));
+        }
+        for step in ["", "a/b", "a b", "ä", &"s".repeat(65)] {
+            check(crm().step(DELIVERY, step), Err(MessageError::Step));
+        }
+    }
+
+    #[test]
+    fn limits() {
+        check(Message::new("", ""), Err(MessageError::Destination));
+        check(Message::new("c/rm", ""), Err(MessageError::Destination));
+        check(crm().path("p".repeat(2049)), Err(MessageError::Path));
+        check(crm().path("a\r\nb"), Err(MessageError::Path));
+        check(Message { order_key: Some(String::new()), ..crm() }, Err(MessageError::OrderKey));
+        check(Message { headers: vec![("x".into(), "y".repeat(17_000))], ..crm() }, Err(MessageError::Headers));
+        check(Message { body: vec![0; BODY_BYTES_MAX + 1], ..crm() }, Err(MessageError::Body));
+    }
+
+    #[test]
+    fn every_move_from_every_state() {
+        let moves = [
+            MessageMove::Claim,
+            MessageMove::Send,
+            MessageMove::Return,
+            MessageMove::GiveUp,
+            MessageMove::Replay,
+            MessageMove::Discard,
+        ];
+        let allowed = [
+            (Ready, MessageMove::Claim, Claimed),
+            (Ready, MessageMove::GiveUp, Dead),
+            (Claimed, MessageMove::Send, Sent),
+            (Claimed, MessageMove::Return, Ready),
+            (Claimed, MessageMove::GiveUp, Dead),
+            (Dead, MessageMove::Replay, Ready),
+            (Dead, MessageMove::Discard, Discarded),
+        ];
+        for state in MessageState::ALL {
+            assert_eq!(MessageState::parse(state.as_str()), Some(state));
+            for step in moves {
+                let expected = allowed.iter().find(|(from, by, _)| (*from, *by) == (state, step)).map(|(_, _, to)| *to);
+                assert_eq!(state.after(step), expected, "{state:?} {step:?}");
+            }
+        }
+    }
+}

@@ -1,0 +1,121 @@
+//! One attempt to send one message: the call, and what its end means. No transaction is open meanwhile; the same key goes
+//! out whenever the message does.
+
+use std::sync::Arc;
+
+use ring::rand::{SecureRandom, SystemRandom};
+
+use super::destination::DestinationSpec;
+use super::lane::InHand;
+use super::{metric, request};
+use crate::circuit::Reached;
+use crate::clock::Clock;
+use crate::delivery::{Failed, after_failure};
+use crate::forward::judge_message;
+use crate::outgoing::{Answer, CallError};
+use crate::store::{ClaimedMessage, MessageFailure, Sent, Store};
+
+/// Bytes of a refusal that are part of the error.
+const SHOWN_MAX: usize = 300;
+
+/// How an attempt ended.
+#[derive(Debug)]
+pub(super) struct Ended {
+    pub(super) message: ClaimedMessage,
+    pub(super) end: End,
+    /// What it says about the destination.
+    pub(super) reached: Reached,
+}
+
+#[derive(Debug)]
+pub(super) enum End {
+    Sent(Sent),
+    Failed(MessageFailure),
+    /// It was not made.
+    NotMade,
+    /// It was made, and nothing more is known: the end of the lease brings it back.
+    Unknown,
+}
+
+/// Sends one message.
+pub(super) async fn run(store: Store, clock: Clock, spec: Arc<DestinationSpec>, one: InHand) -> Ended {
+    let InHand { message, since } = one;
+    let begun = clock.passed();
+    // What waited too long is not begun: it might end after its lease.
+    if begun.saturating_sub(since) > spec.lease() / 2 {
+        return Ended { message, end: End::NotMade, reached: Reached::Unknown };
+    }
+    let call = match request::call(&spec, &message, clock.now()) {
+        Ok(call) => call,
+        Err(error) => return failed(&spec, message, Failure::before_the_call(error.to_string())),
+    };
+    if store.pass("outbox.send").await.is_err() {
+        return Ended { message, end: End::NotMade, reached: Reached::Unknown };
+    }
+    let answer = spec.client.send(call).await;
+    metric::took(&spec.name, clock.passed().saturating_sub(begun));
+    if store.pass("outbox.sent").await.is_err() {
+        return Ended { message, end: End::Unknown, reached: Reached::Unknown };
+    }
+    match answer {
+        Ok(answer) => answered(&spec, message, answer, &clock),
+        Err(error) => failed(&spec, message, Failure::unanswered(error)),
+    }
+}
+
+struct Failure {
+    error: String,
+    status: Option<u16>,
+    failed: Failed,
+    reached: Reached,
+    answer: bytes::Bytes,
+}
+
+impl Failure {
+    /// The message itself is wrong, whoever is at the other end.
+    fn before_the_call(error: String) -> Self {
+        let (failed, reached) = (Failed::Permanent, Reached::Unknown);
+        Self { error, status: None, failed, reached, answer: bytes::Bytes::new() }
+    }
+
+    /// A certificate or an address that we refuse is the operator's to change; the destination may be there.
+    fn unanswered(error: CallError) -> Self {
+        let reached =
+            if matches!(error, CallError::Blocked | CallError::Untrusted) { Reached::Yes } else { Reached::No };
+        let failed = Failed::Transient { retry_after: None };
+        Self { error: error.to_string(), status: None, failed, reached, answer: bytes::Bytes::new() }
+    }
+}
+
+/// The status decides. A body that is too long, too slow or broken off is kept as far as it came.
+fn answered(spec: &DestinationSpec, message: ClaimedMessage, answer: Answer, clock: &Clock) -> Ended {
+    let status = answer.status.as_u16();
+    let Some((refused, reached)) = judge_message(status, &answer.headers, &spec.retry_on, clock.now()) else {
+        let sent = Sent { fence: message.fence, status, answer: answer.body };
+        return Ended { message, end: End::Sent(sent), reached: Reached::Yes };
+    };
+    let error = format!("answered {}{}", answer.status, shown(&answer.body));
+    failed(spec, message, Failure { error, status: Some(status), failed: refused, reached, answer: answer.body })
+}
+
+fn failed(spec: &DestinationSpec, message: ClaimedMessage, failure: Failure) -> Ended {
+    let Failure { error, status, failed, reached, answer } = failure;
+    let next = after_failure(&spec.retry, message.attempt, message.attempts_before, failed, random());
+    let end = End::Failed(MessageFailure { fence: message.fence, next, error, status, answer });
+    Ended { message, end, reached }
+}
+
+fn shown(body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN_MAX)]);
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    if line.trim().is_empty() { String::new() } else { format!(": {}", line.trim()) }
+}
+
+/// Chance for the pauses. Without any they are all at their longest, which is the safe side.
+fn random() -> u64 {
+    let mut bytes = [0xff; 8];
+    if SystemRandom::new().fill(&mut bytes).is_err() {
+        return u64::MAX;
+    }
+    u64::from_le_bytes(bytes)
+}

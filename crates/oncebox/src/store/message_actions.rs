@@ -1,0 +1,61 @@
+//! What operators do to dead messages: replay and discard, in the same slices and under the same ids as for deliveries.
+
+use super::actions::{Progress, Slice, count, first_int};
+use super::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};
+use crate::clock::UnixMillis;
+use crate::event::EventKey;
+
+/// Rows of one slice.
+const SLICE: i64 = 500;
+
+impl ActionFilter {
+    /// True when it names messages and not deliveries or events.
+    pub fn is_about_messages(&self) -> bool {
+        self.destination.is_some() || self.message.is_some()
+    }
+
+    /// Only dead messages can be acted on, and nothing about events tells them apart.
+    pub(super) fn check_messages(&self, kind: ActionKind) -> Result<(), ActionError> {
+        let by_event = self.source.is_some() || self.event_type.is_some() || self.key.is_some();
+        let acts = matches!(kind, ActionKind::Replay | ActionKind::Discard);
+        let dead = self.state.as_deref().is_none_or(|state| state == "dead");
+        if acts && dead && !by_event { Ok(()) } else { Err(ActionError::Messages) }
+    }
+
+    fn message_values(&self, after: EventKey) -> Vec<Value> {
+        vec![
+            after.into(),
+            self.destination.as_deref().into(),
+            self.handler.as_deref().into(),
+            self.since.into(),
+            self.until.into(),
+            self.message.into(),
+        ]
+    }
+}
+
+impl Store {
+    pub(super) async fn count_messages(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
+        let values = filter.message_values(EventKey::from_bytes([0; 16]));
+        Ok(first_int(&self.query(&sql::MESSAGE_ACTION_COUNT, values).await?)?)
+    }
+}
+
+impl Tx {
+    pub(super) async fn message_slice(
+        &mut self,
+        action: &Action,
+        at: &Progress,
+        now: UnixMillis,
+    ) -> Result<Slice, StoreError> {
+        let state = if action.kind == ActionKind::Discard { "discarded" } else { "ready" };
+        let mut values = action.filter.message_values(at.reached);
+        values.extend([state.into(), now.into(), SLICE.into()]);
+        let rows = self.query(&sql::MESSAGE_ACTION_SLICE, values).await?;
+        let mut last = None;
+        for row in &rows {
+            last = last.max(Some(row.key(0)?));
+        }
+        Ok(Slice { acted: count(rows.len()), reached: last })
+    }
+}

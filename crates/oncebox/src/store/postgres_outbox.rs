@@ -1,0 +1,55 @@
+//! Claiming and marking messages on Postgres: one statement for many rows, by the database's clock.
+
+use bytes::Bytes;
+
+use super::deliveries::millis;
+use super::postgres::{Tx, classify, read_row};
+use super::sql::postgres as sql;
+use super::{MessageWant, Row, Sent, StoreError};
+use crate::event::EventKey;
+
+impl Tx {
+    pub(super) async fn claim_messages(
+        &mut self,
+        wants: &[MessageWant],
+        node: Option<EventKey>,
+    ) -> Result<Vec<Row>, StoreError> {
+        let destinations: Vec<&str> = wants.iter().map(|want| want.destination.as_str()).collect();
+        let limits: Vec<i64> = wants.iter().map(|want| i64::try_from(want.limit).unwrap_or(i64::MAX)).collect();
+        let leases: Vec<i64> = wants.iter().map(|want| millis(want.lease)).collect();
+        let rows = self
+            .step(async |client| {
+                let statement = client.prepare_cached(sql::CLAIM_MESSAGES).await?;
+                client.query(&statement, &[&destinations, &limits, &leases, &node]).await
+            })
+            .await?;
+        rows.iter().map(read_row).collect()
+    }
+
+    pub(super) async fn sent(&mut self, marks: &[Sent]) -> Result<Vec<EventKey>, StoreError> {
+        let ids: Vec<EventKey> = marks.iter().map(|mark| mark.fence.id).collect();
+        let tokens: Vec<EventKey> = marks.iter().map(|mark| mark.fence.token).collect();
+        let statuses: Vec<i64> = marks.iter().map(|mark| i64::from(mark.status)).collect();
+        let rows = self
+            .step(async |client| {
+                let statement = client.prepare_cached(sql::SENT).await?;
+                client.query(&statement, &[&ids, &tokens, &statuses]).await
+            })
+            .await?;
+        let id = |row: &tokio_postgres::Row| {
+            row.try_get::<_, uuid::Uuid>(0).map(|id| EventKey::from_bytes(id.into_bytes())).map_err(classify)
+        };
+        rows.iter().map(id).collect()
+    }
+
+    pub(super) async fn keep_answers(&mut self, answers: &[(EventKey, Bytes)]) -> Result<(), StoreError> {
+        let ids: Vec<EventKey> = answers.iter().map(|(id, _)| *id).collect();
+        let bodies: Vec<&[u8]> = answers.iter().map(|(_, body)| body.as_ref()).collect();
+        self.step(async |client| {
+            let statement = client.prepare_cached(sql::KEEP_ANSWERS).await?;
+            client.execute(&statement, &[&ids, &bodies]).await
+        })
+        .await
+        .map(drop)
+    }
+}

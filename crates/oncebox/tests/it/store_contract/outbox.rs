@@ -1,0 +1,342 @@
+//! Messages: written with the caller's transaction, claimed by state, marked once.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use oncebox::delivery::Next;
+use oncebox::event::EventKey;
+use oncebox::message::{Message, MessageError};
+use oncebox::store::{
+    Action, ActionError, ActionFilter, ActionKind, ClaimedMessage, DestinationFacts, Fenced, HandlerSql,
+    MessageFailure, MessageFence, MessageFilter, MessageWant, NodeEntry, Ran, SendError, Sent, SentMarks, Written,
+};
+use testkit::{Backend, TestDatabase};
+
+use super::deliveries::{claim, processing};
+use crate::world::{NOW, World, committed, open};
+
+const LEASE: Duration = Duration::from_secs(60);
+
+/// A world whose destinations have three attempts; `mail` wants order.
+async fn sending(db: TestDatabase) -> World {
+    let world = processing(db).await;
+    let facts = |name: &str, ordered| DestinationFacts { name: name.to_owned(), attempts: 3, ordered };
+    world.store.register_destinations(&[facts("mail", true), facts("crm", false)]).await.unwrap();
+    world
+}
+
+async fn write(world: &World, message: Message) -> Result<Written, SendError> {
+    let mut tx = world.store.begin().await.unwrap();
+    let written = tx.send(&message, world.keys.make(NOW), NOW).await;
+    match &written {
+        Ok(_) => committed(tx).await.unwrap(),
+        Err(_) => assert!(committed(tx).await.is_err() || matches!(written, Err(SendError::Invalid(_)))),
+    }
+    written
+}
+
+async fn fresh(world: &World, message: Message) -> EventKey {
+    match write(world, message).await.unwrap() {
+        Written::Fresh(id) => id,
+        Written::Kept(id) => panic!("{id} was there"),
+    }
+}
+
+async fn claim_messages(world: &World, destination: &str, limit: usize) -> Vec<ClaimedMessage> {
+    let want = MessageWant { destination: destination.to_owned(), limit, lease: LEASE };
+    world.store.claim_messages(&[want], None, NOW).await.unwrap().claimed
+}
+
+async fn mark(world: &World, fences: &[MessageFence]) -> SentMarks {
+    let marks: Vec<Sent> =
+        fences.iter().map(|fence| Sent { fence: *fence, status: 201, answer: Bytes::from_static(b"thanks") }).collect();
+    let mut tx = world.store.begin().await.unwrap();
+    let outcome = tx.sent(&marks, NOW).await.unwrap();
+    match outcome {
+        SentMarks::All => committed(tx).await.unwrap(),
+        SentMarks::LeaseLost(_) => assert!(committed(tx).await.is_err(), "a lost lease must not commit"),
+    }
+    outcome
+}
+
+async fn fail(world: &World, fence: MessageFence, next: Next) -> Fenced {
+    let answer = Bytes::from_static(b"no");
+    let failure = MessageFailure { fence, next, error: "answered 500".to_owned(), status: Some(500), answer };
+    let mut tx = world.store.begin().await.unwrap();
+    let outcome = tx.fail_message(&failure, NOW).await.unwrap();
+    committed(tx).await.unwrap();
+    outcome
+}
+
+fn states(world: &World) -> Vec<Vec<String>> {
+    world.query("select state, attempt from {outbox} order by id")
+}
+
+fn set(world: &World, what: &str) {
+    world.db.execute(&format!("update {} set {what}", world.db.table("outbox")));
+}
+
+testkit::contract! {
+    async fn a_message_exists_exactly_if_its_transaction_committed(db: TestDatabase) {
+        let world = sending(db).await;
+        let mut tx = world.store.begin().await.unwrap();
+        tx.send(&Message::new("crm", "never"), world.keys.make(NOW), NOW).await.unwrap();
+        drop(tx);
+        let headers = vec![("x-a".to_owned(), "ä\"".to_owned())];
+        let id = fresh(&world, Message { headers, ..Message::new("crm", "now").path("/contacts?a=1") }).await;
+        let claimed = claim_messages(&world, "crm", 10).await;
+        assert_eq!(claimed.len(), 1);
+        let one = &claimed[0];
+        assert_eq!((one.fence.id, one.destination.as_str(), one.attempt), (id, "crm", 1));
+        assert_eq!((one.method.as_str(), one.path.as_str(), &one.body[..]), ("POST", "/contacts?a=1", &b"now"[..]));
+        assert_eq!((one.headers.as_str(), one.idempotency_key.clone()), (r#"{"x-a":"ä\""}"#, id.to_string()));
+        assert_eq!(claim_messages(&world, "crm", 10).await.len(), 0, "it is claimed");
+        assert_eq!(mark(&world, &[one.fence]).await, SentMarks::All);
+        assert_eq!(states(&world), [["sent", "1"]]);
+        let detail = world.store.message(id).await.unwrap().unwrap();
+        assert_eq!((detail.line.status, detail.answer.as_deref()), (Some(201), Some(&b"thanks"[..])));
+        assert!(world.store.was_sent(one.fence).await.unwrap());
+    }
+
+    async fn a_given_key_is_one_message_for_its_destination(db: TestDatabase) {
+        let world = sending(db).await;
+        let id = fresh(&world, Message::new("crm", "first").key("order-1")).await;
+        assert_eq!(write(&world, Message::new("crm", "second").key("order-1")).await.unwrap(), Written::Kept(id));
+        fresh(&world, Message::new("mail", "other").key("order-1")).await;
+        assert_eq!(world.query("select idempotency_key from {outbox} order by 1"), [["crm/order-1"], ["mail/order-1"]]);
+        let refused = write(&world, Message::new("crm", "").key("a/b")).await;
+        assert!(matches!(refused, Err(SendError::Invalid(MessageError::Key))), "{refused:?}");
+    }
+
+    async fn a_step_is_one_message_over_the_attempts_of_its_delivery(db: TestDatabase) {
+        let world = sending(db).await;
+        let event = world.event("evt_1", "{}");
+        world.insert_one(event.clone()).await;
+        let delivery = claim(&world, 1).await[0].fence.delivery;
+        let step = |body: &str| Message::new("crm", body).step(delivery, "notify");
+        let id = fresh(&world, step("first")).await;
+        let twice = write(&world, step("again")).await;
+        assert!(matches!(twice, Err(SendError::Twice)), "{twice:?}");
+        fresh(&world, Message::new("mail", "").step(delivery, "notify")).await;
+        fresh(&world, Message::new("crm", "").step(delivery, "other")).await;
+        world.db.execute(&format!("update {} set attempt = attempt + 1", world.db.table("deliveries")));
+        assert_eq!(write(&world, step("later")).await.unwrap(), Written::Kept(id));
+        let detail = world.store.message(id).await.unwrap().unwrap();
+        assert_eq!(detail.line.idempotency_key, format!("{delivery}/crm/notify"));
+        assert_eq!((detail.line.key, detail.line.handler.as_deref()), (Some(event.key), Some("billing")));
+        assert_eq!((detail.line.step.as_deref(), detail.body), (Some("notify"), b"first".to_vec()));
+        assert_eq!(detail.order_key, Some(event.key.to_string().replace('-', "")));
+        let unknown = write(&world, Message::new("crm", "").step(event.key, "notify")).await;
+        assert!(matches!(unknown, Err(SendError::NoDelivery)), "{unknown:?}");
+    }
+
+    async fn a_late_commit_with_a_low_id_is_found(db: TestDatabase) {
+        let world = sending(db).await;
+        let late = world.keys.make(NOW - 60_000);
+        if world.db.backend() == Backend::Postgres {
+            let mut slow = world.store.begin().await.unwrap();
+            slow.send(&Message::new("crm", "late"), late, NOW).await.unwrap();
+            fresh(&world, Message::new("crm", "quick")).await;
+            let quick = claim_messages(&world, "crm", 10).await;
+            mark(&world, &[quick[0].fence]).await;
+            committed(slow).await.unwrap();
+        } else {
+            // One writer at a time: the late one can only begin late. It comes with a low id all the same.
+            fresh(&world, Message::new("crm", "quick")).await;
+            let quick = claim_messages(&world, "crm", 10).await;
+            mark(&world, &[quick[0].fence]).await;
+            let mut slow = world.store.begin().await.unwrap();
+            slow.send(&Message::new("crm", "late"), late, NOW - 60_000).await.unwrap();
+            committed(slow).await.unwrap();
+        }
+        let found = claim_messages(&world, "crm", 10).await;
+        assert_eq!(found.iter().map(|one| one.fence.id).collect::<Vec<_>>(), [late]);
+    }
+
+    async fn whoever_lost_the_lease_changes_nothing(db: TestDatabase) {
+        let world = sending(db).await;
+        fresh(&world, Message::new("crm", "")).await;
+        let old = claim_messages(&world, "crm", 1).await[0].fence;
+        set(&world, "lease_until_ms = 1");
+        let expired = world.store.expire_messages(NOW).await.unwrap();
+        assert_eq!((expired.len(), expired[0].destination.as_str(), expired[0].attempt, expired[0].dead), (1, "crm", 1, false));
+        assert_eq!(world.store.expire_messages(NOW).await.unwrap(), []);
+        let new = claim_messages(&world, "crm", 1).await[0].fence;
+        assert_eq!(mark(&world, &[old]).await, SentMarks::LeaseLost(vec![old.id]));
+        assert_eq!(fail(&world, old, Next::Dead).await, Fenced::LeaseLost);
+        assert_eq!(world.store.give_back_messages(&[old], Duration::ZERO, NOW).await.unwrap(), [Fenced::LeaseLost]);
+        assert_eq!(states(&world), [["claimed", "2"]]);
+        assert_eq!(mark(&world, &[new]).await, SentMarks::All);
+        assert_eq!(world.query("select attempt, outcome from {outbox_attempts}"), [["1", "lost"]]);
+    }
+
+    async fn failures_are_tried_again_until_the_attempts_are_used_up(db: TestDatabase) {
+        let world = sending(db).await;
+        let id = fresh(&world, Message::new("crm", "")).await;
+        for _ in 0..2 {
+            let fence = claim_messages(&world, "crm", 1).await[0].fence;
+            assert_eq!(fail(&world, fence, Next::Retry { after: Duration::from_secs(3600) }).await, Fenced::Recorded);
+            assert_eq!(claim_messages(&world, "crm", 1).await.len(), 0, "it is not due");
+            set(&world, "due_at_ms = 1");
+        }
+        let fence = claim_messages(&world, "crm", 1).await[0].fence;
+        // Given back, it may be claimed a third time; the fourth claim buries it.
+        world.store.give_back_messages(&[fence], Duration::ZERO, NOW).await.unwrap();
+        let fence = claim_messages(&world, "crm", 1).await[0].fence;
+        fail(&world, fence, Next::Retry { after: Duration::ZERO }).await;
+        set(&world, "due_at_ms = 1");
+        let want = MessageWant { destination: "crm".to_owned(), limit: 1, lease: LEASE };
+        let claims = world.store.claim_messages(&[want], None, NOW).await.unwrap();
+        assert_eq!((claims.claimed.len(), claims.buried), (0, vec![(id, "crm".to_owned(), 3)]));
+        assert_eq!(states(&world), [["dead", "3"]]);
+        let detail = world.store.message(id).await.unwrap().unwrap();
+        assert_eq!(detail.attempts.iter().map(|one| one.attempt).collect::<Vec<_>>(), [1, 2, 3]);
+        assert_eq!((detail.line.status, detail.answer.as_deref()), (Some(500), Some(&b"no"[..])));
+    }
+
+    async fn where_order_matters_one_of_a_key_goes_out_at_a_time(db: TestDatabase) {
+        let world = sending(db).await;
+        let mut ids = Vec::new();
+        for key in [Some("a"), Some("a"), None, Some("b"), None] {
+            let order_key = key.map(str::to_owned);
+            ids.push(fresh(&world, Message { order_key, ..Message::new("mail", "") }).await);
+        }
+        let first = claim_messages(&world, "mail", 10).await;
+        assert_eq!(first.iter().map(|one| one.fence.id).collect::<Vec<_>>(), [ids[0], ids[2], ids[3], ids[4]]);
+        assert_eq!(claim_messages(&world, "mail", 10).await.len(), 0);
+        fail(&world, first[0].fence, Next::Retry { after: Duration::from_secs(3600) }).await;
+        assert_eq!(claim_messages(&world, "mail", 10).await.len(), 0, "the older one is to be tried again");
+        set(&world, "due_at_ms = 1");
+        let again = claim_messages(&world, "mail", 10).await;
+        assert_eq!(again.iter().map(|one| one.fence.id).collect::<Vec<_>>(), [ids[0]]);
+        fail(&world, again[0].fence, Next::Dead).await;
+        assert_eq!(claim_messages(&world, "mail", 10).await[0].fence.id, ids[1], "a dead one is skipped");
+    }
+
+    async fn dead_messages_are_replayed_and_discarded(db: TestDatabase) {
+        let world = sending(db).await;
+        let mut ids = Vec::new();
+        for body in ["a", "b", "c"] {
+            ids.push(fresh(&world, Message::new("crm", body)).await);
+        }
+        for one in claim_messages(&world, "crm", 3).await {
+            fail(&world, one.fence, Next::Dead).await;
+        }
+        let act = async |kind, filter: ActionFilter| {
+            let id = format!("{kind:?} {filter:?}");
+            let counted = world.store.count_action(kind, &filter).await.unwrap();
+            let action = Action { id, kind, filter, who: "test".to_owned() };
+            let acted = world.store.act(&action, None, NOW).await.unwrap();
+            assert_eq!((counted, world.store.act(&action, None, NOW).await.unwrap()), (acted, acted));
+            acted
+        };
+        let one = ActionFilter { message: Some(ids[1]), ..ActionFilter::default() };
+        assert_eq!(act(ActionKind::Discard, one).await, 1);
+        let all = ActionFilter { destination: Some("crm".to_owned()), ..ActionFilter::default() };
+        assert_eq!(act(ActionKind::Replay, all.clone()).await, 2);
+        assert_eq!(states(&world), [["ready", "1"], ["discarded", "1"], ["ready", "1"]]);
+        assert_eq!(world.query("select attempts_before from {outbox} where state = 'ready'"), [["1"], ["1"]]);
+        assert_eq!(world.query("select count(distinct idempotency_key) from {outbox}"), [["3"]]);
+        let held = world.store.count_action(ActionKind::Release, &all).await;
+        assert!(matches!(held, Err(ActionError::Messages)), "{held:?}");
+        let dead = MessageFilter { state: Some("dead".to_owned()), ..MessageFilter::default() };
+        assert_eq!(world.store.messages(&dead, 10).await.unwrap().items, []);
+    }
+
+    async fn a_dead_process_gives_its_messages_back_at_once(db: TestDatabase) {
+        let world = sending(db).await;
+        fresh(&world, Message::new("crm", "")).await;
+        let node = |byte| NodeEntry { name: "here".to_owned(), node: EventKey::from_bytes([byte; 16]) };
+        world.store.register_node(&node(1), NOW).await.unwrap();
+        let want = MessageWant { destination: "crm".to_owned(), limit: 1, lease: LEASE };
+        world.store.claim_messages(&[want], Some(node(1).node), NOW).await.unwrap();
+        assert_eq!(world.store.reclaim_messages(&node(1), NOW).await.unwrap(), []);
+        assert_eq!(world.store.reclaim_messages(&node(2), NOW).await.unwrap().len(), 1);
+        assert_eq!(states(&world), [["ready", "1"]]);
+        assert_eq!(world.store.due(NOW).await.unwrap().destinations, ["crm"]);
+    }
+
+    async fn pages_go_on_where_they_ended(db: TestDatabase) {
+        let world = sending(db).await;
+        for n in 0..5 {
+            fresh(&world, Message::new(if n % 2 == 0 { "crm" } else { "mail" }, "")).await;
+        }
+        let mut filter = MessageFilter { destination: Some("crm".to_owned()), ..MessageFilter::default() };
+        let first = world.store.messages(&filter, 2).await.unwrap();
+        filter.before = first.next;
+        let last = world.store.messages(&filter, 2).await.unwrap();
+        assert_eq!((first.items.len(), last.items.len(), last.next), (2, 1, None));
+        let depths = world.store.outbox_depths().await.unwrap();
+        assert_eq!(depths.iter().map(|one| (one.name.as_str(), one.count)).collect::<Vec<_>>(), [("crm", 3), ("mail", 2)]);
+    }
+}
+
+/// SQLite's way for handlers to send; on Postgres it is a function with tests of its own.
+#[tokio::test]
+async fn on_sqlite_a_view_takes_messages() {
+    let world = sending(TestDatabase::fresh(Backend::Sqlite)).await;
+    world.insert_one(world.event("evt_1", "{}")).await;
+    let claimed = claim(&world, 1).await;
+    let run = async |text: &str| {
+        let sql = HandlerSql::parse(text, world.store.dialect()).unwrap();
+        let mut tx = world.store.begin().await.unwrap();
+        let ran = tx.run_handler(&sql, &claimed, LEASE).await.unwrap();
+        if ran == Ran::All {
+            committed(tx).await.unwrap();
+        }
+        match ran {
+            Ran::All => String::new(),
+            Ran::Failed { error, .. } => error,
+        }
+    };
+    let insert = "insert into oncebox_send (destination, body, delivery, step)";
+    assert_eq!(run(&format!("{insert} values ('crm', :body, :delivery, 'notify')")).await, "");
+    assert_eq!(
+        run(&format!("{insert} values ('crm', 'x', :delivery, null); {insert} values ('mail', 'x', :delivery, 'b')"))
+            .await,
+        ""
+    );
+    assert_eq!(run("insert into oncebox_send (destination, body, key, path, method, headers) values ('crm', x'00ff', 'k', '/p', 'put', '{\"a\":\"b\"}')").await, "");
+    let fresh = "insert into oncebox_send (destination, body) values ('other', 'x')";
+    assert_eq!(run(&format!("{fresh}; {fresh}")).await, "");
+    assert_eq!(
+        world.query("select count(distinct idempotency_key) from {outbox} where destination = 'other'"),
+        [["2"]]
+    );
+    for (text, error) in [
+        (format!("{insert} values ('crm', 'x', :delivery, 'notify')"), "sent already in this attempt"),
+        (format!("{insert} values ('crm', 'x', :delivery, 'a b')"), "CHECK constraint"),
+        (format!("{insert} values ('c rm', 'x', :delivery, 'c')"), "CHECK constraint"),
+        (format!("{insert} values ('crm', 'x', :key, 'c')"), "no such delivery"),
+        (format!("{insert} values ('crm', 'x', null, 'c')"), "a step belongs to a delivery"),
+        ("insert into oncebox_send (destination, body, key) values ('crm', 'x', 'a/b')".to_owned(), "visible ASCII"),
+        (
+            "insert into oncebox_send (destination, body, headers) values ('crm', 'x', '[]')".to_owned(),
+            "CHECK constraint",
+        ),
+    ] {
+        let found = run(&text).await;
+        assert!(found.contains(error), "{text}: {found}");
+    }
+    world.db.execute("update oncebox_deliveries set attempt = attempt + 1");
+    assert_eq!(
+        run(&format!("{insert} values ('crm', 'later', :delivery, 'notify')")).await,
+        "",
+        "a later attempt changes nothing"
+    );
+    let delivery = claimed[0].fence.delivery;
+    let rows = world.query("select idempotency_key, method, path, headers, body, handler, delivery_attempt from {outbox} where destination <> 'other' order by id");
+    assert_eq!(
+        rows,
+        [
+            [&format!("{delivery}/crm/notify"), "POST", "", "{}", "7B7D", "billing", "1"].map(str::to_owned),
+            [&format!("{delivery}/crm/send"), "POST", "", "{}", "78", "billing", "1"].map(str::to_owned),
+            [&format!("{delivery}/mail/b"), "POST", "", "{}", "78", "billing", "1"].map(str::to_owned),
+            ["crm/k", "PUT", "/p", "{\"a\":\"b\"}", "00FF", "", ""].map(str::to_owned),
+        ]
+    );
+    // Named in the order of writing, and due by the clock that claimed the delivery.
+    assert_eq!(claim_messages(&world, "crm", 10).await.len(), 3);
+    let second = open(&world.db).await.unwrap();
+    assert_eq!(second.messages(&MessageFilter::default(), 10).await.unwrap().items.len(), 6);
+}
