@@ -19,8 +19,12 @@ mod value;
 
 #[cfg(feature = "deadpool-postgres")]
 pub mod deadpool_postgres;
+#[cfg(feature = "diesel-async")]
+pub mod diesel;
 #[cfg(feature = "rusqlite")]
 pub mod rusqlite;
+#[cfg(feature = "rusqlite")]
+mod rusqlite_thread;
 #[cfg(feature = "sqlx-postgres")]
 mod sqlx_postgres;
 #[cfg(feature = "sqlx-sqlite")]

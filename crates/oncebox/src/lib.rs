@@ -18,6 +18,7 @@ pub mod limits;
 pub mod message;
 pub mod once;
 pub mod order;
+pub mod outbox;
 pub mod provider;
 pub mod rate;
 pub mod receive;

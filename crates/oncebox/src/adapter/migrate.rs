@@ -10,14 +10,13 @@ const TRIES: usize = 5;
 ///
 /// Only looks when there is nothing to do, so that a role that may not create anything can call it too.
 pub async fn migrate<P: Pool>(pool: &P) -> Result<usize, StoreError> {
-    let known = known(P::Tx::DIALECT);
-    if is_up_to_date(pool, known).await? {
+    if is_up_to_date(pool, known(P::Tx::DIALECT)).await? {
         return Ok(0);
     }
-    let mut outcome = try_migrate(pool, known).await;
+    let mut outcome = try_migrate(pool).await;
     for _ in 1..TRIES {
         match outcome {
-            Err(StoreError::Refused(_) | StoreError::Busy(_)) => outcome = try_migrate(pool, known).await,
+            Err(StoreError::Refused(_) | StoreError::Busy(_)) => outcome = try_migrate(pool).await,
             _ => break,
         }
     }
@@ -38,20 +37,25 @@ async fn is_up_to_date<P: Pool>(pool: &P, known: &[Migration]) -> Result<bool, S
     Ok(there && pending(known, &applied(&mut tx).await?)?.is_empty())
 }
 
-async fn try_migrate<P: Pool>(pool: &P, known: &[Migration]) -> Result<usize, StoreError> {
+async fn try_migrate<P: Pool>(pool: &P) -> Result<usize, StoreError> {
     let mut tx = pool.begin().await?;
-    tx.batch(sql::CREATE_MIGRATIONS.in_dialect(P::Tx::DIALECT)).await?;
-    if P::Tx::DIALECT == Dialect::Postgres {
+    let steps = run_pending(&mut tx).await?;
+    commit_or_fail::<P>(tx).await.map(|()| steps)
+}
+
+/// Runs what is still to run, in the caller's transaction.
+pub(super) async fn run_pending<T: Transaction>(tx: &mut T) -> Result<usize, StoreError> {
+    tx.batch(sql::CREATE_MIGRATIONS.in_dialect(T::DIALECT)).await?;
+    if T::DIALECT == Dialect::Postgres {
         tx.batch(sql::LOCK_MIGRATIONS).await?;
     }
-    let steps = pending(known, &applied(&mut tx).await?)?;
+    let steps = pending(known(T::DIALECT), &applied(tx).await?)?;
     for step in &steps {
         tx.batch(step.sql).await?;
         let values = vec![step.version.into(), step.name.into(), step.checksum().as_str().into()];
-        execute(&mut tx, &sql::RECORD_MIGRATION, values).await?;
+        execute(tx, &sql::RECORD_MIGRATION, values).await?;
     }
-    let steps = steps.len();
-    commit_or_fail::<P>(tx).await.map(|()| steps)
+    Ok(steps.len())
 }
 
 async fn applied<T: Transaction>(tx: &mut T) -> Result<Vec<(i64, String)>, StoreError> {

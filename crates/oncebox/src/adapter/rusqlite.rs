@@ -1,11 +1,36 @@
-//! rusqlite: `rusqlite::Transaction<'_>`, whose calls block. What waits for nothing needs no runtime either, so the
-//! verbs have a form here that is no future.
+//! rusqlite: `rusqlite::Transaction<'_>`, whose calls block, and a [`Database`] for async code.
+//!
+//! What waits for nothing needs no runtime either, so [`once`] and [`send`] have a form here that is no future.
+
+use std::pin::pin;
+use std::task::{Context, Poll, Waker};
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, ErrorCode, params_from_iter};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior, params_from_iter};
 
+pub use super::rusqlite_thread::{Database, Tx};
 use super::{Dialect, Row, StoreError, Transaction, Value};
 use crate::event::EventKey;
+use crate::message::Message;
+use crate::once::Once;
+
+/// Brings the schema up to date on your own connection, and says how many steps that took.
+pub fn migrate(connection: &mut Connection) -> Result<usize, StoreError> {
+    let mut tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(classify)?;
+    let steps = at_once(super::migrate::run_pending(&mut tx))?;
+    tx.commit().map_err(classify)?;
+    Ok(steps)
+}
+
+/// Claims an id within a scope in your own open transaction; begin it as immediate, so that it waits for its turn.
+pub fn once(tx: &mut rusqlite::Transaction<'_>, scope: &str, id: &str) -> Result<Once, StoreError> {
+    at_once(crate::once::once(tx, scope, id))
+}
+
+/// Writes an outbox message in your own open transaction.
+pub fn send(tx: &mut rusqlite::Transaction<'_>, message: &Message) -> Result<(), StoreError> {
+    at_once(crate::outbox::send(tx, message))
+}
 
 impl Transaction for rusqlite::Transaction<'_> {
     const DIALECT: Dialect = Dialect::Sqlite;
@@ -23,7 +48,15 @@ impl Transaction for rusqlite::Transaction<'_> {
     }
 }
 
-fn run(connection: &Connection, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+/// The end of a future that has nothing to wait for.
+fn at_once<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    match pin!(work).poll(&mut Context::from_waker(Waker::noop())) {
+        Poll::Ready(outcome) => outcome,
+        Poll::Pending => Err(StoreError::Refused("a blocking call had to wait".into())),
+    }
+}
+
+pub(super) fn run(connection: &Connection, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
     let mut statement = connection.prepare_cached(sql).map_err(classify)?;
     let rows = statement.execute(params_from_iter(values)).map_err(classify)?;
     Ok(u64::try_from(rows).unwrap_or(u64::MAX))

@@ -7,6 +7,8 @@ use super::steps::StepsDone;
 use crate::adapter::{Claimed, Commit, Fence, Fenced, Pool, StoreError, deliveries};
 use crate::event::EventKey;
 use crate::handler_error::HandlerError;
+use crate::message::Message;
+use crate::outbox;
 use crate::receive::Event;
 
 /// One attempt of a delivery: the event, its steps, and the transaction that the effect is written in.
@@ -68,6 +70,15 @@ impl<P: Pool> Context<P> {
             None => self.shared.pool.begin().await?,
         };
         Ok((&self.event, self.tx.insert(tx)))
+    }
+
+    /// Writes an outbox message in the same transaction. Its key is made from the event, the handler, the destination and
+    /// the step, so a retry or a replay never makes a second message.
+    pub async fn send(&mut self, step: &str, message: Message) -> Result<(), HandlerError> {
+        let message = message.step(self.fence.delivery, step);
+        message.check().map_err(HandlerError::reject)?;
+        let tx = self.tx().await?;
+        outbox::send(tx, &message).await.map_err(Into::into)
     }
 
     pub(super) fn has_begun(&self) -> bool {

@@ -122,3 +122,13 @@ fn errors_roll_back_on_postgres() {
 fn errors_roll_back_on_sqlite() {
     testkit::database::run(Backend::Sqlite, check_errors::<SqlitePool>);
 }
+
+#[test]
+fn rusqlite() {
+    testkit::database::run(Backend::Sqlite, check::<oncebox::adapter::rusqlite::Database>);
+}
+
+#[test]
+fn diesel() {
+    testkit::database::run(Backend::Postgres, check::<crate::world::Diesel>);
+}

@@ -153,3 +153,13 @@ fn a_long_handler_keeps_its_lease_on_postgres() {
 fn a_long_handler_keeps_its_lease_on_sqlite() {
     testkit::database::run(Backend::Sqlite, long::<SqlitePool>);
 }
+
+#[test]
+fn every_mood_on_rusqlite() {
+    testkit::database::run(Backend::Sqlite, moods::<oncebox::adapter::rusqlite::Database>);
+}
+
+#[test]
+fn every_mood_on_diesel() {
+    testkit::database::run(Backend::Postgres, moods::<crate::world::Diesel>);
+}

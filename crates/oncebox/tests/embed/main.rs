@@ -3,7 +3,10 @@
 #![expect(clippy::unwrap_used, reason = "in a test a panic is the report")]
 
 mod crash;
+mod documents;
 mod handlers;
+mod outbox;
+mod patterns;
 mod races;
 mod steps;
 mod world;

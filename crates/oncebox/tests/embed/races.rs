@@ -50,3 +50,13 @@ fn sqlx_sqlite() {
 fn tokio_postgres() {
     run::<deadpool_postgres::Pool>(Backend::Postgres);
 }
+
+#[test]
+fn rusqlite() {
+    run::<oncebox::adapter::rusqlite::Database>(Backend::Sqlite);
+}
+
+#[test]
+fn diesel() {
+    run::<crate::world::Diesel>(Backend::Postgres);
+}

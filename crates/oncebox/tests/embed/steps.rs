@@ -123,3 +123,13 @@ fn killed_after_each_step_on_sqlite() {
 fn killed_after_each_step_on_tokio_postgres() {
     testkit::database::run(Backend::Postgres, check::<deadpool_postgres::Pool>);
 }
+
+#[test]
+fn killed_after_each_step_on_rusqlite() {
+    testkit::database::run(Backend::Sqlite, check::<oncebox::adapter::rusqlite::Database>);
+}
+
+#[test]
+fn killed_after_each_step_on_diesel() {
+    testkit::database::run(Backend::Postgres, check::<crate::world::Diesel>);
+}

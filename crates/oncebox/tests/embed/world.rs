@@ -6,6 +6,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use axum::Router;
 use axum::extract::{FromRef, State};
 use axum::routing::post;
+use oncebox::adapter::rusqlite::Database;
 use oncebox::adapter::{Pool, migrate};
 use oncebox::clock::Clock;
 use oncebox::event::{Identity, IdentityKind, KeyMaker, sha256};
@@ -64,6 +65,37 @@ impl App for deadpool_postgres::Pool {
 
     async fn effect(tx: &mut Self::Tx, id: &str) -> Result<(), HandlerError> {
         tx.execute("insert into effects (id) values ($1)", &[&id]).await?;
+        Ok(())
+    }
+}
+
+impl App for Database {
+    async fn open(db: &TestDatabase) -> Self {
+        let connection = rusqlite::Connection::open(db.file().unwrap()).unwrap();
+        connection.pragma_update(None, "journal_mode", "wal").unwrap();
+        connection.busy_timeout(Duration::from_secs(20)).unwrap();
+        Self::new(connection).unwrap()
+    }
+
+    async fn effect(tx: &mut Self::Tx, id: &str) -> Result<(), HandlerError> {
+        let id = id.to_owned();
+        tx.run(move |connection| connection.execute("insert into effects (id) values (?1)", [id])).await?;
+        Ok(())
+    }
+}
+
+/// A pool of Diesel's.
+pub(crate) type Diesel = diesel_async::pooled_connection::deadpool::Pool<diesel_async::AsyncPgConnection>;
+
+impl App for Diesel {
+    async fn open(db: &TestDatabase) -> Self {
+        let manager = diesel_async::pooled_connection::AsyncDieselConnectionManager::new(db.url());
+        Self::builder(manager).max_size(8).build().unwrap()
+    }
+
+    async fn effect(tx: &mut Self::Tx, id: &str) -> Result<(), HandlerError> {
+        let insert = diesel::sql_query("insert into effects (id) values ($1)").bind::<diesel::sql_types::Text, _>(id);
+        diesel_async::RunQueryDsl::execute(insert, &mut **tx).await?;
         Ok(())
     }
 }

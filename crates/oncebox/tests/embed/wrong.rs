@@ -1,10 +1,11 @@
 //! What an application may get wrong, and what comes of it.
 
-use oncebox::Outcome;
+use diesel_async::{AsyncConnection, AsyncPgConnection};
+use oncebox::{Once, Outcome, once};
 use sqlx::PgPool;
 use testkit::{Backend, TestDatabase};
 
-use crate::world::{App, open, receiver, request, serve, signed};
+use crate::world::{App, Diesel, open, receiver, request, serve, signed};
 
 /// Work that swallows an error of the database leaves an aborted transaction, and Postgres would answer COMMIT with a
 /// quiet ROLLBACK: that must not be acknowledged.
@@ -26,6 +27,25 @@ async fn swallowed<P: App>(db: TestDatabase) {
 fn a_swallowed_error_is_not_acknowledged() {
     testkit::database::run(Backend::Postgres, swallowed::<PgPool>);
     testkit::database::run(Backend::Postgres, swallowed::<deadpool_postgres::Pool>);
+}
+
+/// Outside of a transaction a mark would be committed before the work it stands for. Where the driver has a type for
+/// transactions this does not compile; Diesel has none.
+async fn no_transaction(db: TestDatabase) {
+    let pool = open::<Diesel>(&db).await;
+    let mut connection = pool.get().await.unwrap();
+    assert!(once(&mut *connection, "stripe", "evt_1").await.is_err());
+    let work = async |connection: &mut AsyncPgConnection| {
+        let claimed = once(connection, "stripe", "evt_1").await.unwrap();
+        Ok::<_, diesel::result::Error>(claimed)
+    };
+    assert_eq!(connection.transaction(work).await.unwrap(), Once::Fresh);
+    assert_eq!(connection.transaction(work).await.unwrap(), Once::Duplicate);
+}
+
+#[test]
+fn a_claim_outside_of_a_transaction_is_refused() {
+    testkit::database::run(Backend::Postgres, no_transaction);
 }
 
 /// Nothing reaches the handler that is not verified.
