@@ -132,3 +132,76 @@ fn rusqlite() {
 fn diesel() {
     testkit::database::run(Backend::Postgres, check::<crate::world::Diesel>);
 }
+
+/// Where a child process finds the database it is to die on.
+const CHILD: &str = "ONCEBOX_TEST_CHILD";
+
+/// Not a test of its own: what the child of [`killed`] does before it dies.
+#[test]
+fn child() {
+    let Ok(place) = std::env::var(CHILD) else { return };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        if place.starts_with("postgres") {
+            die(&PgPool::connect(&place).await.unwrap()).await;
+        } else {
+            die(&SqlitePool::connect(&place).await.unwrap()).await;
+        }
+    });
+}
+
+async fn die<P: App>(pool: &P) {
+    let mut tx = pool.begin().await.unwrap();
+    assert_eq!(once(&mut tx, "stripe", "evt_1").await.unwrap(), Once::Fresh);
+    P::effect(&mut tx, "evt_1").await.unwrap();
+    std::process::abort();
+}
+
+/// A process that dies between claim and commit, for good: the next one finds nothing of it, and has the effect once.
+async fn killed<P: App>(db: TestDatabase) {
+    let pool = open::<P>(&db).await;
+    for _ in 0..3 {
+        let program = std::env::current_exe().unwrap();
+        let mut child = std::process::Command::new(program);
+        child.args(["--exact", "crash::child"]).env(CHILD, db.url()).stdout(std::process::Stdio::null());
+        assert!(!child.status().unwrap().success(), "the child lived");
+        assert_eq!(db.count("effects"), 0);
+    }
+    for expected in [Once::Fresh, Once::Duplicate] {
+        let mut tx = pool.begin().await.unwrap();
+        assert_eq!(once(&mut tx, "stripe", "evt_1").await.unwrap(), expected);
+        if expected == Once::Fresh {
+            P::effect(&mut tx, "evt_1").await.unwrap();
+        }
+        assert!(matches!(P::commit(tx).await, oncebox::adapter::Commit::Committed));
+    }
+    assert_eq!(db.count("effects"), 1);
+}
+
+#[test]
+fn killed_on_postgres() {
+    testkit::database::run(Backend::Postgres, killed::<PgPool>);
+}
+
+#[test]
+fn killed_on_sqlite() {
+    testkit::database::run(Backend::Sqlite, killed::<SqlitePool>);
+}
+
+/// The connection is lost under a transaction: the commit must not claim to have happened.
+async fn cut<P: App>(db: TestDatabase) {
+    let pool = open::<P>(&db).await;
+    let mut tx = pool.begin().await.unwrap();
+    assert_eq!(once(&mut tx, "stripe", "evt_1").await.unwrap(), Once::Fresh);
+    P::effect(&mut tx, "evt_1").await.unwrap();
+    db.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()");
+    assert!(!matches!(P::commit(tx).await, oncebox::adapter::Commit::Committed));
+    assert_eq!(db.count("effects"), 0);
+}
+
+#[test]
+fn cut_off() {
+    testkit::database::run(Backend::Postgres, cut::<PgPool>);
+    testkit::database::run(Backend::Postgres, cut::<deadpool_postgres::Pool>);
+    testkit::database::run(Backend::Postgres, cut::<crate::world::Diesel>);
+}

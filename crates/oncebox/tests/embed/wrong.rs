@@ -33,8 +33,9 @@ fn a_swallowed_error_is_not_acknowledged() {
 /// transactions this does not compile; Diesel has none.
 async fn no_transaction(db: TestDatabase) {
     let pool = open::<Diesel>(&db).await;
-    let mut connection = pool.get().await.unwrap();
-    assert!(once(&mut *connection, "stripe", "evt_1").await.is_err());
+    let mut pooled = pool.get().await.unwrap();
+    let connection: &mut AsyncPgConnection = &mut pooled;
+    assert!(once(connection, "stripe", "evt_1").await.is_err());
     let work = async |connection: &mut AsyncPgConnection| {
         let claimed = once(connection, "stripe", "evt_1").await.unwrap();
         Ok::<_, diesel::result::Error>(claimed)
