@@ -30,6 +30,7 @@ main() {
     step "examples" run_examples
     RUSTDOCFLAGS="-D warnings" step "documentation" document
     step "release build" cargo build --locked --release
+    step "clients and their examples" bash clients/test.sh
     if [[ -f tests/readme.sh ]]; then
         step "the README's commands" bash tests/readme.sh
     fi

@@ -18,7 +18,7 @@ use oncebox::secret::Secret;
 use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
 
-use action::{ActionArgs, ActionsArgs, ListArgs, PauseArgs, ReconcileArgs, TailArgs};
+use action::{ActionArgs, ActionsArgs, ListArgs, OutboxArgs, PauseArgs, ReconcileArgs, TailArgs};
 use operator::{ArmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
 use send::{BenchArgs, SendArgs};
@@ -61,13 +61,15 @@ pub(crate) enum Command {
     Event(EventArgs),
     /// Follow what arrives
     Tail(TailArgs),
-    /// List deliveries that gave up
+    /// List deliveries and outbox messages that gave up
     #[command(after_help = "Examples:
   oncebox dead-letters
   oncebox dead-letters --handler billing --since 1d
   oncebox event stripe/evt_1PqK       every attempt of one, with its error
   oncebox replay stripe/evt_1PqK      another chance")]
     DeadLetters(ListArgs),
+    /// List outbox messages, or show one
+    Outbox(OutboxArgs),
     /// List what waits for a person
     #[command(
         after_help = "Stored and acknowledged, but not run: no usable id, bytes seen before under another id, a broken promise.
@@ -88,6 +90,7 @@ With --handler and --since, a handler that came later also gets the stored event
 Examples:
   oncebox replay stripe/evt_1PqK
   oncebox replay --handler billing --dry-run
+  oncebox replay --destination crm       dead outbox messages
   oncebox replay --source stripe --type 'invoice.*' --since 2h --yes
   oncebox replay --handler new-report --since 30d --action-id report-1"
     )]

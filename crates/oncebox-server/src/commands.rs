@@ -12,6 +12,7 @@ pub(crate) mod events;
 pub(crate) mod explain;
 pub(crate) mod held;
 pub(crate) mod migrate;
+pub(crate) mod outbox;
 pub(crate) mod pause;
 pub(crate) mod providers;
 pub(crate) mod reconcile;

@@ -68,7 +68,8 @@ impl Builder {
         })
     }
 
-    fn client(&mut self, allow: &[AddressRange]) -> anyhow::Result<Outgoing> {
+    /// The client for these addresses.
+    pub(crate) fn client(&mut self, allow: &[AddressRange]) -> anyhow::Result<Outgoing> {
         if let Some((_, client)) = self.clients.iter().find(|(known, _)| known == allow) {
             return Ok(client.clone());
         }
@@ -80,7 +81,8 @@ impl Builder {
     }
 }
 
-fn policy(retry: &RetryConfig) -> RetryPolicy {
+/// The policy that a config describes.
+pub(crate) fn policy(retry: &RetryConfig) -> RetryPolicy {
     RetryPolicy { attempts: u32::try_from(retry.attempts).unwrap_or(u32::MAX), base: retry.base, cap: retry.cap }
 }
 

@@ -7,6 +7,7 @@ mod commands;
 #[expect(dead_code, reason = "what handlers, destinations and retention are told is checked before they run")]
 mod config;
 mod database;
+mod destinations;
 mod dev;
 mod dev_secrets;
 mod forward;
@@ -45,6 +46,7 @@ async fn main() -> ExitCode {
         Command::Event(args) => commands::event::run(&args).await,
         Command::Tail(args) => commands::tail::run(&args).await,
         Command::DeadLetters(args) => commands::dead_letters::run(&args).await,
+        Command::Outbox(args) => commands::outbox::run(&args).await,
         Command::Held(args) => commands::held::run(&args).await,
         Command::Replay(args) => commands::act::run(ActionKind::Replay, &args).await,
         Command::Release(args) => commands::act::run(ActionKind::Release, &args).await,

@@ -21,9 +21,12 @@ use crate::config::store::{StoreConfig, StoreUrl};
 use crate::database;
 use crate::query::actions::ActionRequest;
 use crate::query::deliveries::DeliveriesQuery;
+use crate::query::outbox::OutboxQuery;
 use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
 use crate::query::{self, EventsQuery, QueryError};
-use crate::view::{ActionView, DeliveryLineView, Done, EventDetailView, EventView, Items, StatsView};
+use crate::view::{
+    ActionView, DeadLetterView, Done, EventDetailView, EventView, Items, MessageDetailView, MessageView, StatsView,
+};
 use client::{Client, Probe};
 use live::Live;
 
@@ -74,13 +77,27 @@ impl Operator {
         }
     }
 
-    /// A page of deliveries.
-    pub(crate) async fn deliveries(&self, query: DeliveriesQuery) -> anyhow::Result<Items<DeliveryLineView>> {
+    /// A page of dead letters, deliveries and messages.
+    pub(crate) async fn dead_letters(&self, query: DeliveriesQuery) -> anyhow::Result<Items<DeadLetterView>> {
         match self {
-            Self::Server(client) => client.list("deliveries", &query).await,
-            Self::Database(store) => {
-                query::deliveries::deliveries(store, &Clock::system(), query).await.map_err(refuse)
-            }
+            Self::Server(client) => client.list("dead-letters", &query).await,
+            Self::Database(store) => query::outbox::dead_letters(store, &Clock::system(), query).await.map_err(refuse),
+        }
+    }
+
+    /// A page of outbox messages.
+    pub(crate) async fn messages(&self, query: OutboxQuery) -> anyhow::Result<Items<MessageView>> {
+        match self {
+            Self::Server(client) => client.list("outbox", &query).await,
+            Self::Database(store) => query::outbox::messages(store, &Clock::system(), query).await.map_err(refuse),
+        }
+    }
+
+    /// One outbox message.
+    pub(crate) async fn message(&self, id: &str) -> anyhow::Result<Option<MessageDetailView>> {
+        match self {
+            Self::Server(client) => client.message(id).await,
+            Self::Database(store) => query::outbox::message(store, id).await.map_err(refuse),
         }
     }
 

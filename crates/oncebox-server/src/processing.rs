@@ -1,4 +1,5 @@
-//! The workers of this server: started, reloaded and stopped with it, or left out where the node only ingests.
+//! The workers and the relay of this server: started, reloaded and stopped with it, or left out where the node only
+//! ingests.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
@@ -8,11 +9,13 @@ use oncebox::clock::Clock;
 use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
 use oncebox::handler::HandlerSpec;
+use oncebox::relay::{self, DestinationSpec, Relay};
 use oncebox::store::{NodeEntry, Store};
 use oncebox::wake::Wake;
 use oncebox::worker::{Parts, Workers};
 
 use crate::config::Config;
+use crate::destinations;
 use crate::handlers::Builder;
 
 /// Handlers that were read and are known to the database; nobody works yet.
@@ -22,42 +25,47 @@ pub(crate) struct Prepared {
     clock: Clock,
     builder: Builder,
     handlers: Vec<HandlerSpec>,
+    destinations: Vec<DestinationSpec>,
     /// What tells this node from others; none when it only ingests.
     node: Option<String>,
 }
 
-/// The workers, if this node has any.
+/// The workers and the relay, if this node has any.
 #[derive(Debug)]
 pub(crate) struct Processing {
     store: Store,
     builder: Mutex<Builder>,
-    workers: Option<Workers>,
+    running: Option<(Workers, Relay)>,
 }
 
-/// Handlers that were read and not yet taken.
+/// Handlers and destinations that were read and not yet taken.
 #[derive(Debug)]
-pub(crate) struct Changed(Vec<HandlerSpec>);
+pub(crate) struct Changed(Vec<HandlerSpec>, Vec<DestinationSpec>);
 
 impl Prepared {
     /// Reads the handlers and makes them known to the database.
     pub(crate) async fn new(store: &Store, config: &Config, clock: &Clock) -> anyhow::Result<Self> {
         let mut builder = Builder::new(store.dialect(), clock.clone());
         let handlers = builder.build(&config.handlers)?;
+        let destinations = destinations::build(&mut builder, &config.destinations)?;
         // Fault points are met by what is served, not by the start.
         let whole = store.clone().with_faults(Faults::none());
         register(&whole, &handlers).await.context("cannot make the handlers known to the database")?;
         let node = config.server.workers.then(|| format!("{}/{}", host_name(), config.server.listen));
-        Ok(Self { store: store.clone(), clock: clock.clone(), builder, handlers, node })
+        Ok(Self { store: store.clone(), clock: clock.clone(), builder, handlers, destinations, node })
     }
 
-    /// Starts the workers.
+    /// Starts the workers and the relay.
     pub(crate) fn start(self, wake: Wake) -> Processing {
-        let Self { store, clock, builder, handlers, node } = self;
-        let workers = node.map(|name| {
+        let Self { store, clock, builder, handlers, destinations, node } = self;
+        let running = node.map(|name| {
             let node = NodeEntry { node: KeyMaker::default().make(clock.now()), name };
-            Workers::start(Parts { store: store.clone(), clock, wake, node }, handlers)
+            let parts =
+                relay::Parts { store: store.clone(), clock: clock.clone(), wake: wake.clone(), node: node.node };
+            let relay = Relay::start(parts, destinations);
+            (Workers::start(Parts { store: store.clone(), clock, wake, node }, handlers), relay)
         });
-        Processing { store, builder: Mutex::new(builder), workers }
+        Processing { store, builder: Mutex::new(builder), running }
     }
 }
 
@@ -65,13 +73,16 @@ impl Processing {
     /// Reads a changed config without taking it yet.
     pub(crate) fn read(&self, config: &Config) -> anyhow::Result<Changed> {
         let mut builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
-        builder.build(&config.handlers).map(Changed)
+        Ok(Changed(builder.build(&config.handlers)?, destinations::build(&mut builder, &config.destinations)?))
     }
 
     /// Takes a changed config.
     pub(crate) async fn change(&self, changed: Changed) {
-        match &self.workers {
-            Some(workers) => workers.set_handlers(changed.0),
+        match &self.running {
+            Some((workers, relay)) => {
+                relay.set_destinations(changed.1);
+                workers.set_handlers(changed.0);
+            }
             None => {
                 if let Err(error) = register(&self.store, &changed.0).await {
                     tracing::error!("the changed handlers are not known to the database yet: {}", error.chain());
@@ -80,18 +91,21 @@ impl Processing {
         }
     }
 
-    /// Waits until the workers broke; for ever where there are none.
+    /// Waits until the workers or the relay broke; for ever where there are none.
     pub(crate) async fn broke(&self) {
-        match &self.workers {
-            Some(workers) => workers.broke().await,
+        match &self.running {
+            Some((workers, relay)) => tokio::select! {
+                () = workers.broke() => {}
+                () = relay.broke() => {}
+            },
             None => std::future::pending().await,
         }
     }
 
     /// Lets running attempts go on for a while and puts the rest back.
     pub(crate) async fn stop(self, grace: Duration) {
-        if let Some(workers) = self.workers {
-            workers.stop(grace).await;
+        if let Some((workers, relay)) = self.running {
+            tokio::join!(workers.stop(grace), relay.stop(grace));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What the API answers and the commands print: the stored records with the contract's column names and readable times.
 
+mod outbox;
 mod processing;
 
 use jiff::Timestamp;
@@ -8,6 +9,7 @@ use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, St
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;
+pub(crate) use outbox::{DeadLetterView, MessageDetailView, MessageView, OutboxStats};
 pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
 
 /// A page of a list.
@@ -128,6 +130,9 @@ pub(crate) struct StatsView {
     pub(crate) handlers: Vec<HandlerStats>,
     /// How each handler fares.
     pub(crate) handler_health: Vec<HandlerHealth>,
+    /// Messages by destination and state.
+    #[serde(default)]
+    pub(crate) outbox: Vec<OutboxStats>,
 }
 
 /// Whether a handler is paused, and how its first attempts went.
@@ -281,6 +286,8 @@ impl StatsView {
             count: one.count,
             oldest_due_at: one.oldest_due_at.map(time),
         });
+        let outbox = stats.outbox.into_iter();
+        let outbox = outbox.map(|one| OutboxStats { destination: one.name, state: one.state, count: one.count });
         Self {
             store: store.kind().to_owned(),
             unsafe_because: store.unsafe_because().map(str::to_owned),
@@ -292,6 +299,7 @@ impl StatsView {
             sources: sources.collect(),
             handlers: handlers.collect(),
             handler_health,
+            outbox: outbox.collect(),
         }
     }
 }

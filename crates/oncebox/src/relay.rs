@@ -191,7 +191,9 @@ impl Sender {
     async fn claim(&mut self) -> Result<(), StoreError> {
         if !self.registered {
             let facts: Vec<_> = self.lanes.values().map(|lane| lane.spec.facts()).collect();
-            self.store.register_destinations(&facts).await?;
+            if !facts.is_empty() {
+                self.store.register_destinations(&facts).await?;
+            }
             self.registered = true;
         }
         let now = self.clock.passed();

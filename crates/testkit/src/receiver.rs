@@ -1,10 +1,10 @@
-//! The application that an `http` handler calls: writes down every call, and answers as the test says.
+//! The application that an `http` handler or the outbox calls: writes down every call, and answers as the test says.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// A call that came in.
 #[derive(Clone, Debug)]
@@ -15,6 +15,8 @@ pub struct Call {
     pub headers: Vec<(String, String)>,
     /// The bytes.
     pub body: Vec<u8>,
+    /// When it was read.
+    pub at: Instant,
 }
 
 impl Call {
@@ -40,6 +42,8 @@ pub enum Reply {
     Hang,
     /// The connection is closed without an answer.
     Reset,
+    /// A head of the test's own, then so many bytes again and again with this pause, until the caller goes away.
+    Stream(String, usize, Duration),
 }
 
 type Behaviour = Box<dyn Fn(&Call) -> Reply + Send + Sync>;
@@ -107,11 +111,22 @@ impl Receiver {
                     return;
                 }
                 Reply::Reset => return,
+                Reply::Stream(head, chunk, pause) => return pour(&mut stream, &head, chunk, pause),
             };
             if stream.write_all(answer.as_bytes()).is_err() {
                 return;
             }
         }
+    }
+}
+
+/// Writes until nobody takes it any more, a minute at most.
+fn pour(stream: &mut TcpStream, head: &str, chunk: usize, pause: Duration) {
+    let (bytes, since) = (vec![b'x'; chunk], Instant::now());
+    let mut written = stream.write_all(head.as_bytes());
+    while written.is_ok() && since.elapsed() < Duration::from_secs(60) {
+        written = stream.write_all(&bytes);
+        thread::sleep(pause);
     }
 }
 
@@ -126,7 +141,7 @@ fn read_call(reader: &mut BufReader<TcpStream>) -> Option<Call> {
     let length = headers.iter().find(|(name, _)| name == "content-length").map_or("0", |(_, value)| value);
     let mut body = vec![0; length.parse().ok()?];
     reader.read_exact(&mut body).ok()?;
-    Some(Call { path, headers, body })
+    Some(Call { path, headers, body, at: Instant::now() })
 }
 
 fn read_line(reader: &mut BufReader<TcpStream>) -> Option<String> {

@@ -37,6 +37,12 @@ pub(crate) struct ActionArgs {
     /// Only this state
     #[arg(long, help_heading = "Which")]
     pub(crate) state: Option<String>,
+    /// Dead outbox messages to this destination, in place of deliveries
+    #[arg(long, value_name = "NAME", conflicts_with = "key", help_heading = "Which")]
+    pub(crate) destination: Option<String>,
+    /// This dead outbox message, in place of deliveries
+    #[arg(long, value_name = "ID", conflicts_with = "key", help_heading = "Which")]
+    pub(crate) message: Option<String>,
     /// Say how many, change nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
@@ -57,6 +63,40 @@ pub(crate) struct ListArgs {
     /// Which.
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
+    /// How many, and from where.
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `outbox`.
+#[derive(Args, Debug)]
+#[command(after_help = "Examples:
+  oncebox outbox --state dead
+  oncebox outbox --destination crm --since 1h --json
+  oncebox outbox 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11   one, with every attempt and the latest answer
+  oncebox replay --destination crm                      dead ones get another chance, under the same key
+  oncebox discard --message 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11")]
+pub(crate) struct OutboxArgs {
+    /// Show this message
+    pub(crate) id: Option<String>,
+    /// Only this state
+    #[arg(long, value_parser = ["ready", "claimed", "sent", "dead", "discarded"])]
+    pub(crate) state: Option<String>,
+    /// Only this destination
+    #[arg(long, value_name = "NAME")]
+    pub(crate) destination: Option<String>,
+    /// Only messages that this handler wrote
+    #[arg(long, value_name = "NAME")]
+    pub(crate) handler: Option<String>,
+    /// Only messages written since then: 2026-11-15T12:00:00Z, or 10m for ten minutes ago
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(crate) since: Option<When>,
+    /// Only messages written before then
+    #[arg(long, value_name = "TIME", value_parser = when)]
+    pub(crate) until: Option<When>,
     /// How many, and from where.
     #[command(flatten)]
     pub(crate) page: PageArgs,

@@ -105,8 +105,11 @@ pub(crate) struct BenchArgs {
     /// Measure handling in place of ingest: a filled queue, one by one, in batches, and with failures
     #[arg(long, conflicts_with_all = ["to", "duplicates", "compare"])]
     pub(crate) handling: bool,
-    /// Events in each run of --handling
-    #[arg(long, value_name = "N", default_value_t = 20_000, requires = "handling", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    /// Measure the relay in place of ingest: a filled outbox against the same client without one
+    #[arg(long, conflicts_with_all = ["to", "duplicates", "compare", "handling"])]
+    pub(crate) relay: bool,
+    /// Events in each run of --handling, messages in each run of --relay
+    #[arg(long, value_name = "N", default_value_t = 20_000, conflicts_with_all = ["to", "compare"], value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(crate) events: u64,
     /// Print JSON
     #[arg(long)]

@@ -79,6 +79,8 @@ fn filter(args: &ActionArgs) -> FilterRequest {
         since: args.filter.since.map(moment),
         until: args.filter.until.map(moment),
         key: args.key.clone(),
+        destination: args.destination.clone(),
+        message: args.message.clone(),
     }
 }
 
@@ -114,6 +116,7 @@ fn print(args: &ActionArgs, done: &Done, sentence: &str) -> anyhow::Result<ExitC
 /// What is counted, in words. A replay for a handler since a time may create deliveries that were never dead.
 fn things(kind: ActionKind, filter: &FilterRequest, count: i64) -> String {
     let (one, many) = match kind {
+        _ if filter.destination.is_some() || filter.message.is_some() => ("message", "messages"),
         ActionKind::Replay if filter.handler.is_none() || filter.since.is_none() => ("dead letter", "dead letters"),
         ActionKind::Release => ("held delivery", "held deliveries"),
         ActionKind::Replay | ActionKind::Discard | ActionKind::Requeue => ("delivery", "deliveries"),

@@ -1,7 +1,8 @@
 //! `oncebox bench`: how fast events are accepted, over real sockets, by a real server process.
 //!
-//! `--handling` measures how fast they are handled instead, in this process. Without `--to` this same binary is started as `serve` on a throw-away config, so that what is measured is what runs
-//! in production; only the load comes from this process.
+//! `--handling` measures how fast they are handled instead, `--relay` how fast messages go out, both in this process.
+//! Without `--to` this same binary is started as `serve` on a throw-away config, so that what is measured is what runs in
+//! production; only the load comes from this process.
 
 mod child;
 mod compare;
@@ -9,6 +10,7 @@ mod figures;
 mod handling;
 mod load;
 mod process;
+mod relay;
 mod script;
 mod wire;
 
@@ -52,6 +54,9 @@ async fn measure(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     }
     if args.handling {
         return handling::run(args, &database).await;
+    }
+    if args.relay {
+        return relay::run(args, &database).await;
     }
     if args.compare {
         return compare::run(args, &folder, &database).await;

@@ -1,4 +1,4 @@
-//! `oncebox dead-letters`: the deliveries that gave up, newest first.
+//! `oncebox dead-letters`: the deliveries and messages that gave up, newest first.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use crate::cli::action::ListArgs;
 use crate::operator::Operator;
 use crate::query::deliveries::DeliveriesQuery;
 use crate::terminal;
-use crate::view::{DeliveryLineView, Items};
+use crate::view::{DeadLetterView, DeliveryLineView, Items, MessageView};
 
 /// Longer texts show only their ends.
 const TEXT_CHARS_MAX: usize = 36;
@@ -26,7 +26,7 @@ pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
         cursor: args.page.cursor.clone(),
         limit: usize::try_from(args.page.limit).ok(),
     };
-    let page = Operator::open(&args.operator).await?.deliveries(query).await?;
+    let page = Operator::open(&args.operator).await?.dead_letters(query).await?;
     if args.operator.json {
         terminal::print_json(&page)?;
     } else {
@@ -35,13 +35,34 @@ pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(page: &Items<DeliveryLineView>) -> String {
+fn text(page: &Items<DeadLetterView>) -> String {
     if page.items.is_empty() {
         return "no dead letters".to_owned();
     }
+    let (mut deliveries, mut messages): (Vec<&DeliveryLineView>, Vec<MessageView>) = Default::default();
+    for letter in &page.items {
+        match letter {
+            DeadLetterView::Delivery(line) => deliveries.push(line),
+            DeadLetterView::Message(line) => messages.push(line.clone()),
+        }
+    }
+    let mut sections = Vec::new();
+    if !deliveries.is_empty() {
+        sections.push(table(&deliveries));
+    }
+    if !messages.is_empty() {
+        sections.push(format!("Messages\n{}", super::outbox::table(&messages)));
+    }
+    if let Some(cursor) = &page.next_cursor {
+        sections.push(format!("there are more: add --cursor {cursor}"));
+    }
+    sections.join("\n")
+}
+
+fn table(lines: &[&DeliveryLineView]) -> String {
     let mut table =
         terminal::table(&["gave up", "source", "type", "event id", "handler", "attempt", "last error", "key"]);
-    for line in &page.items {
+    for line in lines {
         table.add_row([
             terminal::cell(line.finished_at.as_deref().map(seconds).unwrap_or_default()),
             terminal::cell(&line.source),
@@ -53,11 +74,7 @@ fn text(page: &Items<DeliveryLineView>) -> String {
             terminal::cell(&line.key),
         ]);
     }
-    let table = table.trim_fmt();
-    match &page.next_cursor {
-        Some(cursor) => format!("{table}\nthere are more: add --cursor {cursor}"),
-        None => table,
-    }
+    table.trim_fmt()
 }
 
 #[cfg(test)]
@@ -79,7 +96,7 @@ mod tests {
             finished_at: Some("2026-11-15T12:00:00.123Z".into()),
             last_error: Some("connection\nrefused".into()),
         };
-        let text = text(&Items { items: vec![line], next_cursor: None });
+        let text = text(&Items { items: vec![DeadLetterView::Delivery(line)], next_cursor: None });
         let row: Vec<&str> = text.lines().nth(1).map(|line| line.split_whitespace().collect()).unwrap_or_default();
         let expected = "2026-11-15T12:00:00Z stripe invoice.paid evt_1 billing 12 connection\u{fffd}refused k";
         assert_eq!(row.join(" "), expected);

@@ -30,6 +30,7 @@ fn text(stats: &StatsView, from: &str) -> String {
         sections.push(dangers.join("\n"));
     }
     sections.push(queues(stats));
+    sections.extend(outbox(stats));
     sections.extend(health(stats));
     sections.push(sources(stats));
     sections.join("\n\n")
@@ -69,6 +70,7 @@ fn dangers(stats: &StatsView) -> Vec<String> {
         }
     }
     let dead: i64 = stats.handlers.iter().filter(|one| one.state == "dead").map(|one| one.count).sum();
+    let dead = dead + stats.outbox.iter().filter(|one| one.state == "dead").map(|one| one.count).sum::<i64>();
     if dead > 0 {
         let line =
             format!("{}: see `oncebox dead-letters`, then `oncebox replay`", terminal::counted(dead, "dead letter"));
@@ -114,6 +116,19 @@ fn health(stats: &StatsView) -> Option<String> {
     (table.row_count() > 0).then(|| format!("First tries\n{}", table.trim_fmt()))
 }
 
+/// What handlers want sent, where anybody ever wanted that.
+fn outbox(stats: &StatsView) -> Option<String> {
+    let mut table = terminal::table(&["destination", "state", "messages"]);
+    for one in &stats.outbox {
+        table.add_row([
+            terminal::cell(&one.destination),
+            terminal::toned(&one.state, Tone::of_state(&one.state)),
+            terminal::cell(one.count.to_string()),
+        ]);
+    }
+    (table.row_count() > 0).then(|| format!("Outbox\n{}", table.trim_fmt()))
+}
+
 fn is_waiting(state: &str) -> bool {
     matches!(state, "ready" | "claimed")
 }
@@ -141,7 +156,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{HandlerHealth, HandlerStats, SourceStats};
+    use crate::view::{HandlerHealth, HandlerStats, OutboxStats, SourceStats};
 
     #[test]
     fn dangers_stand_in_words() {
@@ -155,6 +170,7 @@ mod tests {
             handler_health: vec![HandlerHealth::new("log".into(), true, 4, 1)],
             unverified_sources: vec!["open".into()],
             sources: vec![SourceStats { source: "open".into(), state: "held".into(), events: 2, arrivals: 3 }],
+            outbox: vec![OutboxStats { destination: "crm".into(), state: "dead".into(), count: 2 }],
             handlers: vec![HandlerStats {
                 handler: "log".into(),
                 state: "ready".into(),
@@ -170,6 +186,8 @@ mod tests {
             "UNSAFE source open",
             "2 events held",
             "log is paused",
+            "2 dead letters",
+            " crm          dead   2",
             " log      ready  4           2026-11-15T12:00:00.000Z",
         ] {
             assert!(text.contains(part), "{part:?} is not in:\n{text}");

@@ -84,6 +84,7 @@ impl Admin {
             .route("/api/v1/dead-letters", get(api::dead_letters))
             .route("/api/v1/held", get(api::held))
             .route("/api/v1/outbox", get(api::outbox))
+            .route("/api/v1/outbox/{id}", get(api::message))
             .route("/api/v1/actions", get(actions::log))
             .route("/api/v1/actions/{id}", get(actions::one))
             .route("/api/v1/tail", get(tail::tail))

@@ -18,6 +18,7 @@ use serde_json::json;
 use super::admin::Admin;
 use super::problem::Problem;
 use crate::query::deliveries::DeliveriesQuery;
+use crate::query::outbox::OutboxQuery;
 use crate::query::{self, EventsQuery, QueryError};
 use crate::view::{Items, RejectionView};
 
@@ -70,13 +71,20 @@ pub(super) async fn dead_letters(
     query: Result<Query<DeliveriesQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
-    let query = DeliveriesQuery { state: Some("dead".into()), ..query };
-    Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
+    Ok(Json(query::outbox::dead_letters(admin.store(), admin.clock(), query).await?).into_response())
 }
 
-/// Nothing writes outbox messages in this version.
-pub(super) async fn outbox() -> Response {
-    Json(Items::<()> { items: Vec::new(), next_cursor: None }).into_response()
+pub(super) async fn outbox(
+    State(admin): State<Admin>,
+    query: Result<Query<OutboxQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    Ok(Json(query::outbox::messages(admin.store(), admin.clock(), query).await?).into_response())
+}
+
+pub(super) async fn message(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Response, ApiError> {
+    let detail = query::outbox::message(admin.store(), &id).await?.ok_or_else(Problem::not_found)?;
+    Ok(Json(detail).into_response())
 }
 
 pub(super) async fn event(State(admin): State<Admin>, Path(name): Path<String>) -> Result<Response, ApiError> {

@@ -15,7 +15,7 @@ use crate::arming::ArmingView;
 use crate::commands::wrong_usage;
 use crate::query::actions::ActionRequest;
 use crate::query::tail::TailQuery;
-use crate::view::{ActionView, Done, EventDetailView, Items, StatsView};
+use crate::view::{ActionView, Done, EventDetailView, Items, MessageDetailView, StatsView};
 
 const CONNECT_WAIT: Duration = Duration::from_secs(5);
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
@@ -71,6 +71,11 @@ impl Client {
     /// Counts, or acts; however long it takes.
     pub(super) async fn act(&self, kind: &str, request: &ActionRequest) -> anyhow::Result<Option<Done>> {
         self.answer(self.client.post(self.url(&[kind])?).timeout(LONG_WAIT).json(request)).await
+    }
+
+    /// One outbox message.
+    pub(super) async fn message(&self, id: &str) -> anyhow::Result<Option<MessageDetailView>> {
+        self.get(self.url(&["outbox", id])?).await
     }
 
     /// How far an action came.

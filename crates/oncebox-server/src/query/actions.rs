@@ -50,6 +50,12 @@ pub(crate) struct FilterRequest {
     pub(crate) until: Option<String>,
     /// An event's key, or `source/event_id`.
     pub(crate) key: Option<String>,
+    /// Dead messages to this destination, in place of deliveries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) destination: Option<String>,
+    /// Exactly this dead message, in place of deliveries.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) message: Option<String>,
 }
 
 /// Counts, or acts. With the routes of the config, a replay for a handler since a time also gives it the stored events
@@ -113,6 +119,7 @@ async fn known_action(store: &Store, id: &str) -> Result<Option<ActionRecord>, Q
 /// Stored events are given only to a handler that is named, and only since a time that is named.
 fn backfill<'a>(kind: ActionKind, filter: &ActionFilter, routes: &'a Routes) -> Option<&'a Route> {
     let asked = kind == ActionKind::Replay && filter.since.is_some() && filter.state.is_none();
+    let asked = asked && !filter.is_about_messages();
     filter.handler.as_deref().filter(|_| asked).and_then(|handler| routes.of_handler(handler))
 }
 
@@ -126,6 +133,7 @@ async fn read(
         Some(name) => Some(one_event(store, name).await?),
         None => None,
     };
+    let message = asked.message.as_deref().map(str::parse).transpose();
     let now = clock.now();
     let time = |text: &Option<String>, name: &str| match text {
         // An age means another time at every submission; the action's own is the first one's.
@@ -141,6 +149,8 @@ async fn read(
         since: time(&asked.since, "since")?,
         until: time(&asked.until, "until")?,
         key,
+        destination: asked.destination.clone(),
+        message: message.map_err(|_error| QueryError::Bad("message is not the id of a message".into()))?,
     })
 }
 
@@ -176,6 +186,7 @@ impl From<ActionError> for QueryError {
                  forget takes the state of events and no handler"
                     .into(),
             ),
+            ActionError::Messages => Self::Bad(error.to_string()),
             ActionError::Reused => Self::Conflict(
                 "this action id was used for something else; take a new one, or repeat it exactly".into(),
             ),

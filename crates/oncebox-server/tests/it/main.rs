@@ -16,5 +16,6 @@ mod identity;
 mod kill;
 mod nodes;
 mod outage;
+mod relay;
 mod stop;
 mod world;

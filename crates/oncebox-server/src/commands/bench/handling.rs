@@ -243,7 +243,7 @@ async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> 
     running.into_iter().filter_map(|(_, output)| output).collect()
 }
 
-fn median(rates: &mut [f64]) -> f64 {
+pub(super) fn median(rates: &mut [f64]) -> f64 {
     rates.sort_by(f64::total_cmp);
     rates.get(rates.len() / 2).copied().unwrap_or_default()
 }

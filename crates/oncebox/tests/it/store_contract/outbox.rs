@@ -329,10 +329,10 @@ async fn on_sqlite_a_view_takes_messages() {
     assert_eq!(
         rows,
         [
-            [&format!("{delivery}/crm/notify"), "POST", "", "{}", "7B7D", "billing", "1"].map(str::to_owned),
-            [&format!("{delivery}/crm/send"), "POST", "", "{}", "78", "billing", "1"].map(str::to_owned),
-            [&format!("{delivery}/mail/b"), "POST", "", "{}", "78", "billing", "1"].map(str::to_owned),
-            ["crm/k", "PUT", "/p", "{\"a\":\"b\"}", "00FF", "", ""].map(str::to_owned),
+            [&format!("{delivery}/crm/notify"), "POST", "", "{}", "\\x7b7d", "billing", "1"].map(str::to_owned),
+            [&format!("{delivery}/crm/send"), "POST", "", "{}", "\\x78", "billing", "1"].map(str::to_owned),
+            [&format!("{delivery}/mail/b"), "POST", "", "{}", "\\x78", "billing", "1"].map(str::to_owned),
+            ["crm/k", "PUT", "/p", "{\"a\":\"b\"}", "\\x00ff", "", ""].map(str::to_owned),
         ]
     );
     // Named in the order of writing, and due by the clock that claimed the delivery.

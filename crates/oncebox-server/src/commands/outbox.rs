@@ -1,0 +1,148 @@
+//! `oncebox outbox`: the messages that handlers wrote, newest first, or one of them with its attempts.
+
+use std::process::ExitCode;
+
+use anyhow::bail;
+
+use super::events::{moment, seconds};
+use crate::cli::action::OutboxArgs;
+use crate::operator::Operator;
+use crate::query::outbox::OutboxQuery;
+use crate::terminal::{self, Tone};
+use crate::view::{Items, MessageDetailView, MessageView};
+
+/// Longer texts show only their ends.
+const KEY_CHARS_MAX: usize = 60;
+const ERROR_CHARS_MAX: usize = 60;
+/// Of a body or an answer on a terminal; `--json` has it whole.
+const BODY_CHARS_MAX: usize = 2000;
+
+/// Runs the command.
+pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
+    let operator = Operator::open(&args.operator).await?;
+    if let Some(id) = &args.id {
+        let Some(message) = operator.message(id).await? else { bail!("there is no message {id}") };
+        if args.operator.json {
+            terminal::print_json(&message)?;
+        } else {
+            terminal::print(one(&message))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    let query = OutboxQuery {
+        state: args.state.clone(),
+        destination: args.destination.clone(),
+        handler: args.handler.clone(),
+        since: args.since.map(moment),
+        until: args.until.map(moment),
+        key: None,
+        cursor: args.page.cursor.clone(),
+        limit: usize::try_from(args.page.limit).ok(),
+    };
+    let page = operator.messages(query).await?;
+    if args.operator.json {
+        terminal::print_json(&page)?;
+    } else {
+        terminal::print(list(&page))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Messages as a table, for this list and for the dead letters.
+pub(super) fn table(messages: &[MessageView]) -> String {
+    let mut table =
+        terminal::table(&["written", "destination", "state", "attempt", "status", "last error", "key", "id"]);
+    for line in messages {
+        table.add_row([
+            terminal::cell(seconds(&line.created_at)),
+            terminal::cell(&line.destination),
+            terminal::toned(&line.state, Tone::of_state(&line.state)),
+            terminal::cell(line.attempt.to_string()),
+            terminal::cell(line.status.map(|status| status.to_string()).unwrap_or_default()),
+            terminal::cell(terminal::shorten(line.last_error.as_deref().unwrap_or(""), ERROR_CHARS_MAX)),
+            terminal::cell(terminal::shorten(&line.idempotency_key, KEY_CHARS_MAX)),
+            terminal::cell(&line.id),
+        ]);
+    }
+    table.trim_fmt()
+}
+
+fn list(page: &Items<MessageView>) -> String {
+    if page.items.is_empty() {
+        return "no messages".to_owned();
+    }
+    match &page.next_cursor {
+        Some(cursor) => format!("{}\nthere are more: add --cursor {cursor}", table(&page.items)),
+        None => table(&page.items),
+    }
+}
+
+fn one(detail: &MessageDetailView) -> String {
+    let message = &detail.message;
+    let mut lines = vec![format!("message {}", terminal::plain(&message.id))];
+    let status = message.status.map(|status| status.to_string());
+    for (name, value) in [
+        ("state", Some(message.state.as_str())),
+        ("to", Some(message.destination.as_str())),
+        ("method", Some(detail.method.as_str())),
+        ("path", Some(detail.path.as_str()).filter(|path| !path.is_empty())),
+        ("key", Some(message.idempotency_key.as_str())),
+        ("event", message.key.as_deref()),
+        ("handler", message.handler.as_deref()),
+        ("written", Some(message.created_at.as_str())),
+        ("next try", message.next_attempt_at.as_deref()),
+        ("sent", message.sent_at.as_deref()),
+        ("status", status.as_deref()),
+        ("last error", message.last_error.as_deref()),
+        ("body", Some(detail.body.as_str())),
+        ("answer", detail.answer.as_deref()),
+    ] {
+        if let Some(value) = value {
+            lines.push(format!("  {name:<11} {}", terminal::plain(&terminal::shorten(value, BODY_CHARS_MAX))));
+        }
+    }
+    if !detail.attempts.is_empty() {
+        let mut table = terminal::table(&["attempt", "ended", "outcome", "status", "error"]);
+        for attempt in &detail.attempts {
+            table.add_row([
+                terminal::cell(attempt.attempt.to_string()),
+                terminal::cell(seconds(&attempt.ended_at)),
+                terminal::toned(&attempt.outcome, Tone::of_state(&attempt.outcome)),
+                terminal::cell(attempt.status.map(|status| status.to_string()).unwrap_or_default()),
+                terminal::cell(terminal::shorten(attempt.error.as_deref().unwrap_or(""), ERROR_CHARS_MAX)),
+            ]);
+        }
+        lines.push(format!("\nAttempts that were not taken\n{}", table.trim_fmt()));
+    }
+    lines.join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_says_where_to_and_why_not() {
+        let line = MessageView {
+            id: "i".into(),
+            destination: "crm".into(),
+            idempotency_key: "d/crm/notify".into(),
+            state: "dead".into(),
+            attempt: 3,
+            created_at: "2026-11-15T12:00:00.123Z".into(),
+            sent_at: None,
+            next_attempt_at: None,
+            status: Some(400),
+            last_error: Some("answered 400\nBad Request".into()),
+            key: None,
+            handler: None,
+            step: None,
+        };
+        let text = list(&Items { items: vec![line], next_cursor: Some("c".into()) });
+        let row: Vec<&str> = text.lines().nth(1).map(|line| line.split_whitespace().collect()).unwrap_or_default();
+        let expected = "2026-11-15T12:00:00Z crm dead 3 400 answered 400\u{fffd}Bad Request d/crm/notify i";
+        assert_eq!(row.join(" "), expected);
+        assert!(text.ends_with("add --cursor c"));
+        assert_eq!(list(&Items { items: Vec::new(), next_cursor: None }), "no messages");
+    }
+}

@@ -1,0 +1,79 @@
+//! Death at every point around send and mark: each message is received at least once, always under one key, none comes
+//! from a transaction that rolled back, none is missing, and a receiver that dedupes ends with one effect for each.
+//!
+//! `ONCEBOX_TEST_MESSAGES` sets how many messages, 100 unless told otherwise.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::process::ExitStatusExt as _;
+
+use testkit::receiver::Receiver;
+use testkit::{TestDatabase, contract};
+
+use super::{destination, send_sql, setup, wait_for_messages};
+use crate::handling::{event, wait_for_states};
+use crate::world::{PATIENCE, World};
+
+/// On the way of a message. The first passage, and one amid others.
+const POINTS: [&str; 12] = [
+    "outbox.claim=abort@1",
+    "outbox.claim=abort@2",
+    "outbox.claimed=abort@1",
+    "outbox.send=abort@1",
+    "outbox.send=abort@6",
+    "outbox.sent=abort@1",
+    "outbox.sent=abort@3",
+    "outbox.sent=abort@7",
+    "outbox.mark=abort@1",
+    "outbox.mark=abort@2",
+    "outbox.marked=abort@1",
+    "outbox.marked=abort@2",
+];
+
+contract! {
+    async fn a_message_is_received_under_one_key_whatever_dies(db: TestDatabase) {
+        let count = std::env::var("ONCEBOX_TEST_MESSAGES").ok().and_then(|text| text.parse().ok()).unwrap_or(100);
+        let receiver = Receiver::start();
+        db.execute("create table refused (event_id text check (event_id = 'never'))");
+        let handlers = format!(
+            "[[handler]]\nname = \"good\"\nsources = [\"custom\"]\nsql = \"\"\"{}\"\"\"\n\
+             [[handler]]\nname = \"rolled-back\"\nsources = [\"custom\"]\nretry = {{ attempts = 1 }}\n\
+             sql = \"\"\"{}; insert into refused values (:event_id)\"\"\"\n",
+            send_sql(&db, "notify"), send_sql(&db, "phantom"),
+        );
+        // Without the destination the messages wait: what is not configured is not dropped.
+        let world = World { program: setup(&db, &handlers).serve(), db };
+        (0..count).for_each(|number| drop(world.expect("custom", &event(number), "accepted")));
+        wait_for_states(&world, "good", &["done"]);
+        wait_for_states(&world, "rolled-back", &["dead"]);
+        let World { program, db } = world;
+        drop(program);
+        assert_eq!(db.count(&db.table("outbox")), i64::try_from(count).expect("it fits"));
+
+        let retry = "concurrency = 4\nretry = { attempts = 100, base = \"10ms\", cap = \"10ms\" }";
+        let setup = setup(&db, &format!("{handlers}{}", destination(&receiver, retry)));
+        for point in POINTS {
+            let mut dying = setup.clone().env("ONCEBOX_FAULTS", point).launch();
+            let status = dying.wait_exit(PATIENCE);
+            assert_eq!(status.signal(), Some(libc::SIGABRT), "{point}: {status}\n{}", dying.log());
+        }
+        let world = World { program: setup.serve(), db };
+        wait_for_messages(&world.db, &["sent"]);
+
+        let calls = receiver.calls();
+        let mut keys: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+        for call in &calls {
+            keys.entry(call.text()).or_default().insert(call.header("idempotency-key").expect("a key"));
+        }
+        let effects: BTreeSet<&str> = keys.values().flatten().copied().collect();
+        println!(
+            "relay on {:?}: {count} messages, {} deaths, {} calls, {} bodies, {} keys",
+            world.db.backend(), POINTS.len(), calls.len(), keys.len(), effects.len()
+        );
+        assert_eq!((keys.len(), effects.len()), (count, count), "every message, each under one key");
+        assert!(keys.values().all(|keys| keys.len() == 1));
+        assert!(effects.iter().all(|key| key.ends_with("/crm/notify")), "nothing that was rolled back");
+        assert!(calls.len() > count, "no death hit between call and mark");
+        let stored = world.db.query(&format!("select idempotency_key from {}", world.db.table("outbox_v1")));
+        assert_eq!(stored.iter().map(|row| row[0].as_str()).collect::<BTreeSet<_>>(), effects);
+    }
+}
