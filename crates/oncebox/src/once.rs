@@ -19,16 +19,17 @@ pub enum Once {
 /// Claims an id within a scope, in your own open transaction: do the work in the same one if it is fresh, and answer
 /// after its commit. The SQL function `oncebox.once` makes the same marks.
 ///
-/// ```no_run
-/// # async fn handle(pool: sqlx::PgPool) -> Result<(), Box<dyn std::error::Error>> {
-/// # #[cfg(feature = "sqlx-postgres")] {
-/// let mut tx = pool.begin().await?;
-/// if oncebox::once(&mut tx, "stripe", "evt_1").await? == oncebox::Once::Fresh {
-///     sqlx::query("insert into orders (id) values ('evt_1')").execute(&mut *tx).await?;
+/// ```
+/// use oncebox::adapter::{StoreError, Transaction};
+/// use oncebox::{Once, once};
+///
+/// async fn deliver<T: Transaction>(tx: &mut T) -> Result<(), StoreError> {
+///     if once(tx, "stripe", "evt_1").await? == Once::Fresh {
+///         // Your writes, in the same transaction.
+///     }
+///     // Then commit, and only then answer.
+///     Ok(())
 /// }
-/// tx.commit().await?;
-/// # }
-/// # Ok(()) }
 /// ```
 pub async fn once<T: Transaction>(tx: &mut T, scope: &str, id: &str) -> Result<Once, StoreError> {
     remember(tx, once_mark(scope, id)).await

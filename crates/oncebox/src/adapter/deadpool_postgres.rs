@@ -72,7 +72,6 @@ impl Transaction for Tx {
 impl Deref for Tx {
     type Target = ClientWrapper;
 
-    #[expect(clippy::expect_used, reason = "the connection is there until the commit takes the whole transaction")]
     fn deref(&self) -> &ClientWrapper {
         self.0.as_ref().expect("a transaction has its connection until it ends")
     }

@@ -28,7 +28,7 @@ pub(crate) const SQLITE: &[Migration] = &[
     },
     Migration { version: 4, name: "outbox", sql: include_str!("../../sql/migrations/sqlite/0004_outbox.sql") },
     Migration { version: 5, name: "remembered", sql: include_str!("../../sql/migrations/sqlite/0005_remembered.sql") },
-    Migration { version: 7, name: "steps", sql: include_str!("../../sql/migrations/sqlite/0007_steps.sql") },
+    Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/sqlite/0008_steps.sql") },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -50,7 +50,7 @@ pub(crate) const POSTGRES: &[Migration] = &[
         sql: include_str!("../../sql/migrations/postgres/0005_remembered.sql"),
     },
     Migration { version: 6, name: "functions", sql: include_str!("../../sql/migrations/postgres/0006_functions.sql") },
-    Migration { version: 7, name: "steps", sql: include_str!("../../sql/migrations/postgres/0007_steps.sql") },
+    Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/postgres/0008_steps.sql") },
 ];
 
 /// The steps still to run, given what was applied. Steps that we do not know belong to a newer version of ours running

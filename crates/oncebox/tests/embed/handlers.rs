@@ -32,7 +32,6 @@ impl<P: App> Handler<P> for Moody {
             "retried" if attempt < 3 => Err(HandlerError::retry("not yet")),
             "dead" => Err(HandlerError::retry("never ready")),
             "rejected" => Err(HandlerError::reject("not for us")),
-            #[expect(clippy::panic, reason = "that is what is tested")]
             "broken" if attempt < 2 => panic!("as planned"),
             "stuck" if attempt < 2 => std::future::pending().await,
             _ => Ok(()),
