@@ -3,13 +3,14 @@
 
 use std::time::Duration;
 
+use metrics::{counter, histogram};
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::context::{Context, End};
 use super::lane::Lane;
 use crate::adapter::{Claimed, Fence, Fenced, Pool, StoreError, commit_or_fail, deliveries};
-use crate::delivery::{Failed, after_failure};
+use crate::delivery::{Failed, Next, after_failure};
 use crate::handler_error::HandlerError;
 
 /// Runs one attempt to its end and writes that down.
@@ -24,9 +25,12 @@ pub(super) async fn run<P: Pool>(lane: Lane<P>, claimed: Claimed) {
     };
     let context = Context::new(lane.shared.clone(), lane.name.clone(), claimed);
     let deadline = lane.registered.options.deadline;
+    let since = lane.shared.clock.passed();
     let ended = tokio::time::timeout(deadline, handled(&lane, context, told.fence)).await;
+    let took = lane.shared.clock.passed().saturating_sub(since);
+    histogram!("oncebox_handler_seconds", "handler" => lane.name.to_string()).record(took.as_secs_f64());
     match ended {
-        Ok(Handled::Ended(End::Done)) => told.info(&lane, "done"),
+        Ok(Handled::Ended(End::Done)) => told.done(&lane),
         Ok(Handled::Ended(End::LeaseLost) | Handled::LeaseLost) => told.warn(&lane, "rolled back: the lease was lost"),
         Ok(Handled::Ended(End::Failed(error))) => told.fail(&lane, &HandlerError::from(error)).await,
         Ok(Handled::Failed(error)) => told.fail(&lane, &error).await,
@@ -85,9 +89,17 @@ struct Told {
 }
 
 impl Told {
-    fn info<P: Pool>(&self, lane: &Lane<P>, message: &str) {
+    fn done<P: Pool>(&self, lane: &Lane<P>) {
+        self.count(lane, "done");
         let Self { key, source, event_id, attempt, .. } = self;
-        tracing::info!(handler = &*lane.name, source, event_id, key, attempt, "{message}");
+        tracing::info!(handler = &*lane.name, source, event_id, key, attempt, "done");
+    }
+
+    /// Under the names and labels that the workers use.
+    fn count<P: Pool>(&self, lane: &Lane<P>, outcome: &'static str) {
+        let nth = if self.attempt.saturating_sub(self.attempts_before) <= 1 { "first" } else { "retry" };
+        let handler = lane.name.to_string();
+        counter!("oncebox_attempts_total", "handler" => handler, "try" => nth, "outcome" => outcome).increment(1);
     }
 
     fn warn<P: Pool>(&self, lane: &Lane<P>, message: &str) {
@@ -103,6 +115,7 @@ impl Told {
         let retry = &lane.registered.options.retry;
         let next = after_failure(retry, self.attempt, self.attempts_before, failed, random());
         let error = error.chain();
+        self.count(lane, if next == Next::Dead { "dead" } else { "failed" });
         self.warn(lane, &format!("failed, then {next:?}: {error}"));
         let recorded = async {
             let mut tx = lane.shared.pool.begin().await?;
