@@ -26,9 +26,9 @@ pub mod rusqlite;
 #[cfg(feature = "rusqlite")]
 mod rusqlite_thread;
 #[cfg(feature = "sqlx-postgres")]
-mod sqlx_postgres;
+pub mod sqlx_postgres;
 #[cfg(feature = "sqlx-sqlite")]
-mod sqlx_sqlite;
+pub mod sqlx_sqlite;
 #[cfg(feature = "tokio-postgres")]
 pub(crate) mod tokio_postgres;
 

@@ -3,14 +3,20 @@
 //! A `begin` that is dropped half-way may leave sqlx 0.9's pooled connection inside a transaction that nobody ends, so
 //! it runs in a task of its own that nobody can drop.
 
+use std::ops::{Deref, DerefMut};
+
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgPool, PgRow, PgTypeInfo};
-use sqlx::{AssertSqlSafe, Column, Encode, Executor, Postgres, Row as _, Type, TypeInfo};
+use sqlx::{AssertSqlSafe, Column, Encode, Executor, PgConnection, Postgres, Row as _, Type, TypeInfo};
 
 use super::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value, classify_postgres, refused_commit};
 use crate::event::EventKey;
+
+/// An open transaction that names no lifetime, so that closures over it stay general; use it as the connection it is.
+#[derive(Debug)]
+pub struct Tx(sqlx::Transaction<'static, Postgres>);
 
 impl Transaction for sqlx::Transaction<'_, Postgres> {
     const DIALECT: Dialect = Dialect::Postgres;
@@ -31,17 +37,47 @@ impl Transaction for sqlx::Transaction<'_, Postgres> {
     }
 }
 
-impl Pool for PgPool {
-    type Tx = sqlx::Transaction<'static, Postgres>;
+impl Transaction for Tx {
+    const DIALECT: Dialect = Dialect::Postgres;
 
-    async fn begin(&self) -> Result<Self::Tx, StoreError> {
-        let pool = self.clone();
-        let begun = tokio::spawn(async move { pool.begin().await }).await;
-        begun.map_err(|gone| StoreError::Disconnected(gone.into()))?.map_err(classify)
+    async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        self.0.query(sql, values).await
     }
 
-    async fn commit(tx: Self::Tx) -> Commit {
-        match tx.commit().await {
+    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        Transaction::execute(&mut self.0, sql, values).await
+    }
+
+    async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.0.batch(sql).await
+    }
+}
+
+impl Deref for Tx {
+    type Target = PgConnection;
+
+    fn deref(&self) -> &PgConnection {
+        &self.0
+    }
+}
+
+impl DerefMut for Tx {
+    fn deref_mut(&mut self) -> &mut PgConnection {
+        &mut self.0
+    }
+}
+
+impl Pool for PgPool {
+    type Tx = Tx;
+
+    async fn begin(&self) -> Result<Tx, StoreError> {
+        let pool = self.clone();
+        let begun = tokio::spawn(async move { pool.begin().await }).await;
+        begun.map_err(|gone| StoreError::Disconnected(gone.into()))?.map(Tx).map_err(classify)
+    }
+
+    async fn commit(tx: Tx) -> Commit {
+        match tx.0.commit().await {
             Ok(()) => Commit::Committed,
             Err(error) if refused_commit(code(&error).as_deref()) => Commit::Failed(classify(error)),
             Err(error) => Commit::Unknown(classify(error)),

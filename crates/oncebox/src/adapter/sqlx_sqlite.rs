@@ -3,10 +3,16 @@
 //! A transaction that reads first and writes later may find that somebody else wrote in between, and then fails without
 //! waiting. Ours begin with the intention to write; begin your own with `begin_with("BEGIN IMMEDIATE")`.
 
+use std::ops::{Deref, DerefMut};
+
 use sqlx::sqlite::{SqlitePool, SqliteRow};
-use sqlx::{AssertSqlSafe, Executor, Row as _, Sqlite, TypeInfo, ValueRef};
+use sqlx::{AssertSqlSafe, Executor, Row as _, Sqlite, SqliteConnection, TypeInfo, ValueRef};
 
 use super::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value};
+
+/// An open transaction that names no lifetime, so that closures over it stay general; use it as the connection it is.
+#[derive(Debug)]
+pub struct Tx(sqlx::Transaction<'static, Sqlite>);
 
 impl Transaction for sqlx::Transaction<'_, Sqlite> {
     const DIALECT: Dialect = Dialect::Sqlite;
@@ -27,17 +33,47 @@ impl Transaction for sqlx::Transaction<'_, Sqlite> {
     }
 }
 
-impl Pool for SqlitePool {
-    type Tx = sqlx::Transaction<'static, Sqlite>;
+impl Transaction for Tx {
+    const DIALECT: Dialect = Dialect::Sqlite;
 
-    async fn begin(&self) -> Result<Self::Tx, StoreError> {
-        let pool = self.clone();
-        let begun = tokio::spawn(async move { pool.begin_with("BEGIN IMMEDIATE").await }).await;
-        begun.map_err(|gone| StoreError::Disconnected(gone.into()))?.map_err(classify)
+    async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        self.0.query(sql, values).await
     }
 
-    async fn commit(tx: Self::Tx) -> Commit {
-        match tx.commit().await {
+    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        Transaction::execute(&mut self.0, sql, values).await
+    }
+
+    async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.0.batch(sql).await
+    }
+}
+
+impl Deref for Tx {
+    type Target = SqliteConnection;
+
+    fn deref(&self) -> &SqliteConnection {
+        &self.0
+    }
+}
+
+impl DerefMut for Tx {
+    fn deref_mut(&mut self) -> &mut SqliteConnection {
+        &mut self.0
+    }
+}
+
+impl Pool for SqlitePool {
+    type Tx = Tx;
+
+    async fn begin(&self) -> Result<Tx, StoreError> {
+        let pool = self.clone();
+        let begun = tokio::spawn(async move { pool.begin_with("BEGIN IMMEDIATE").await }).await;
+        begun.map_err(|gone| StoreError::Disconnected(gone.into()))?.map(Tx).map_err(classify)
+    }
+
+    async fn commit(tx: Tx) -> Commit {
+        match tx.0.commit().await {
             Ok(()) => Commit::Committed,
             // Nothing is written while another process holds the file; a failed flush leaves it open what is on disk.
             Err(error) => match classify(error) {
