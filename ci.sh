@@ -208,7 +208,7 @@ run_examples() {
 
 document() {
     cargo doc --locked --workspace --lib --no-deps || return
-    cargo doc --locked -p oncebox --features "$adapters" --lib --no-deps
+    cargo doc --locked -p oncebox --no-default-features --features "$adapters" --lib --no-deps
 }
 
 # Sums up cargo's lines; an ignored test would be a silent skip, and no test at all a broken set-up.

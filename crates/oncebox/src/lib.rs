@@ -1,7 +1,12 @@
 //! Oncebox: the exactly-once webhook inbox, as a library.
 //!
 //! The modules follow the path of one webhook: a [`request`] is judged by its [`source`], which knows its
-//! [`provider`]; the [`verdict`] carries events with an identity; [`ingest`] joins them to a commit of the [`store`].
+//! [`provider`]; the [`verdict`] carries events with an identity; `ingest` joins them to a commit of the `store`.
+//!
+//! Inside an application: [`receive`] verifies and answers behind the commit, [`once`](mod@once) claims an id in a
+//! transaction of the application's own, [`inbox`] runs handlers over its pool, [`outbox`] writes what is to be sent;
+//! [`adapter`] is the seam to its driver.
+//!
 //! The library reads no environment and no clock of its own: both are handed in.
 
 pub mod adapter;
