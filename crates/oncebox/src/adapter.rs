@@ -32,8 +32,10 @@ pub mod sqlx_sqlite;
 #[cfg(feature = "tokio-postgres")]
 pub(crate) mod tokio_postgres;
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) use claimed::count;
 pub use claimed::{Buried, Claimed, Fence, Fenced};
-pub(crate) use claimed::{Claim, count, fenced, kept, millis, read_claim};
+pub(crate) use claimed::{Claim, fenced, kept, millis, read_claim};
 pub use commit::Commit;
 pub use error::StoreError;
 pub(crate) use messages::send;

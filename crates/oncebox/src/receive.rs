@@ -75,6 +75,11 @@ impl Receiver {
         Self { vendors: Arc::new(VendorDesk::new(errands)), ..self }
     }
 
+    /// Fetches keys that are in use again before they expire; call it every minute or so where the provider has such keys.
+    pub async fn refresh_keys(&self) {
+        self.vendors.refresh(&self.source, &self.clock).await;
+    }
+
     /// The source whose requests it judges.
     pub fn source(&self) -> &Source {
         &self.source
