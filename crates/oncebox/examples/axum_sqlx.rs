@@ -37,6 +37,16 @@ impl FromRef<App> for Receiver {
 }
 
 #[derive(serde::Deserialize)]
+struct Stripe {
+    data: Data,
+}
+
+#[derive(serde::Deserialize)]
+struct Data {
+    object: Invoice,
+}
+
+#[derive(serde::Deserialize)]
 struct Invoice {
     amount: i64,
 }
@@ -45,7 +55,7 @@ struct Invoice {
 async fn stripe(State(pool): State<PgPool>, webhook: Verified) -> Answer {
     webhook
         .once(&pool, async |tx, event| {
-            let invoice: Invoice = event.json()?;
+            let invoice = event.json::<Stripe>()?.data.object;
             let insert = sqlx::query("insert into orders (event, amount) values ($1, $2)");
             insert.bind(&event.id).bind(invoice.amount).execute(&mut **tx).await?;
             Ok(())
