@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use super::handler_sql::{Dialect, HandlerSql, NotText, Prepared};
+use super::Dialect;
+use super::handler_sql::{HandlerSql, NotText, Prepared};
 use super::{Claimed, Database, Store, StoreError, Tx, TxInner, Value};
 use crate::delivery::Failed;
 

@@ -4,17 +4,7 @@
 //! parameter with its type, so that both databases see what the other one does. What would end the transaction is
 //! refused: the effect and its mark are one.
 
-use super::Claimed;
-use super::value::Value;
-
-/// Whose SQL it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// SQLite.
-    Sqlite,
-    /// Postgres.
-    Postgres,
-}
+use super::{Claimed, Dialect, Value};
 
 /// The statements of a handler, ready to be prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,39 +7,7 @@ use std::sync::LazyLock;
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::deliveries::Care;
-
-/// A statement in both dialects.
-#[derive(Debug)]
-pub(super) struct Statement {
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only Postgres reads it"))]
-    postgres: String,
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only SQLite reads it"))]
-    sqlite: String,
-}
-
-impl Statement {
-    /// Takes the text as Postgres wants it.
-    pub(super) fn new(text: &str) -> Self {
-        let sqlite = text
-            .replace("FOR UPDATE SKIP LOCKED", "")
-            .replace(" AS uuid)", " AS blob)")
-            .replace("LIKE $3 ESCAPE '!'", "GLOB $3")
-            .replace("oncebox.now_ms(", "(")
-            .replace("oncebox.", "oncebox_")
-            .replace('$', "?");
-        Self { postgres: text.to_owned(), sqlite }
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(super) fn postgres(&self) -> &str {
-        &self.postgres
-    }
-
-    #[cfg(feature = "sqlite")]
-    pub(super) fn sqlite(&self) -> &str {
-        &self.sqlite
-    }
-}
+pub(super) use crate::adapter::Statement;
 
 macro_rules! shared {
     ($($name:ident = $file:literal;)*) => {
