@@ -94,7 +94,7 @@ pub(crate) async fn commit_or_fail<P: Pool>(tx: P::Tx) -> Result<(), StoreError>
 }
 
 /// By Postgres's codes: what a caller can do about an error.
-#[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres", feature = "diesel-async"))]
+#[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres"))]
 pub(crate) fn classify_postgres(code: Option<&str>, error: impl Into<BoxError>) -> StoreError {
     let Some(code) = code else { return StoreError::Disconnected(error.into()) };
     // Serialization failure, deadlock, lock not available, query cancelled.
@@ -109,10 +109,10 @@ pub(crate) fn classify_postgres(code: Option<&str>, error: impl Into<BoxError>) 
 }
 
 /// A server that answers COMMIT with an error did not commit, unless it was being shut down at that moment.
-#[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres", feature = "diesel-async"))]
+#[cfg(any(feature = "deadpool-postgres", feature = "sqlx-postgres"))]
 pub(crate) fn refused_commit(code: Option<&str>) -> bool {
     code.is_some_and(|code| !code.starts_with("57P"))
 }
 
-#[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres", feature = "diesel-async"))]
+#[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres"))]
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
