@@ -74,7 +74,7 @@ pub use error::StoreError;
 pub use events::{Inserted, NewEvent, insert_events};
 pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
 pub use handlers::{Due, HandlerFacts, HandlerRecord, OnDead};
-pub use leases::{Expired, NodeEntry, NodeLock};
+pub use leases::{Expired, ExpiredLeases, NodeEntry, NodeLock};
 pub use marks::{Change, Once, Prerequisite, Version};
 pub use outbox::{
     ClaimedMessage, MessageClaims, MessageFailure, MessageFence, MessageWant, SendError, Sent, SentMarks, Written,

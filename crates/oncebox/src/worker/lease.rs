@@ -57,15 +57,9 @@ impl Leases {
         }
         loop {
             let expired = self.store.expire_leases(self.clock.now()).await?;
-            self.note(&expired);
-            if expired.is_empty() {
-                break;
-            }
-        }
-        loop {
-            let expired = self.store.expire_messages(self.clock.now()).await?;
-            self.note_messages(&expired);
-            if expired.is_empty() {
+            self.note(&expired.deliveries);
+            self.note_messages(&expired.messages);
+            if expired.deliveries.is_empty() && expired.messages.is_empty() {
                 return Ok(());
             }
         }

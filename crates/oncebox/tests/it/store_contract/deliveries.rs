@@ -130,8 +130,8 @@ testkit::contract! {
         let first = claim(&world, 10).await;
         end_leases(&world);
         assert_eq!(finish(&world, &[first[0].fence]).await, Finished::All);
-        assert_eq!(world.store.expire_leases(NOW).await.unwrap().len(), 1);
-        assert_eq!(world.store.expire_leases(NOW).await.unwrap(), []);
+        assert_eq!(world.store.expire_leases(NOW).await.unwrap().deliveries.len(), 1);
+        assert_eq!(world.store.expire_leases(NOW).await.unwrap().deliveries, []);
         let second = claim(&world, 10).await;
         assert_eq!((second.len(), second[0].attempt), (1, 2));
         assert!(matches!(finish(&world, &[first[1].fence]).await, Finished::LeaseLost(_)));
@@ -166,7 +166,7 @@ testkit::contract! {
             make_due(&world);
             assert_eq!(claim(&world, 1).await[0].attempt, attempt);
             end_leases(&world);
-            let expired = world.store.expire_leases(NOW).await.unwrap();
+            let expired = world.store.expire_leases(NOW).await.unwrap().deliveries;
             assert_eq!((expired.len(), expired[0].dead), (1, attempt == 3));
         }
         assert_eq!(states(&world), [["dead", "3"]]);
