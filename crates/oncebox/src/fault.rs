@@ -1,7 +1,8 @@
 //! Named fault points: nothing in production; in tests they stop the process, fail, or leave the result unknown.
 //!
 //! The names are an interface: tests and operators of test rigs refer to them. A plan says what happens at the n-th
-//! passage of a point, as `point=action` or `point=action@n`, several separated by commas; `*` is any point.
+//! passage of a point, as `point=action` or `point=action@n`, several separated by commas; `*` is any point. Where a point
+//! is passed for an event, `point:event_id=action` means that event alone.
 
 /// What an armed point made of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -35,6 +36,16 @@ impl Faults {
             return plan.pass(point);
         }
         let _ = point;
+        Ok(())
+    }
+
+    /// Passes a point for one event.
+    pub fn at_event(&self, point: &'static str, event_id: &str) -> Result<(), Injected> {
+        #[cfg(feature = "faults")]
+        if let Some(plan) = &self.plan {
+            return plan.pass_event(point, event_id);
+        }
+        let _ = (point, event_id);
         Ok(())
     }
 
@@ -101,11 +112,20 @@ mod armed {
                 }
                 self.rules.iter().find(|rule| rule.fits(point, &passed)).map(|rule| rule.action)
             };
-            match action {
-                Some(Action::Abort) => std::process::abort(),
-                Some(Action::Inject(injected)) => Err(injected),
-                Some(Action::Watch) | None => Ok(()),
-            }
+            act(action)
+        }
+
+        pub(super) fn pass_event(&self, point: &str, event_id: &str) -> Result<(), Injected> {
+            let fits = |rule: &&Rule| rule.point.split_once(':') == Some((point, event_id));
+            act(self.rules.iter().find(fits).map(|rule| rule.action))
+        }
+    }
+
+    fn act(action: Option<Action>) -> Result<(), Injected> {
+        match action {
+            Some(Action::Abort) => std::process::abort(),
+            Some(Action::Inject(injected)) => Err(injected),
+            Some(Action::Watch) | None => Ok(()),
         }
     }
 

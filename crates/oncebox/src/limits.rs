@@ -25,12 +25,14 @@ pub const BODY_BYTES_INLINE_MAX: usize = 256 * 1024;
 /// Deliveries whose effects are committed together: most of the gain is there at 64, and one that fails costs the rest
 /// a second run.
 pub const TRANSACTION_DELIVERIES_MAX: usize = 64;
+/// Deliveries that are tried together after they were lost with their worker once; after that each is tried alone.
+pub const LOST_TOGETHER_MAX: usize = 16;
 /// Transactions of one handler at once, so that a slow handler leaves the database's connections to the others.
 pub const TRANSACTIONS_PER_HANDLER_MAX: usize = 2;
 /// Body bytes of deliveries that are handled together.
 pub const CLAIMED_BYTES_MAX: usize = 8 * 1024 * 1024;
-/// How often an idle node looks for work; with the looks for ended leases that is less than twice a second.
-pub const POLL_EVERY: Duration = Duration::from_millis(700);
+/// How often an idle node looks for work. It may ask twice a second in all, and others have to look for theirs, too.
+pub const POLL_EVERY: Duration = Duration::from_millis(750);
 /// How often ended leases are given back: a dead node's work is taken over within its lease and this.
 pub const LEASES_EVERY: Duration = Duration::from_secs(4);
 /// Ended calls that are written down together, and that may wait for it.

@@ -73,7 +73,7 @@ pub use effects::Ran;
 pub use error::StoreError;
 pub use events::{Inserted, NewEvent, insert_events};
 pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
-pub use handlers::{Due, HandlerFacts, HandlerRecord, OnDead};
+pub use handlers::{Due, DueHandler, HandlerFacts, HandlerRecord, OnDead};
 pub use leases::{Expired, ExpiredLeases, NodeEntry, NodeLock};
 pub use marks::{Change, Once, Prerequisite, Version};
 pub use outbox::{
@@ -229,6 +229,7 @@ impl Tx {
     /// Ends the transaction. Only [`Commit::Committed`] may be acknowledged.
     pub async fn commit(self) -> Commit {
         if self.half_done {
+            self.rollback().await;
             return Commit::Failed(StoreError::Refused("a step of the transaction did not end well".into()));
         }
         if let Err(injected) = self.faults.at("store.commit").await {
@@ -243,6 +244,17 @@ impl Tx {
         match self.faults.at("store.committed").await {
             Ok(()) => outcome,
             Err(injected) => Commit::from_fault(injected),
+        }
+    }
+
+    /// Ends the transaction without its writes. Dropping does the same, but costs Postgres a connection.
+    pub async fn rollback(self) {
+        match self.inner {
+            // The hang-up is the rollback.
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(tx) => drop(tx),
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(tx) => tx.rollback().await,
         }
     }
 

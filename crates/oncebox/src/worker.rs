@@ -159,6 +159,8 @@ struct Worker {
 struct Unit {
     handler: Arc<str>,
     fences: Vec<Fence>,
+    /// Whether one of them was lost with its worker before.
+    lost: bool,
     /// Whether its end lets others run: the next of its order key, or what waited for it.
     lets_others_run: bool,
     /// Whether it may have written outbox messages.
@@ -202,6 +204,8 @@ impl Worker {
     /// Claims what the lanes have room for and begins the work.
     async fn step(&mut self) -> Result<(), StoreError> {
         self.put_back();
+        self.register().await?;
+        self.claim_lost().await?;
         self.claim().await?;
         let Self { lanes, running, units, context, .. } = self;
         for (name, lane) in lanes.iter_mut() {
@@ -209,10 +213,48 @@ impl Worker {
                 let fences = unit.iter().map(|one| one.claim.fence).collect();
                 let is_ordered = unit.iter().any(|one| one.claim.order_key.is_some());
                 let lets_others_run = is_ordered || lane.spec.order.wait_for.is_some();
+                let lost = unit.iter().any(|one| one.lost);
                 let work = attempt::run(context.clone(), lane.spec.clone(), unit);
                 let id = running.spawn(work).id();
                 let may_send = lane.spec.work.may_send();
-                units.insert(id, Unit { handler: name.clone(), fences, lets_others_run, may_send });
+                units.insert(id, Unit { handler: name.clone(), fences, lost, lets_others_run, may_send });
+            }
+        }
+        Ok(())
+    }
+
+    /// Lets the database know the handlers as they are configured.
+    async fn register(&mut self) -> Result<(), StoreError> {
+        if !self.registered {
+            let facts: Vec<_> = self.lanes.values().map(|lane| lane.spec.facts()).collect();
+            self.context.store.register_handlers(&facts).await?;
+            self.registered = true;
+        }
+        Ok(())
+    }
+
+    /// What was lost with its worker is tried apart, a few or one at a time on the whole node: one of them may be what
+    /// took the worker with it, and would take along whatever is in hand with it.
+    async fn claim_lost(&mut self) -> Result<(), StoreError> {
+        let now = self.context.clock.passed();
+        let names: Vec<Arc<str>> = self.lanes.keys().cloned().collect();
+        for name in names {
+            let in_hand = self.units.values().any(|unit| unit.lost) || self.lanes.values().any(Lane::holds_lost);
+            let Some(lane) = self.lanes.get_mut(&name).filter(|_| !in_hand) else { break };
+            let limit = lane.appetite_for_lost(now);
+            if limit == 0 {
+                continue;
+            }
+            let want = Want { handler: name.to_string(), limit, lease: lane.spec.lease };
+            match self.context.store.claim_lost(&want, self.node.node, self.context.clock.now()).await {
+                Ok(claims) => {
+                    claims.buried.iter().for_each(metric::buried);
+                    lane.take_lost(claims.claimed, now);
+                }
+                Err(error) => {
+                    lane.claim_failed(now);
+                    return Err(error);
+                }
             }
         }
         Ok(())
@@ -220,11 +262,6 @@ impl Worker {
 
     async fn claim(&mut self) -> Result<(), StoreError> {
         let now = self.context.clock.passed();
-        if !self.registered {
-            let facts: Vec<_> = self.lanes.values().map(|lane| lane.spec.facts()).collect();
-            self.context.store.register_handlers(&facts).await?;
-            self.registered = true;
-        }
         let mut wants = Vec::new();
         for (name, lane) in &mut self.lanes {
             let limit = lane.appetite(now);
@@ -306,7 +343,12 @@ impl Worker {
     async fn look_around(&mut self) {
         match self.context.store.due(self.context.clock.now()).await {
             Ok(due) => {
-                due.handlers.iter().for_each(|handler| self.look(handler));
+                for due in &due.handlers {
+                    self.look(&due.handler);
+                    if let Some(lane) = self.lanes.get_mut(due.handler.as_str()).filter(|_| due.lost) {
+                        lane.look_for_lost();
+                    }
+                }
                 let destinations: Vec<Arc<str>> = due.destinations.into_iter().map(Arc::from).collect();
                 self.wake.destinations(&destinations);
             }

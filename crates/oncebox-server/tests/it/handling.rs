@@ -3,8 +3,12 @@
 
 mod crash;
 mod http;
+mod idle;
 mod nodes;
+mod order;
+mod poison;
 mod pull;
+mod share;
 mod sql;
 
 use testkit::TestDatabase;

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::{Duration, Instant, SystemTime};
+use std::time::{Duration, Instant};
 
 use testkit::effects::EffectReport;
 use testkit::http::Connection;
@@ -16,6 +16,7 @@ use testkit::program::Program;
 use testkit::sender::Signed;
 use testkit::{TestDatabase, contract};
 
+use crate::chance::{Random, number};
 use crate::handling::{self, LEDGER};
 use crate::world::{PATIENCE, World, custom};
 
@@ -88,7 +89,7 @@ fn cycle(load: &Load, program: &mut Program, random: &mut Random) {
     thread::scope(|scope| {
         for number in 0..SENDERS {
             let seed = random.next();
-            scope.spawn(move || load.send(number, Random(seed | 1)));
+            scope.spawn(move || load.send(number, Random::new(seed)));
         }
         // The random moment itself is what is under test: there is nothing to wait for.
         thread::sleep(moment);
@@ -179,36 +180,4 @@ impl Load {
 /// Bodies differ in length, so that commits differ in size.
 fn body_of(event: usize) -> Signed {
     custom(format!(r#"{{"id":"evt_{event}","type":"load","pad":"{}"}}"#, "x".repeat(event * 37 % 3000)))
-}
-
-/// xorshift64: small, seeded, and good enough to pick moments.
-struct Random(u64);
-
-impl Random {
-    fn seeded() -> Self {
-        let clock = SystemTime::UNIX_EPOCH.elapsed().map_or(1, |time| time.subsec_nanos());
-        let seed = number("ONCEBOX_TEST_SEED").map_or_else(|| u64::from(clock), |seed| seed as u64) | 1;
-        println!("SEED={seed}");
-        Self(seed)
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    fn below(&mut self, limit: u64) -> u64 {
-        self.next() % limit
-    }
-
-    fn index(&mut self, length: usize) -> usize {
-        usize::try_from(self.below(length.max(1) as u64)).expect("an index fits")
-    }
-}
-
-fn number(variable: &str) -> Option<usize> {
-    let text = std::env::var(variable).ok()?;
-    Some(text.parse().unwrap_or_else(|_| panic!("{variable} is not a number")))
 }

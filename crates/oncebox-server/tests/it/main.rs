@@ -5,6 +5,7 @@ mod answers;
 mod arming;
 mod bad_http;
 mod bad_input;
+mod chance;
 mod config;
 mod crash_points;
 mod disconnect;

@@ -2,6 +2,7 @@
 -- SKIP LOCKED, not NOWAIT: a busy row belongs to another worker and is not an error.
 -- Within an order key only the oldest runs: none while another is claimed, or an earlier one may still run.
 -- A claim beyond the attempts makes a dead letter: a crash uses one attempt, too.
+-- {care} is which of them, by the attempts that were lost with their worker.
 WITH chosen AS MATERIALIZED (
     SELECT one.delivery, h.attempts, w.lease_ms
     FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w (handler, most, lease_ms)
@@ -9,6 +10,7 @@ WITH chosen AS MATERIALIZED (
     CROSS JOIN LATERAL (
         SELECT d.delivery FROM oncebox.deliveries d
         WHERE d.handler = w.handler AND d.state = 'ready' AND d.due_at_ms <= (SELECT oncebox.now_ms())
+          AND {care}
           AND (d.order_key IS NULL OR NOT EXISTS (
               SELECT 1 FROM oncebox.deliveries o
               WHERE o.handler = d.handler AND o.order_key = d.order_key

@@ -4,7 +4,7 @@ SET state = CASE WHEN attempt - attempts_before >= coalesce((SELECT h.attempts F
                      WHERE h.handler = d.handler), 1000000) THEN 'dead' ELSE 'ready' END,
     finished_at_ms = CASE WHEN attempt - attempts_before >= coalesce((SELECT h.attempts FROM oncebox.handlers h
                      WHERE h.handler = d.handler), 1000000) THEN (SELECT oncebox.now_ms($1)) END,
-    due_at_ms = (SELECT oncebox.now_ms($1)), last_error = $3
+    due_at_ms = (SELECT oncebox.now_ms($1)), last_error = $3, lost = lost + 1
 WHERE state = 'claimed' AND delivery IN (
     SELECT delivery FROM oncebox.deliveries
     WHERE state = 'claimed'

@@ -1,5 +1,6 @@
 -- Within an order key only the oldest runs: none while another is claimed, or an earlier one may still run.
 -- A claim beyond the attempts makes a dead letter: a crash uses one attempt, too.
+-- {care} is which of them, by the attempts that were lost with their worker.
 UPDATE oncebox_deliveries AS d
 SET state = CASE WHEN attempt - attempts_before >= h.attempts THEN 'dead' ELSE 'claimed' END,
     attempt = CASE WHEN attempt - attempts_before >= h.attempts THEN attempt ELSE attempt + 1 END,
@@ -11,6 +12,7 @@ FROM oncebox_handlers h
 WHERE h.handler = ?1 AND d.delivery IN (
     SELECT r.delivery FROM oncebox_deliveries r
     WHERE r.handler = ?1 AND r.state = 'ready' AND r.due_at_ms <= ?5
+      AND {care}
       AND (r.order_key IS NULL OR NOT EXISTS (
           SELECT 1 FROM oncebox_deliveries o
           WHERE o.handler = r.handler AND o.order_key = r.order_key

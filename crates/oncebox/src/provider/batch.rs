@@ -2,9 +2,10 @@
 //!
 //! A pattern is a JSON Pointer in which `*` stands for every element of a list: `/entry/*/changes/*/value/messages/*`. A
 //! list that ends a pattern need not say `/*`, and `""` is a document that is itself a list, or a single event.
-//! Nothing may vanish: an element in which no pattern finds anything further is an event by itself.
+//! Nothing may vanish: an element in which no pattern finds anything further is an event by itself. What is wanted of
+//! an element is read while its end is looked for, so that the text is scanned once.
 
-use super::json::{Pointer, Scanner, Unreadable};
+use super::json::{Hits, Pointer, Scanner, Unreadable, Wanted};
 
 /// Most events in one batch; a longer one is held whole, for it would be one commit.
 pub(crate) const BATCH_EVENTS_MAX: usize = 10_000;
@@ -19,7 +20,7 @@ pub(crate) struct Batch {
 }
 
 /// One event of a batch, as it stood.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub(crate) struct Element<'a> {
     /// Its own bytes.
     pub(crate) text: &'a str,
@@ -27,6 +28,14 @@ pub(crate) struct Element<'a> {
     pub(crate) parent: &'a str,
     /// A pattern ends here; otherwise nobody knows what it is.
     pub(crate) known: bool,
+    /// What was wanted of it, where that was met on the way.
+    pub(crate) hits: Option<Hits<'a>>,
+}
+
+impl<'a> Element<'a> {
+    fn whole(text: &'a str, known: bool) -> Self {
+        Self { text, parent: text, known, hits: None }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -61,31 +70,35 @@ impl Batch {
         &self.first
     }
 
-    /// Splits a body; nothing when the batch is empty.
-    pub(crate) fn split<'a>(&self, body: &'a [u8]) -> Result<Vec<Element<'a>>, Unreadable> {
+    /// Splits a body; nothing when the batch is empty. `wanted` is what will be asked of each element.
+    pub(crate) fn split<'a>(&self, body: &'a [u8], wanted: &Wanted) -> Result<Vec<Element<'a>>, Unreadable> {
         let mut found = Vec::new();
         // A name that stands twice must not turn one document into lines.
         if self.lines && whole(body).is_err() {
             for line in body.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()) {
-                let text = whole(line)?;
-                found.push(Element { text, parent: text, known: true });
+                found.push(Element::whole(whole(line)?, true));
             }
         } else {
-            self.split_document(body, &mut found)?;
+            self.split_document(body, wanted, &mut found)?;
         }
         if found.len() > BATCH_EVENTS_MAX { Err(Unreadable) } else { Ok(found) }
     }
 
-    fn split_document<'a>(&self, body: &'a [u8], found: &mut Vec<Element<'a>>) -> Result<(), Unreadable> {
+    fn split_document<'a>(
+        &self,
+        body: &'a [u8],
+        wanted: &Wanted,
+        found: &mut Vec<Element<'a>>,
+    ) -> Result<(), Unreadable> {
         let mut scanner = Scanner::of_bytes(body)?;
         scanner.peek();
         let start = scanner.position();
-        let has_list = self.root.descend(&mut scanner, found)?;
+        let has_list = self.root.descend(&mut scanner, wanted, found)?;
         let text = scanner.since(start);
         scanner.end()?;
         if found.is_empty() && !has_list {
             let known = self.root.each.is_some() && text.starts_with('{');
-            found.push(Element { text, parent: text, known });
+            found.push(Element::whole(text, known));
         }
         adopt(found, text);
         Ok(())
@@ -109,26 +122,36 @@ impl Branch {
     }
 
     /// Follows the patterns below the next value; true when a list was found, empty or not.
-    fn descend<'a>(&self, scanner: &mut Scanner<'a>, found: &mut Vec<Element<'a>>) -> Result<bool, Unreadable> {
+    fn descend<'a>(
+        &self,
+        scanner: &mut Scanner<'a>,
+        wanted: &Wanted,
+        found: &mut Vec<Element<'a>>,
+    ) -> Result<bool, Unreadable> {
         match (scanner.peek(), &self.each) {
             (Some(b'['), Some(each)) => {
                 scanner.take(b'[');
                 let mut more = !scanner.take(b']');
                 while more {
-                    each.element(scanner, found)?;
+                    each.element(scanner, wanted, found)?;
                     more = scanner.another(b']')?;
                 }
                 Ok(true)
             }
-            (Some(b'{'), _) if !self.names.is_empty() => self.members(scanner, found),
+            (Some(b'{'), _) if !self.names.is_empty() => self.members(scanner, wanted, found),
             _ => scanner.skip().map(|()| false),
         }
     }
 
     /// Elements come in the order of the patterns, wherever their lists stand.
-    fn members<'a>(&self, scanner: &mut Scanner<'a>, found: &mut Vec<Element<'a>>) -> Result<bool, Unreadable> {
+    fn members<'a>(
+        &self,
+        scanner: &mut Scanner<'a>,
+        wanted: &Wanted,
+        found: &mut Vec<Element<'a>>,
+    ) -> Result<bool, Unreadable> {
         let mut has_list = false;
-        let mut lists: Vec<Option<Vec<Element<'a>>>> = vec![None; self.names.len()];
+        let mut lists: Vec<Option<Vec<Element<'a>>>> = self.names.iter().map(|_| None).collect();
         scanner.take(b'{');
         let mut more = !scanner.take(b'}');
         while more {
@@ -138,7 +161,7 @@ impl Branch {
                 Some(index) if lists[index].is_some() => return Err(Unreadable),
                 Some(index) => {
                     let list = lists[index].insert(Vec::new());
-                    has_list |= self.names[index].1.descend(scanner, list)?;
+                    has_list |= self.names[index].1.descend(scanner, wanted, list)?;
                 }
             }
             more = scanner.another(b'}')?;
@@ -147,13 +170,22 @@ impl Branch {
         Ok(has_list)
     }
 
-    fn element<'a>(&self, scanner: &mut Scanner<'a>, found: &mut Vec<Element<'a>>) -> Result<(), Unreadable> {
+    fn element<'a>(
+        &self,
+        scanner: &mut Scanner<'a>,
+        wanted: &Wanted,
+        found: &mut Vec<Element<'a>>,
+    ) -> Result<(), Unreadable> {
         scanner.peek();
         let (start, before) = (scanner.position(), found.len());
-        self.descend(scanner, found)?;
+        let is_last = self.each.is_none() && self.names.is_empty();
+        let hits = if is_last && !wanted.is_empty() { Some(wanted.find_next(scanner)?) } else { None };
+        if hits.is_none() {
+            self.descend(scanner, wanted, found)?;
+        }
         let text = scanner.since(start);
         if found.len() == before {
-            found.push(Element { text, parent: NOT_YET, known: self.ends });
+            found.push(Element { text, parent: NOT_YET, known: self.ends, hits });
         } else {
             adopt(&mut found[before..], text);
         }
@@ -185,7 +217,7 @@ mod tests {
     fn check(patterns: &[&str], body: &str, expected: &str) {
         let batch = Batch::parse(patterns).unwrap();
         let shown = |element: &Element<'_>| format!("{}{}", if element.known { "" } else { "?" }, element.text);
-        let found = match batch.split(body.as_bytes()) {
+        let found = match batch.split(body.as_bytes(), &Wanted::default()) {
             Ok(elements) => elements.iter().map(shown).collect::<Vec<_>>().join(" "),
             Err(Unreadable) => "unreadable".to_owned(),
         };

@@ -12,7 +12,7 @@ use data_encoding::HEXLOWER;
 use super::batch::{Batch, Element};
 use super::describe::{IdentityRule, RepeatScope};
 use super::handshake::Greeting;
-use super::place::{Composite, Outer, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants};
+use super::place::{Composite, Outer, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants, has_controls};
 use super::scheme::Verified;
 use super::verifier::Verifier;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
@@ -103,18 +103,18 @@ impl Naming {
                 Some(opened) => self.event(&View::of_body(request, opened, &self.wants), body, verified.covered),
             }];
         };
-        let Ok(elements) = each.split(document) else {
+        let Ok(elements) = each.split(document, self.wants.json()) else {
             return vec![self.held(request.body.clone(), HeldReason::Unreadable)];
         };
         let mut outer = self.wants.around(document);
-        elements.iter().map(|element| self.element(request, document, element, &mut outer)).collect()
+        elements.into_iter().map(|element| self.element(request, document, element, &mut outer)).collect()
     }
 
     fn element<'a>(
         &self,
         request: &Request,
         document: &Bytes,
-        element: &Element<'a>,
+        element: Element<'a>,
         outer: &mut Outer<'a>,
     ) -> Identified {
         let body = document.slice_ref(element.text.as_bytes());
@@ -122,7 +122,7 @@ impl Naming {
             return self.held(body, HeldReason::Unreadable);
         }
         self.wants.enter(outer, element.parent);
-        let view = View::of_body(request, element.text.as_bytes(), &self.wants).within(outer);
+        let view = View::of_element(request, element.text, element.hits, &self.wants, outer);
         self.event(&view, body, None)
     }
 
@@ -221,7 +221,7 @@ impl Naming {
         let mut odd = None;
         for part in &self.types {
             match part.read(view) {
-                Reading::Text(text) if is_usable(&text) && !text.chars().any(char::is_control) => {
+                Reading::Text(text) if is_usable(&text) && !has_controls(&text) => {
                     joined.push_str(if joined.is_empty() { "" } else { "." });
                     joined.push_str(&text);
                 }

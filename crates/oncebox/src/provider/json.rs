@@ -112,10 +112,15 @@ impl Wanted {
     /// Scans the text once and returns what stands at each pointer.
     pub(crate) fn find<'a>(&self, text: &'a [u8]) -> Result<Hits<'a>, Unreadable> {
         let text = std::str::from_utf8(text).map_err(|_not_utf8| Unreadable)?;
-        let mut hits = vec![Hit::Missing; self.nodes_count];
         let mut scanner = Scanner::new(text);
-        self.root.walk(&mut scanner, &mut hits)?;
-        scanner.end()?;
+        let hits = self.find_next(&mut scanner)?;
+        scanner.end().map(|()| hits)
+    }
+
+    /// The same for the next value of a text, which the scanner goes over.
+    pub(crate) fn find_next<'a>(&self, scanner: &mut Scanner<'a>) -> Result<Hits<'a>, Unreadable> {
+        let mut hits = vec![Hit::Missing; self.nodes_count];
+        self.root.walk(scanner, &mut hits)?;
         Ok(Hits(hits))
     }
 

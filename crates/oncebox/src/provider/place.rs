@@ -227,6 +227,11 @@ impl Wants {
         Self { json, ..self.clone() }
     }
 
+    /// What is wanted of the JSON text that is looked at.
+    pub(crate) fn json(&self) -> &Wanted {
+        &self.json
+    }
+
     /// Looks at what stands around the elements of a batch; `root` is the whole document.
     pub(crate) fn around<'a>(&self, root: &'a [u8]) -> Outer<'a> {
         Outer { root: scan(&self.root, root), parent: (Json::NotWanted, "") }
@@ -264,15 +269,22 @@ impl<'a, 'w> View<'a, 'w> {
         Self { headers: &request.headers, target: &request.target, body, wants, json, form, outer: None }
     }
 
+    /// Looks at one element of a batch, of which the wanted values may have been met already.
+    pub(crate) fn of_element(
+        request: &'a Request,
+        text: &'a str,
+        hits: Option<Hits<'a>>,
+        wants: &'w Wants,
+        outer: &'w Outer<'a>,
+    ) -> Self {
+        let json = hits.map_or_else(OnceCell::new, |hits| OnceCell::from(Json::Found(hits)));
+        Self { json, outer: Some(outer), ..Self::of_body(request, text.as_bytes(), wants) }
+    }
+
     /// True when a reader that made its wants part of this view's sees in it what it would see in its own: a form is no
     /// broken JSON only where forms are expected.
     pub(crate) fn suits(&self, wants: &Wants) -> bool {
         self.wants.form == wants.form
-    }
-
-    /// The same with what stands around the element.
-    pub(crate) fn within(self, outer: &'w Outer<'a>) -> Self {
-        Self { outer: Some(outer), ..self }
     }
 
     /// Reads one place.
@@ -305,7 +317,7 @@ impl<'a, 'w> View<'a, 'w> {
             (None, _) => Reading::Missing,
             (Some(_), Some(_)) => Reading::Ambiguous,
             (Some(line), None) => match std::str::from_utf8(line.as_bytes()) {
-                Ok(text) if !text.chars().any(char::is_control) => Reading::Text(Cow::Borrowed(text)),
+                Ok(text) if !has_controls(text) => Reading::Text(Cow::Borrowed(text)),
                 _ => Reading::Unusable,
             },
         }
@@ -340,6 +352,11 @@ impl<'a> Json<'a> {
 pub(crate) fn query(target: &str) -> &str {
     let target = target.split('#').next().unwrap_or_default();
     target.split_once('?').map_or("", |(_, query)| query)
+}
+
+/// True when a text holds control characters. Most texts are plain ASCII, which needs no decoding.
+pub(crate) fn has_controls(text: &str) -> bool {
+    !text.bytes().all(|byte| matches!(byte, b' '..=b'~')) && text.chars().any(char::is_control)
 }
 
 /// True when a body starts like a JSON object or list.

@@ -291,8 +291,9 @@ impl Carrier {
 
 /// Each element of a list must carry one of the tokens.
 fn every_token(list: &Batch, place: &Pointer, keys: &[Key], body: &[u8]) -> Result<Verified, Rejection> {
-    let elements = list.split(body).map_err(|_unreadable| reject(Reason::MalformedSignature))?;
     let wanted = Wanted::new([place]);
+    let unread = Wanted::default();
+    let elements = list.split(body, &unread).map_err(|_unreadable| reject(Reason::MalformedSignature))?;
     let mut first = None;
     for element in elements.iter().filter(|element| element.known) {
         let hits = wanted.find(element.text.as_bytes()).map_err(|_not_json| reject(Reason::MalformedSignature))?;

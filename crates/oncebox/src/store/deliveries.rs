@@ -12,6 +12,7 @@ use super::{Failure, Row, Store, StoreError, Tx, TxInner, sql};
 use crate::clock::UnixMillis;
 use crate::delivery::Next;
 use crate::event::EventKey;
+use crate::limits::LOST_TOGETHER_MAX;
 
 /// What to claim for one handler.
 #[derive(Clone, Debug)]
@@ -99,13 +100,59 @@ pub enum Finished {
     LeaseLost(Vec<EventKey>),
 }
 
+/// Which deliveries a claim may take, by the attempts that were lost with their worker: one of those may be what took
+/// the worker with it, and whatever is claimed together is lost together.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Care {
+    /// All of them.
+    Any,
+    /// None was lost.
+    Sound,
+    /// One was lost, and the next is not the last.
+    LostOnce,
+    /// More than that.
+    Suspect,
+}
+
 impl Store {
-    /// Claims what is due for these handlers, oldest first, in one transaction. `node` is the worker's process; none for
-    /// consumers outside. `now` is the time on SQLite; Postgres has its own.
+    /// Claims what is due for these handlers, oldest first, in one transaction. `node` is the worker's process, which
+    /// must ask for what was lost by [`Store::claim_lost`]; none for consumers outside. `now` is the time on SQLite;
+    /// Postgres has its own.
     pub async fn claim(&self, wants: &[Want], node: Option<EventKey>, now: UnixMillis) -> Result<Claims, StoreError> {
+        let care = if node.is_some() { Care::Sound } else { Care::Any };
+        self.claim_with(wants, node, care, now).await
+    }
+
+    /// Claims what was lost with its worker before: a few of those that were lost once, or else one alone. Whoever has
+    /// them in hand should claim no others of their kind, so that the one that kills takes no innocents along.
+    pub async fn claim_lost(&self, want: &Want, node: EventKey, now: UnixMillis) -> Result<Claims, StoreError> {
+        for (care, most) in [(Care::LostOnce, LOST_TOGETHER_MAX), (Care::Suspect, 1)] {
+            let want = Want { limit: want.limit.min(most), ..want.clone() };
+            let claims = self.claim_with(&[want], Some(node), care, now).await?;
+            if !claims.claimed.is_empty() || !claims.buried.is_empty() {
+                return Ok(claims);
+            }
+        }
+        Ok(Claims::default())
+    }
+
+    async fn claim_with(
+        &self,
+        wants: &[Want],
+        node: Option<EventKey>,
+        care: Care,
+        now: UnixMillis,
+    ) -> Result<Claims, StoreError> {
         self.faults.at("deliveries.claim").await?;
         let mut tx = self.begin().await?;
-        let rows = tx.claim_rows(wants, node, now).await?;
+        let rows = match tx.claim_rows(wants, node, care, now).await {
+            Ok(rows) => rows,
+            // Two nodes within one order key are no reason to lose the connection.
+            Err(error) => {
+                tx.rollback().await;
+                return Err(error);
+            }
+        };
         let mut claims = Claims::default();
         for row in rows {
             match read_claim(&row)? {
@@ -158,14 +205,15 @@ impl Tx {
         &mut self,
         wants: &[Want],
         node: Option<EventKey>,
+        care: Care,
         now: UnixMillis,
     ) -> Result<Vec<Row>, StoreError> {
         let _ = now;
         match &mut self.inner {
             #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(tx) => tx.claim_deliveries(wants.to_vec(), node, now).await,
+            TxInner::Sqlite(tx) => tx.claim_deliveries(wants.to_vec(), node, care, now).await,
             #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.claim_deliveries(wants, node).await,
+            TxInner::Postgres(tx) => tx.claim_deliveries(wants, node, care).await,
         }
     }
 }

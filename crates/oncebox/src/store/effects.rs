@@ -57,6 +57,7 @@ impl Tx {
     ) -> Result<Ran, StoreError> {
         let before = std::mem::replace(&mut self.half_done, true);
         self.faults.at("deliveries.effect").await?;
+        batch.iter().try_for_each(|one| self.faults.at_event("deliveries.effect", &one.event_id))?;
         let steps = match Step::all(sql, batch) {
             Ok(steps) => steps,
             Err((index, error)) => {
@@ -67,7 +68,12 @@ impl Tx {
             #[cfg(feature = "sqlite")]
             TxInner::Sqlite(tx) => tx.run_steps(steps, deadline).await?,
             #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.run_steps(&steps, deadline).await?,
+            TxInner::Postgres(tx) => {
+                if sql.leaves_traces {
+                    tx.soil();
+                }
+                tx.run_steps(&steps, deadline).await?
+            }
         };
         match outcome {
             Ok(()) => {

@@ -20,6 +20,8 @@ pub enum Dialect {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HandlerSql {
     pub(super) statements: Vec<Prepared>,
+    /// Whether they may leave something in the session that outlives the transaction: a setting, a lock, a role.
+    pub(super) leaves_traces: bool,
 }
 
 /// One statement with numbered parameters, and what each of them is.
@@ -72,8 +74,8 @@ impl HandlerSql {
     pub fn parse(text: &str, dialect: Dialect) -> Result<Self, HandlerSqlError> {
         let mut reader = Reader::new(text, dialect);
         reader.read()?;
-        let statements = reader.statements;
-        if statements.is_empty() { Err(HandlerSqlError::Empty) } else { Ok(Self { statements }) }
+        let Reader { statements, leaves_traces, .. } = reader;
+        if statements.is_empty() { Err(HandlerSqlError::Empty) } else { Ok(Self { statements, leaves_traces }) }
     }
 
     /// Whether it may write outbox messages: a guess that only decides how soon somebody looks.
@@ -157,6 +159,20 @@ const REFUSED: [&str; 15] = [
     "reindex",
 ];
 
+/// First words of statements that leave nothing behind in the session but their rows.
+const TRACELESS: [&str; 8] = ["delete", "insert", "merge", "select", "table", "update", "values", "with"];
+
+/// Words that do, wherever they stand. What hides inside a function of the application's own is not seen.
+const TRACES: [&str; 7] = [
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_try_advisory_lock",
+    "pg_try_advisory_lock_shared",
+    "set_config",
+    "temp",
+    "temporary",
+];
+
 struct Reader<'a> {
     text: &'a str,
     at: usize,
@@ -164,13 +180,15 @@ struct Reader<'a> {
     current: Prepared,
     first_word: Option<String>,
     has_code: bool,
+    leaves_traces: bool,
     statements: Vec<Prepared>,
 }
 
 impl<'a> Reader<'a> {
     fn new(text: &'a str, dialect: Dialect) -> Self {
         let current = Prepared { text: String::new(), binds: Vec::new() };
-        Self { text, at: 0, dialect, current, first_word: None, has_code: false, statements: Vec::new() }
+        let (first_word, statements) = (None, Vec::new());
+        Self { text, at: 0, dialect, current, first_word, has_code: false, leaves_traces: false, statements }
     }
 
     fn read(&mut self) -> Result<(), HandlerSqlError> {
@@ -302,7 +320,9 @@ impl<'a> Reader<'a> {
         let rest = self.rest();
         let length = rest.find(|c| !is_word(c) && c != '$').unwrap_or(rest.len());
         let word = &rest[..length];
-        self.first_word.get_or_insert_with(|| word.to_ascii_lowercase());
+        let lower = word.to_ascii_lowercase();
+        self.leaves_traces |= TRACES.contains(&lower.as_str());
+        self.first_word.get_or_insert(lower);
         self.take(length);
         let escapes = self.dialect == Dialect::Postgres && word.eq_ignore_ascii_case("e");
         if escapes && self.rest().starts_with('\'') { self.quoted('\'', true) } else { Ok(()) }
@@ -311,9 +331,11 @@ impl<'a> Reader<'a> {
     fn end(&mut self) -> Result<(), HandlerSqlError> {
         let empty = Prepared { text: String::new(), binds: Vec::new() };
         let statement = std::mem::replace(&mut self.current, empty);
-        let first = self.first_word.take();
-        if let Some(word) = first.filter(|word| REFUSED.contains(&word.as_str())) {
-            return Err(HandlerSqlError::Transaction(word.to_ascii_uppercase()));
+        if let Some(word) = self.first_word.take() {
+            if REFUSED.contains(&word.as_str()) {
+                return Err(HandlerSqlError::Transaction(word.to_ascii_uppercase()));
+            }
+            self.leaves_traces |= !TRACELESS.contains(&word.as_str());
         }
         if std::mem::take(&mut self.has_code) {
             self.statements.push(Prepared { text: statement.text.trim().to_owned(), ..statement });

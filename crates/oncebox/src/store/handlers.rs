@@ -42,9 +42,18 @@ pub struct HandlerRecord {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     /// Handlers with deliveries.
-    pub handlers: Vec<String>,
+    pub handlers: Vec<DueHandler>,
     /// Destinations with messages.
     pub destinations: Vec<String>,
+}
+
+/// A handler that has something due.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DueHandler {
+    /// Its name.
+    pub handler: String,
+    /// Whether some of it was lost with its worker before.
+    pub lost: bool,
 }
 
 impl Store {
@@ -79,8 +88,10 @@ impl Store {
     pub async fn due(&self, now: UnixMillis) -> Result<Due, StoreError> {
         let mut due = Due::default();
         for row in self.query(&sql::DUE, vec![now.into()]).await? {
-            let names = if row.text(0)? == "handler" { &mut due.handlers } else { &mut due.destinations };
-            names.push(row.text(1)?);
+            match row.text(0)?.as_str() {
+                "handler" => due.handlers.push(DueHandler { handler: row.text(1)?, lost: row.int(2)? != 0 }),
+                _ => due.destinations.push(row.text(1)?),
+            }
         }
         Ok(due)
     }

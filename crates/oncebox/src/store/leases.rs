@@ -80,6 +80,11 @@ impl Store {
         }
     }
 
+    /// True when something is claimed beyond its lease.
+    pub async fn leases_ended(&self, now: UnixMillis) -> Result<bool, StoreError> {
+        Ok(!self.query(&sql::LEASES_ENDED, vec![now.into()]).await?.is_empty())
+    }
+
     /// Takes back what is claimed beyond its lease, deliveries and messages: at most 500 of each, so call it again until
     /// there is nothing.
     pub async fn expire_leases(&self, now: UnixMillis) -> Result<ExpiredLeases, StoreError> {

@@ -29,6 +29,11 @@ pub(super) const SQLITE: &[Migration] = &[
     },
     Migration { version: 4, name: "outbox", sql: include_str!("../../sql/migrations/sqlite/0004_outbox.sql") },
     Migration { version: 5, name: "remembered", sql: include_str!("../../sql/migrations/sqlite/0005_remembered.sql") },
+    Migration {
+        version: 7,
+        name: "lost_attempts",
+        sql: include_str!("../../sql/migrations/sqlite/0007_lost_attempts.sql"),
+    },
 ];
 
 #[cfg(feature = "postgres")]
@@ -51,6 +56,11 @@ pub(super) const POSTGRES: &[Migration] = &[
         sql: include_str!("../../sql/migrations/postgres/0005_remembered.sql"),
     },
     Migration { version: 6, name: "functions", sql: include_str!("../../sql/migrations/postgres/0006_functions.sql") },
+    Migration {
+        version: 7,
+        name: "lost_attempts",
+        sql: include_str!("../../sql/migrations/postgres/0007_lost_attempts.sql"),
+    },
 ];
 
 impl Store {

@@ -1,7 +1,7 @@
 //! The Postgres driver: a small pool of connections and transactions that a dropped future cannot leave open.
 //!
-//! A [`Tx`] takes its connection out of the pool for good unless it ended cleanly: a connection in an unknown state is
-//! closed, never handed to the next caller. Leases and due times follow the database's clock, so no time is read here.
+//! A [`Tx`] takes its connection out of the pool for good unless it ended cleanly, by an answered COMMIT or ROLLBACK: a
+//! connection in an unknown state is closed, never handed to the next caller. Leases and due times follow the database's clock, so no time is read here.
 
 use std::time::Duration;
 
@@ -22,6 +22,8 @@ use crate::event::EventKey;
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 /// How long one step of a transaction may take before the connection counts as lost.
 const STEP_WAIT: Duration = Duration::from_secs(10);
+/// How long the answer to a ROLLBACK may take: nothing else is under way on its connection.
+const END_WAIT: Duration = Duration::from_secs(2);
 /// Reading connections: the admin API and the commands share them.
 const READERS_MAX: usize = 4;
 /// The oldest server whose behaviour the tests cover.
@@ -93,7 +95,7 @@ impl Database {
     /// Takes a connection; BEGIN travels with the first step.
     pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
         let client = self.pool.get().await.map_err(no_connection)?;
-        Ok(Tx { client: Some(client), begun: false, failed: false, staged: None })
+        Ok(Tx { client: Some(client), begun: false, failed: false, lost: false, soiled: false, staged: None })
     }
 
     /// Reads on the readers' own connections, so that a slow report never stands before a commit.
@@ -137,6 +139,10 @@ pub(super) struct Tx {
     client: Option<Object>,
     begun: bool,
     failed: bool,
+    /// A question was not answered to its end, so nobody knows what the session is doing.
+    lost: bool,
+    /// A handler's statements may have left something in the session.
+    soiled: bool,
     staged: Option<Staged>,
 }
 
@@ -162,7 +168,7 @@ impl Tx {
         })
         .await;
         self.begun = outcome.is_ok();
-        self.failed |= outcome.is_err();
+        self.note(&outcome);
         outcome
     }
 
@@ -207,8 +213,18 @@ impl Tx {
         })
         .await;
         self.begun = true;
-        self.failed |= outcome.is_err();
+        self.note(&outcome);
         outcome
+    }
+
+    fn note<T>(&mut self, outcome: &Result<T, StoreError>) {
+        self.failed |= outcome.is_err();
+        self.lost |= matches!(outcome, Err(StoreError::Disconnected(_)));
+    }
+
+    /// Statements that are not ours, and that may leave traces in the session, follow.
+    pub(super) fn soil(&mut self) {
+        self.soiled = true;
     }
 
     /// Keeps rows for the commit.
@@ -247,6 +263,7 @@ impl Tx {
     pub(super) async fn commit(mut self) -> Commit {
         if self.failed {
             // COMMIT would be answered by a quiet ROLLBACK.
+            self.rollback().await;
             return Commit::Failed(StoreError::Refused("a statement of the transaction failed".into()));
         }
         if !self.begun
@@ -268,14 +285,43 @@ impl Tx {
         });
         match committed.await {
             Ok(Ok(())) => {
-                // Back to the pool: the only clean end.
-                drop(self.client.take());
+                self.give_back().await;
                 Commit::Committed
             }
-            Ok(Err(error)) if refused_commit(&error) => Commit::Failed(classify(error)),
+            Ok(Err(error)) if refused_commit(&error) => {
+                self.rollback().await;
+                Commit::Failed(classify(error))
+            }
             Ok(Err(error)) => Commit::Unknown(classify(error)),
             Err(elapsed) => Commit::Unknown(StoreError::Disconnected(elapsed.into())),
         }
+    }
+}
+
+impl Tx {
+    /// Ends the transaction without its writes. The answer proves that nothing of it is left, so the connection is kept.
+    pub(super) async fn rollback(self) {
+        if self.lost {
+            return;
+        }
+        let Ok(client) = self.client() else { return };
+        // Even where BEGIN seems not to have come through: then this is a warning in the server's log, and no harm.
+        let ended = within(END_WAIT, async { client.batch_execute("ROLLBACK").await.map_err(classify) });
+        if ended.await.is_ok() {
+            self.give_back().await;
+        }
+    }
+
+    /// Puts the connection back into the pool after a clean end, as clean as it came out.
+    async fn give_back(mut self) {
+        if self.soiled {
+            let Ok(client) = self.client() else { return };
+            let cleaned = within(END_WAIT, async { client.batch_execute(sql::CLEAN_SESSION).await.map_err(classify) });
+            if cleaned.await.is_err() {
+                return;
+            }
+        }
+        drop(self.client.take());
     }
 }
 

@@ -1,8 +1,8 @@
 //! Claiming and finishing on Postgres: one statement for many rows, by the database's clock.
 
-use super::deliveries::millis;
+use super::deliveries::{Care, millis};
 use super::postgres::{Tx, classify, read_row};
-use super::sql::postgres as sql;
+use super::sql::{CLAIM_POSTGRES, postgres as sql};
 use super::{Fence, Row, StoreError, Want};
 use crate::event::EventKey;
 
@@ -11,13 +11,14 @@ impl Tx {
         &mut self,
         wants: &[Want],
         node: Option<EventKey>,
+        care: Care,
     ) -> Result<Vec<Row>, StoreError> {
         let handlers: Vec<&str> = wants.iter().map(|want| want.handler.as_str()).collect();
         let limits: Vec<i64> = wants.iter().map(|want| i64::try_from(want.limit).unwrap_or(i64::MAX)).collect();
         let leases: Vec<i64> = wants.iter().map(|want| millis(want.lease)).collect();
         let rows = self
             .step(async |client| {
-                let statement = client.prepare_cached(sql::CLAIM).await?;
+                let statement = client.prepare_cached(CLAIM_POSTGRES.with(care)).await?;
                 client.query(&statement, &[&handlers, &limits, &leases, &node]).await
             })
             .await;

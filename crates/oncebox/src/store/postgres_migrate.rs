@@ -27,7 +27,9 @@ impl Database {
     async fn is_up_to_date(&self) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let there: bool = tx.step(async |client| client.query_one(sql::HAS_MIGRATIONS, &[]).await?.try_get(0)).await?;
-        Ok(there && pending(POSTGRES, &applied(&mut tx).await?)?.is_empty())
+        let up_to_date = there && pending(POSTGRES, &applied(&mut tx).await?)?.is_empty();
+        tx.rollback().await;
+        Ok(up_to_date)
     }
 
     async fn try_migrate(&self) -> Result<usize, StoreError> {

@@ -5,6 +5,8 @@
 
 use std::sync::LazyLock;
 
+use super::deliveries::Care;
+
 /// A statement in both dialects.
 #[derive(Debug)]
 pub(super) struct Statement {
@@ -93,6 +95,7 @@ shared! {
     SETTLED = "shared/settled.sql";
     CLAIM_OF = "shared/claim_of.sql";
     DUE = "shared/due.sql";
+    LEASES_ENDED = "shared/leases_ended.sql";
     EXPIRE_LEASES = "shared/expire_leases.sql";
     RECLAIM = "shared/reclaim.sql";
     LOST_ATTEMPT = "shared/lost_attempt.sql";
@@ -128,6 +131,38 @@ shared! {
     REMEMBER = "shared/remember.sql";
 }
 
+/// The claim of one database, once for each care: what differs is which deliveries it may take.
+#[derive(Debug)]
+pub(super) struct Claim([String; 4]);
+
+impl Claim {
+    fn new(text: &str, row: &str, attempts: &str) -> Self {
+        // Lost once, and not before its last attempt.
+        let once = format!("{row}.lost = 1 AND {row}.attempt - {row}.attempts_before < {attempts} - 1");
+        let conditions = [
+            format!("{row}.lost >= 0"),
+            format!("{row}.lost = 0"),
+            format!("({once})"),
+            format!("({row}.lost > 0 AND NOT ({once}))"),
+        ];
+        Self(conditions.map(|condition| text.replace("AND {care}", &format!("AND {condition}"))))
+    }
+
+    pub(super) fn with(&self, care: Care) -> &str {
+        &self.0[care as usize]
+    }
+}
+
+#[cfg(feature = "postgres")]
+pub(super) static CLAIM_POSTGRES: LazyLock<Claim> =
+    LazyLock::new(|| Claim::new(include_str!("../../sql/postgres/claim.sql"), "d", "h.attempts"));
+
+#[cfg(feature = "sqlite")]
+pub(super) static CLAIM_SQLITE: LazyLock<Claim> = LazyLock::new(|| {
+    let attempts = "(SELECT attempts FROM oncebox_handlers WHERE handler = ?1)";
+    Claim::new(include_str!("../../sql/sqlite/claim.sql"), "r", attempts)
+});
+
 /// The batch statements of Postgres: one round trip for many rows.
 #[cfg(feature = "postgres")]
 pub(super) mod postgres {
@@ -139,6 +174,9 @@ pub(super) mod postgres {
     /// BEGIN with a mark that ends with the transaction: `claim_identities.sql` looks for it.
     pub(in crate::store) const BEGIN: &str = include_str!("../../sql/postgres/begin.sql");
     pub(in crate::store) const DEADLINE: &str = include_str!("../../sql/postgres/deadline.sql");
+    /// A session as it was when it began.
+    pub(in crate::store) const CLEAN_SESSION: &str =
+        concat!(include_str!("../../sql/postgres/clean_session.sql"), include_str!("../../sql/postgres/deadline.sql"));
     pub(in crate::store) const SETTINGS: &str = include_str!("../../sql/postgres/settings.sql");
     pub(in crate::store) const CLAIM_IDENTITIES: &str = include_str!("../../sql/postgres/claim_identities.sql");
     pub(in crate::store) const CLAIM_FINGERPRINTS: &str = include_str!("../../sql/postgres/claim_fingerprints.sql");
@@ -147,7 +185,6 @@ pub(super) mod postgres {
     pub(in crate::store) const INSERT_EVENTS: &str = include_str!("../../sql/postgres/insert_events.sql");
     pub(in crate::store) const INSERT_PAYLOADS: &str = include_str!("../../sql/postgres/insert_payloads.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");
-    pub(in crate::store) const CLAIM: &str = include_str!("../../sql/postgres/claim.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/postgres/finish.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/postgres/claim_messages.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/postgres/sent.sql");
@@ -169,7 +206,6 @@ pub(super) mod sqlite {
     pub(in crate::store) const INSERT_EVENT: &str = include_str!("../../sql/sqlite/insert_event.sql");
     pub(in crate::store) const INSERT_PAYLOAD: &str = include_str!("../../sql/sqlite/insert_payload.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/sqlite/add_arrivals.sql");
-    pub(in crate::store) const CLAIM: &str = include_str!("../../sql/sqlite/claim.sql");
     pub(in crate::store) const CLAIMED_EVENT: &str = include_str!("../../sql/sqlite/claimed_event.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/sqlite/finish.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/sqlite/claim_messages.sql");

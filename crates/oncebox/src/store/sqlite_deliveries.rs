@@ -2,8 +2,8 @@
 
 use rusqlite::params;
 
-use super::deliveries::millis;
-use super::sql::sqlite as sql;
+use super::deliveries::{Care, millis};
+use super::sql::{CLAIM_SQLITE, sqlite as sql};
 use super::sqlite::{Tx, classify, read_rows};
 use super::{Fence, Row, StoreError, Value, Want};
 use crate::clock::UnixMillis;
@@ -18,6 +18,7 @@ impl Tx {
         &mut self,
         wants: Vec<Want>,
         node: Option<EventKey>,
+        care: Care,
         now: UnixMillis,
     ) -> Result<Vec<Row>, StoreError> {
         self.run(move |connection| {
@@ -31,7 +32,7 @@ impl Tx {
                     node.into(),
                     Value::Int(now),
                 ];
-                claims.extend(read_rows(connection, sql::CLAIM, values)?);
+                claims.extend(read_rows(connection, CLAIM_SQLITE.with(care), values)?);
             }
             for claim in &mut claims {
                 let event = read_rows(connection, sql::CLAIMED_EVENT, vec![claim.key(KEY)?.into()])?;

@@ -103,6 +103,7 @@ async fn try_close(
     if !done.is_empty()
         && let Finished::LeaseLost(deliveries) = tx.finish(&done, now).await?
     {
+        tx.rollback().await;
         return Ok(Tried::LeaseLost(deliveries));
     }
     let mut outcomes = vec![Closed::Recorded; batch.len()];

@@ -23,6 +23,8 @@ const BATCHES_AHEAD: usize = 3;
 pub(super) struct InHand {
     pub(super) claim: Claimed,
     pub(super) since: Duration,
+    /// Whether it was lost with its worker before.
+    pub(super) lost: bool,
 }
 
 /// How quickly the last unit of work went.
@@ -46,6 +48,8 @@ pub(super) struct Lane {
     hungry: bool,
     backlog: bool,
     wanted: bool,
+    /// Something that was lost with its worker may wait.
+    lost: bool,
     circuit: Circuit,
     rate: Option<RateLimit>,
 }
@@ -62,6 +66,7 @@ impl Lane {
             hungry: true,
             backlog: false,
             wanted: true,
+            lost: false,
             circuit: Circuit::default(),
             rate: None,
         };
@@ -97,6 +102,31 @@ impl Lane {
         self.hungry = true;
     }
 
+    /// There is something that was lost with its worker.
+    pub(super) fn look_for_lost(&mut self) {
+        self.lost = true;
+    }
+
+    /// How many to claim now of what was lost with its worker.
+    pub(super) fn appetite_for_lost(&mut self, now: Duration) -> usize {
+        let room = self.room();
+        if !self.wanted || !self.lost || room == 0 { 0 } else { self.allowed(room, now) }
+    }
+
+    /// Takes what was claimed of it; it goes first.
+    pub(super) fn take_lost(&mut self, claims: Vec<Claimed>, now: Duration) {
+        self.lost = !claims.is_empty();
+        self.note_claimed(claims.len(), now);
+        for claim in claims.into_iter().rev() {
+            self.queue.push_front(InHand { claim, since: now, lost: true });
+        }
+    }
+
+    /// True while something that was lost before waits for its turn.
+    pub(super) fn holds_lost(&self) -> bool {
+        self.queue.iter().any(|one| one.lost)
+    }
+
     /// How many to claim now; a probe of an open circuit is one alone.
     pub(super) fn appetite(&mut self, now: Duration) -> usize {
         let room = self.room();
@@ -107,6 +137,11 @@ impl Lane {
         if self.running + self.queue.len() > 0 && room * 2 < self.hand() {
             return 0;
         }
+        self.allowed(room, now)
+    }
+
+    /// What rate and circuit leave of it.
+    fn allowed(&mut self, room: usize, now: Duration) -> usize {
         let room = self.rate.as_ref().map_or(room, |rate| rate.free(now, room));
         match if room == 0 { Pass::Wait(Duration::ZERO) } else { self.circuit.ask(now) } {
             Pass::Go => room,
@@ -119,14 +154,18 @@ impl Lane {
     pub(super) fn take(&mut self, claims: Vec<Claimed>, asked: usize, now: Duration) {
         self.hungry = false;
         self.backlog = claims.len() >= asked;
-        if claims.is_empty() {
+        self.note_claimed(claims.len(), now);
+        self.queue.extend(claims.into_iter().map(|claim| InHand { claim, since: now, lost: false }));
+    }
+
+    fn note_claimed(&mut self, count: usize, now: Duration) {
+        if count == 0 {
             // If this was to be the probe, it was none.
             self.circuit.tell(Reached::Unknown, now);
         }
         if let Some(rate) = &mut self.rate {
-            rate.take(now, claims.len());
+            rate.take(now, count);
         }
-        self.queue.extend(claims.into_iter().map(|claim| InHand { claim, since: now }));
     }
 
     /// The claim did not come through: whoever was to probe did not.

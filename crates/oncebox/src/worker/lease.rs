@@ -55,14 +55,16 @@ impl Leases {
             Some(held) if !held.is_held() => *lock = self.store.lock_node(&self.node.name).await?,
             Some(_) => {}
         }
-        loop {
+        while self.store.leases_ended(self.clock.now()).await? {
             let expired = self.store.expire_leases(self.clock.now()).await?;
             self.note(&expired.deliveries);
             self.note_messages(&expired.messages);
             if expired.deliveries.is_empty() && expired.messages.is_empty() {
-                return Ok(());
+                // Another node has them under way.
+                break;
             }
         }
+        Ok(())
     }
 
     /// The proof that nobody else works under our name, and with it what our predecessors left.

@@ -4,7 +4,7 @@ use testkit::effects::EffectReport;
 use testkit::{TestDatabase, contract};
 
 use super::nodes::with_handlers;
-use super::{LEDGER, event, wait_for_states};
+use super::{LEDGER, delivery, effects, event, send, wait_for_states};
 use crate::world::{PATIENCE, World};
 
 /// On the way of a delivery; the plain ones are passed by the start of the workers, too.
@@ -55,5 +55,31 @@ contract! {
             assert_eq!(world.db.count("effects"), i64::try_from(5 * (number + 1)).expect("it fits"), "{point}");
             db = world.db;
         }
+    }
+    /// Whatever is claimed together goes down together; only the one that does it may die of that.
+    async fn one_event_that_kills_the_process_takes_no_others_along(db: TestDatabase) {
+        const EVENTS: usize = 200;
+        const KILLER: usize = 70;
+        db.execute("create table effects (event_id text, event_key text, attempt integer)");
+        let setup = with_handlers(&db, LEDGER);
+        let world = World { program: setup.clone().server("workers = false").serve(), db };
+        send(&world, 0..EVENTS);
+        let World { program, mut db } = world;
+        drop(program);
+        let deadly = setup.env("ONCEBOX_FAULTS", &format!("deliveries.effect:evt_{KILLER}=abort"));
+        for crash in 1..=3 {
+            let mut program = deadly.launch();
+            assert!(!program.wait_exit(PATIENCE).success(), "crash {crash}");
+            let lost = db.query(&format!("select count(*) from {} where state = 'claimed'", db.table("deliveries")));
+            println!("crash {crash} on {:?}: {} deliveries were in hand", db.backend(), lost[0][0]);
+        }
+        let world = World { program: deadly.serve(), db };
+        wait_for_states(&world, "ledger", &["done", "dead"]);
+        let (state, attempt, error) = delivery(&world, "ledger", &format!("evt_{KILLER}"));
+        assert_eq!((state.as_str(), attempt), ("dead", 3), "{error}");
+        let others = i64::try_from(EVENTS - 1).expect("it fits");
+        assert_eq!(effects(&world), (others, others), "nobody else died");
+        db = world.db;
+        EffectReport::of(&db, "ledger").assert_clean();
     }
 }

@@ -1,7 +1,7 @@
 //! Nodes that stop, die, sleep and come back while they have work in hand.
 
 use std::collections::BTreeSet;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use testkit::receiver::{Receiver, Reply};
 use testkit::{Backend, TestDatabase, contract};
@@ -16,7 +16,7 @@ pub(crate) fn with_handlers(db: &TestDatabase, handlers: &str) -> Setup {
 }
 
 /// A handler on Postgres that takes a few milliseconds for each event.
-fn slow(handler: &str) -> String {
+pub(crate) fn slow(handler: &str) -> String {
     handler.replace("values (:event_id", "select :event_id").replace(":attempt)", ":attempt from pg_sleep(0.005)")
 }
 
@@ -130,45 +130,4 @@ fn a_node_that_slept_past_its_leases_changes_nothing() {
     std::thread::sleep(Duration::from_secs(1));
     assert_eq!(effects(&world), (700, 700), "{in_hand} were in hand");
     drop(taker);
-}
-
-#[test]
-fn three_nodes_share_the_work() {
-    const EVENTS: usize = 900;
-    let db = TestDatabase::fresh(Backend::Postgres);
-    db.execute("create table effects (event_id text, event_key text, attempt integer)");
-    let handlers = slow(LEDGER);
-    let world = World { program: with_handlers(&db, &handlers).server("workers = false").serve(), db };
-    send(&world, 0..EVENTS);
-    let nodes = [1, 2, 3].map(|_| with_handlers(&world.db, &handlers).launch());
-    wait_for_states(&world, "ledger", &["done"]);
-    let events = i64::try_from(EVENTS).expect("it fits");
-    assert_eq!(effects(&world), (events, events));
-    let deliveries = world.db.table("deliveries");
-    let shares = world.db.query(&format!("select count(*) from {deliveries} where state = 'done' group by node"));
-    assert_eq!(shares.len(), 3, "{shares:?}");
-    testkit::effects::EffectReport::of(&world.db, "ledger").assert_clean();
-    drop(nodes);
-}
-
-#[test]
-fn an_idle_node_asks_the_database_less_than_twice_a_second() {
-    const LOOKED_FOR: Duration = Duration::from_secs(10);
-    let db = TestDatabase::fresh(Backend::Postgres);
-    let world = start(db, LEDGER);
-    send(&world, 0..3);
-    wait_for_states(&world, "ledger", &["done"]);
-    // Every question of the node moves the time of its session's last one; the server's own workers do not count.
-    let sql = "select pid, query_start from pg_stat_activity \
-               where datname = current_database() and application_name = 'oncebox'";
-    // What followed the events, such as arrival counts and the first look after them, is over by then.
-    std::thread::sleep(Duration::from_secs(3));
-    let (before, started) = (world.db.query(sql).len(), Instant::now());
-    let mut seen = BTreeSet::new();
-    while started.elapsed() < LOOKED_FOR {
-        seen.extend(world.db.query(sql));
-        std::thread::sleep(Duration::from_millis(25));
-    }
-    let asked = seen.len() - before;
-    assert!((5..=20).contains(&asked), "{asked} questions in {LOOKED_FOR:?}");
 }

@@ -58,6 +58,23 @@ fn what_cannot_be_used_is_refused() {
     }
 }
 
+#[test]
+fn what_may_outlive_the_transaction_is_known() {
+    for (sql, expected) in [
+        ("insert into t values (:key); UPDATE t SET a = 1", false),
+        ("with a as (select 1) select 'set_config' from a -- set_config", false),
+        ("set local work_mem = '1MB'", true),
+        ("select 1; reset all", true),
+        ("select pg_catalog.Set_Config('a.b', :key, false)", true),
+        ("select pg_advisory_lock(1)", true),
+        ("select * into temp t from u", true),
+        ("call f(:key)", true),
+    ] {
+        let parsed = HandlerSql::parse(sql, Dialect::Postgres).map(|sql| sql.leaves_traces);
+        assert_eq!(parsed, Ok(expected), "{sql}");
+    }
+}
+
 proptest! {
     #[test]
     fn no_text_panics(sql in "[a-z:;'\"$/*\\-\\[\\]`\\\\ é\n]{0,60}") {

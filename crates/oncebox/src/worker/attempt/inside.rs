@@ -213,12 +213,26 @@ async fn transaction(
         Ok(tx) => tx,
         Err(error) => return Ran::Away(error),
     };
+    match write(&mut tx, spec, claims, now, deadline).await {
+        Ok(verdicts) => commit(tx, verdicts).await,
+        Err(ran) => {
+            tx.rollback().await;
+            ran
+        }
+    }
+}
+
+/// Everything that is to be committed: what becomes of each, or why nothing may be.
+async fn write(
+    tx: &mut Tx,
+    spec: &HandlerSpec,
+    claims: &[Claimed],
+    now: UnixMillis,
+    deadline: Duration,
+) -> Result<Vec<Verdict>, Ran> {
     let mut verdicts = Vec::with_capacity(claims.len());
     for (at, claim) in claims.iter().enumerate() {
-        match judge(&mut tx, spec, claim, now).await {
-            Ok(verdict) => verdicts.push(verdict),
-            Err(stop) => return stop.of(at, claim),
-        }
+        verdicts.push(judge(tx, spec, claim, now).await.map_err(|stop| stop.of(at, claim))?);
     }
     let admitted = || claims.iter().enumerate().filter(|(at, _)| verdicts[*at] == Verdict::Done);
     if let Work::Sql(sql) = &spec.work {
@@ -226,31 +240,30 @@ async fn transaction(
         match tx.run_handler(sql, &batch, deadline).await {
             Ok(store::Ran::All) => {}
             Ok(store::Ran::Failed { index, failed, error }) => {
-                return Ran::Failed { at: places.get(index).copied(), failed, error };
+                return Err(Ran::Failed { at: places.get(index).copied(), failed, error });
             }
             // A statement may have ended its own session, or the database went away.
             Err(error) => {
-                return Ran::Failed { at: None, failed: Failed::Transient { retry_after: None }, error: error.chain() };
+                let failed = Failed::Transient { retry_after: None };
+                return Err(Ran::Failed { at: None, failed, error: error.chain() });
             }
         }
     }
     for (at, claim) in admitted() {
-        if let Err(stop) = effect(&mut tx, spec, claim, now).await {
-            return stop.of(at, claim);
-        }
+        effect(tx, spec, claim, now).await.map_err(|stop| stop.of(at, claim))?;
     }
     let done: Vec<Fence> = admitted().map(|(_, claim)| claim.fence).collect();
-    commit(tx, &done, verdicts, now).await
-}
-
-async fn commit(mut tx: Tx, done: &[Fence], verdicts: Vec<Verdict>, now: UnixMillis) -> Ran {
     if !done.is_empty() {
-        match tx.finish(done, now).await {
+        match tx.finish(&done, now).await {
             Ok(Finished::All) => {}
-            Ok(Finished::LeaseLost(lost)) => return Ran::LeaseLost(lost),
-            Err(error) => return Ran::Away(error),
+            Ok(Finished::LeaseLost(lost)) => return Err(Ran::LeaseLost(lost)),
+            Err(error) => return Err(Ran::Away(error)),
         }
     }
+    Ok(verdicts)
+}
+
+async fn commit(tx: Tx, verdicts: Vec<Verdict>) -> Ran {
     match tx.commit().await {
         Commit::Committed => Ran::Committed(verdicts),
         // A rule of the application's own may refuse at the commit, and then it is one of them that failed.

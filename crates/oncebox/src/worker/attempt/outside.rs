@@ -71,8 +71,11 @@ async fn admitted(context: &Context, spec: &HandlerSpec, claim: &Claimed) -> Res
     let now = context.clock.now();
     let mut tx = context.store.begin().await?;
     let outcome = match rules::judge(&mut tx, spec, claim, now).await? {
-        // Rolled back: only a call that was made has been applied.
-        Ruling::Run => return Ok(true),
+        Ruling::Run => {
+            // Only a call that was made has been applied.
+            tx.rollback().await;
+            return Ok(true);
+        }
         Ruling::Superseded(reason) => match tx.supersede(claim.fence, reason, now).await? {
             Fenced::Recorded => Some((Outcome::Superseded, reason)),
             Fenced::LeaseLost => None,
@@ -127,7 +130,7 @@ async fn try_close_in_order(context: &Context, spec: &HandlerSpec, claim: &Claim
     rules::record(&mut tx, spec, claim, now).await?;
     rules::applied(&mut tx, spec, claim, now).await?;
     if let Finished::LeaseLost(_) = tx.finish(&[claim.fence], now).await? {
-        drop(tx);
+        tx.rollback().await;
         let finished = context.store.was_finished(claim.fence).await?;
         return Ok(if finished { Closed::Recorded } else { Closed::LeaseLost });
     }

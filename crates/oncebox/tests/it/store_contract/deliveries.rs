@@ -130,7 +130,9 @@ testkit::contract! {
         let first = claim(&world, 10).await;
         end_leases(&world);
         assert_eq!(finish(&world, &[first[0].fence]).await, Finished::All);
+        assert!(world.store.leases_ended(NOW).await.unwrap());
         assert_eq!(world.store.expire_leases(NOW).await.unwrap().deliveries.len(), 1);
+        assert!(!world.store.leases_ended(NOW).await.unwrap());
         assert_eq!(world.store.expire_leases(NOW).await.unwrap().deliveries, []);
         let second = claim(&world, 10).await;
         assert_eq!((second.len(), second[0].attempt), (1, 2));

@@ -1,0 +1,101 @@
+//! Connections to Postgres after a transaction: kept after every clean end, and as clean as they were.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use oncebox::store::{Claimed, HandlerSql, Ran, Tx};
+use testkit::{Backend, TestDatabase};
+
+use super::deliveries::{claim, processing};
+use crate::world::{World, committed};
+
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// The processes of the server that work for the store.
+fn sessions(world: &World) -> BTreeSet<String> {
+    let sql = "select pid from pg_stat_activity where datname = current_database() and application_name = 'oncebox'";
+    world.db.query(sql).into_iter().map(|mut row| row.remove(0)).collect()
+}
+
+async fn run(world: &World, sql: &str, batch: &[Claimed]) -> (Tx, Ran) {
+    let sql = HandlerSql::parse(sql, world.store.dialect()).unwrap();
+    let mut tx = world.store.begin().await.unwrap();
+    let ran = tx.run_handler(&sql, batch, DEADLINE).await.unwrap();
+    (tx, ran)
+}
+
+async fn with_claim(db: TestDatabase) -> (World, Vec<Claimed>) {
+    let world = processing(db).await;
+    world.db.execute("create table seen (what text check (what <> 'bad'), n serial)");
+    world.db.execute("create table late (n integer unique deferrable initially deferred)");
+    world.insert_one(world.event("evt_1", "{}")).await;
+    let batch = claim(&world, 1).await;
+    (world, batch)
+}
+
+#[test]
+fn a_transaction_that_was_rolled_back_keeps_its_connection() {
+    testkit::database::run(Backend::Postgres, async |db| {
+        let (world, batch) = with_claim(db).await;
+        let before = sessions(&world);
+        for _ in 0..20 {
+            let (tx, ran) = run(&world, "insert into seen (what) values ('bad')", &batch).await;
+            assert!(matches!(ran, Ran::Failed { .. }), "{ran:?}");
+            tx.rollback().await;
+            // Refused by the server at the very end.
+            let (tx, ran) = run(&world, "insert into late values (1), (1)", &batch).await;
+            assert_eq!(ran, Ran::All);
+            assert!(committed(tx).await.is_err());
+        }
+        assert_eq!(sessions(&world), before);
+        assert_eq!((world.db.count("seen"), world.db.count("late")), (0, 0));
+    });
+}
+
+#[test]
+fn a_transaction_without_a_clean_end_closes_its_connection() {
+    testkit::database::run(Backend::Postgres, async |db| {
+        let (world, batch) = with_claim(db).await;
+        let (tx, ran) = run(&world, "insert into seen (what) select 'pid ' || pg_backend_pid()", &batch).await;
+        assert_eq!(ran, Ran::All);
+        let sleeping = "select pid from pg_stat_activity where datname = current_database() and state like 'idle in%'";
+        let pid = world.db.query(sleeping)[0][0].clone();
+        drop(tx);
+        crate::world::wait_until("its session is gone", || !sessions(&world).contains(&pid)).await;
+        assert_eq!(world.db.count("seen"), 0);
+    });
+}
+
+#[test]
+fn what_a_handler_sets_ends_with_its_transaction() {
+    testkit::database::run(Backend::Postgres, async |db| {
+        let (world, batch) = with_claim(db).await;
+        let look = "insert into seen (what) select concat_ws(' ', pg_backend_pid(), current_setting('work_mem'), \
+                    current_setting('idle_in_transaction_session_timeout'), current_user, (select count(*) from pg_locks l \
+                    where l.locktype = 'advisory' and l.pid = pg_backend_pid()), to_regclass('pg_temp.own'))";
+        let seen = async || {
+            let (tx, ran) = run(&world, look, &batch).await;
+            assert_eq!(ran, Ran::All);
+            committed(tx).await.unwrap();
+            world.db.query("select what from seen order by n desc limit 1")
+        };
+        let before = seen().await;
+        assert!(before[0][0].contains(" 5s "), "{before:?}: what we set ourselves must be there");
+        for traces in [
+            "set work_mem = '7MB'; set idle_in_transaction_session_timeout = 0",
+            "select set_config('work_mem', '7MB', false), set_config('idle_in_transaction_session_timeout', '0', false)",
+            "set role pg_monitor",
+            "select pg_advisory_lock(7)",
+            "create temporary table own (n integer)",
+            "do $$ begin perform set_config('work_mem', '7MB', false); end $$",
+        ] {
+            let (tx, ran) = run(&world, traces, &batch).await;
+            assert_eq!(ran, Ran::All, "{traces}");
+            committed(tx).await.unwrap();
+            assert_eq!(seen().await, before, "{traces}");
+            let (tx, _) = run(&world, &format!("{traces}; insert into seen (what) values ('bad')"), &batch).await;
+            tx.rollback().await;
+            assert_eq!(seen().await, before, "{traces}, rolled back");
+        }
+    });
+}
