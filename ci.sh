@@ -19,6 +19,7 @@ main() {
     step "library without features" library_alone
     step "library with sqlite alone" library_alone --features sqlite
     step "library with postgres alone" library_alone --features postgres
+    step "library with each adapter alone" adapters_alone
     test_log=$(mktemp)
     local tests_failed=0
     step "tests" run_tests || tests_failed=1
@@ -26,8 +27,10 @@ main() {
         report_tests || true
         exit 1
     fi
-    RUSTDOCFLAGS="-D warnings" step "documentation" cargo doc --locked --workspace --lib --no-deps
+    step "examples" run_examples
+    RUSTDOCFLAGS="-D warnings" step "documentation" document
     step "release build" cargo build --locked --release
+    step "clients and their examples" bash clients/test.sh
     if [[ -f tests/readme.sh ]]; then
         step "the README's commands" bash tests/readme.sh
     fi
@@ -168,8 +171,44 @@ library_alone() {
     cargo clippy --locked -p oncebox --no-default-features "$@" -- -D warnings
 }
 
+# What an application brings into its build with one adapter: its own driver, and nothing of the others or of HTTP.
+adapters_alone() {
+    local known='axum|hyper|reqwest|tower|sqlx|sqlx-postgres|sqlx-sqlite|tokio-postgres|deadpool-postgres'
+    known+='|diesel|diesel-async|rusqlite|libsqlite3-sys'
+    local line adapter found
+    for line in 'sqlx-postgres: sqlx sqlx-postgres' 'sqlx-sqlite: libsqlite3-sys sqlx sqlx-sqlite' \
+        'tokio-postgres: tokio-postgres' 'diesel-async: diesel diesel-async tokio-postgres' 'rusqlite: libsqlite3-sys rusqlite'; do
+        adapter=${line%%:*}
+        found=$(cargo tree --locked -p oncebox --no-default-features --features "$adapter" --edges normal --prefix none |
+            awk '{ print $1 }' | sort -u | grep -xE "$known" | paste -sd' ')
+        if [[ $found != "${line#*: }" ]]; then
+            echo "the adapter $adapter brings: $found" >&2
+            return 1
+        fi
+        library_alone --features "$adapter" || return
+    done
+}
+
+# The workspace has no adapters; the library is tested with all of them as well.
+adapters=axum,deadpool-postgres,diesel-async,rusqlite,sqlx-postgres,sqlx-sqlite
+
 run_tests() {
-    cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$test_log"
+    cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$test_log" || return
+    cargo clippy --locked -p oncebox --features "$adapters" --all-targets -- -D warnings || return
+    cargo test --locked -p oncebox --features "$adapters" --test embed --no-fail-fast 2>&1 | tee -a "$test_log"
+}
+
+# Each ends with an assertion about what a storm of duplicates left.
+run_examples() {
+    local example
+    for example in axum_sqlx tokio_postgres rusqlite_sync outbox_email; do
+        cargo run --locked --quiet -p oncebox --features "$adapters" --example "$example" || return
+    done
+}
+
+document() {
+    cargo doc --locked --workspace --lib --no-deps || return
+    cargo doc --locked -p oncebox --no-default-features --features "$adapters" --lib --no-deps
 }
 
 # Sums up cargo's lines; an ignored test would be a silent skip, and no test at all a broken set-up.

@@ -1,9 +1,10 @@
 """A gateway for tests and examples: a fresh database, `oncebox serve` on free ports, both gone at the end.
 
-    gateway.py CONFIG COMMAND…
+    gateway.py CONFIG [--schema FILE] COMMAND…
 
-runs a command beside one. The command finds the database in DATABASE_URL and sends with `$ONCEBOX send stripe`.
-ONCEBOX_TEST_POSTGRES names the server on which the database is made, ONCEBOX the program.
+runs a command beside one, with an application's own tables made first. The command finds the database in DATABASE_URL and sends with `$ONCEBOX send stripe`.
+ONCEBOX_TEST_POSTGRES names the server on which the database is made, ONCEBOX the program; ONCEBOX_TEST_POOLER (host:port)
+a pooler in transaction mode that the command's DATABASE_URL leads through.
 """
 
 import os
@@ -25,20 +26,25 @@ PATIENCE = 60.0
 class Gateway:
     """A running gateway; a context manager that cleans up."""
 
-    def __init__(self, config: Path) -> None:
+    def __init__(self, config: Path, schema: str = "") -> None:
+        self.schema = schema
         self.program = os.environ["ONCEBOX"]
         self.config = config.resolve()
         self.name = f"clients_{os.getpid()}_{secrets.token_hex(4)}"
         self.admin = os.environ["ONCEBOX_TEST_POSTGRES"]
         self.database_url = urlunsplit(urlsplit(self.admin)._replace(path=f"/{self.name}"))
+        direct = urlsplit(self.database_url)
+        user, at, host = direct.netloc.rpartition("@")
+        host = os.environ.get("ONCEBOX_TEST_POOLER", host)
+        self.consumer_url = urlunsplit(direct._replace(netloc=user + at + host))
         self.port, self.admin_port = free_port(), free_port()
         self.secret = "whsec_" + secrets.token_hex(16)
         self.env = os.environ | {
-            "DATABASE_URL": self.database_url,
+            "DATABASE_URL": self.consumer_url,
             "ONCEBOX_DATABASE": self.database_url,
             "ONCEBOX_LISTEN": f"127.0.0.1:{self.port}",
             "ONCEBOX_ADMIN_LISTEN": f"127.0.0.1:{self.admin_port}",
-            "ONCEBOX_LOG": "warn",
+            "ONCEBOX_LOG": "error",
             "ONCEBOX_TO": f"http://127.0.0.1:{self.port}",
             "WEBHOOK_SECRET": self.secret,
         }
@@ -47,6 +53,9 @@ class Gateway:
     def __enter__(self) -> "Gateway":
         with psycopg.connect(self.admin, autocommit=True) as connection:
             connection.execute(f"create database {self.name} template template0")
+        if self.schema:
+            with psycopg.connect(self.database_url) as connection:
+                connection.execute(self.schema)
         self.start()
         return self
 
@@ -57,7 +66,8 @@ class Gateway:
 
     def start(self) -> None:
         """Starts the server and waits until it answers."""
-        self.server = subprocess.Popen([self.program, "serve", "--config", str(self.config)], env=self.env)
+        command = [self.program, "serve", "--config", str(self.config)]
+        self.server = subprocess.Popen(command, env=self.env, stdout=subprocess.DEVNULL)
         wait_until(lambda: self.answers(), "the gateway answers")
 
     def answers(self) -> bool:
@@ -94,6 +104,10 @@ def wait_until(holds: object, what: str, patience: float = PATIENCE) -> None:
 
 
 if __name__ == "__main__":
-    with Gateway(Path(sys.argv[1])) as gateway:
-        status = subprocess.run(sys.argv[2:], env=gateway.env).returncode
+    config, *command = sys.argv[1:]
+    tables = ""
+    if command[0] == "--schema":
+        tables, command = Path(command[1]).read_text(), command[2:]
+    with Gateway(Path(config), tables) as gateway:
+        status = subprocess.run(command, env=gateway.env).returncode
     sys.exit(status)

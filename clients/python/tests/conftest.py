@@ -28,7 +28,7 @@ class Inbox:
 
     @property
     def url(self) -> str:
-        return self.gateway.database_url
+        return self.gateway.consumer_url
 
     def receive(self, count: int = 1) -> None:
         self.gateway.send("--type", f"{self.handler}.made", "--count", str(count), "--concurrency", "8")

@@ -8,6 +8,8 @@ from datetime import timedelta
 from typing import Any
 
 import oncebox
+import psycopg
+import pytest
 from conftest import Inbox
 
 Effects = Callable[[], list[tuple[Any, ...]]]
@@ -106,3 +108,8 @@ def test_a_lost_connection_is_opened_again(inbox: Inbox, effects: Effects) -> No
         inbox.wait_for(["done", "done"])
     assert inbox.states() == [("done", 2), ("done", 2)]
     assert len(effects()) == 2
+
+
+def test_a_handler_that_is_not_there_ends_the_loop(inbox: Inbox) -> None:
+    with pytest.raises(psycopg.errors.UndefinedObject):
+        oncebox.Consumer(inbox.url, "nobody", writing(inbox)).run()

@@ -7,11 +7,14 @@ import { type Delivery, LeaseLost, type Queryable, claim, extend, fail, finish, 
 /** A client of a pool of node-postgres. */
 export interface Client extends Queryable {
   release(error?: Error | boolean): void;
+  on?(event: "error", listener: () => void): unknown;
+  off?(event: "error", listener: () => void): unknown;
 }
 
 /** A pool of node-postgres; it needs two connections for each consumer. */
 export interface Pool<C extends Client = Client> extends Queryable {
   connect(): Promise<C>;
+  on?(event: "error", listener: () => void): unknown;
 }
 
 /** Your work: what it writes through `tx` is committed with the delivery's mark, or not at all. */
@@ -19,11 +22,12 @@ export type Work<C extends Client = Client> = (tx: C, delivery: Delivery) => Pro
 
 /** Times in milliseconds. Leases are extended in the background: `lease` is how soon others take over from the dead. */
 export interface ConsumerOptions {
-  max?: number;
-  lease?: number;
-  poll?: number;
+  max?: number; lease?: number; poll?: number;
   log?: (message: string, error?: unknown) => void;
 }
+
+/** The next query says that a connection is gone; nobody listening to the event would end the process. */
+const unheard = (): void => undefined;
 
 /** Throw it from your work to try again later. */
 export class Retry extends Error {}
@@ -51,6 +55,7 @@ export class Consumer<C extends Client = Client> {
 
   /** Works until it is asked to stop. A lost connection is opened again. */
   async run(): Promise<void> {
+    this.pool.on?.("error", unheard);
     const beat = setInterval(() => void this.#keepLeases(), this.#options.lease / 3);
     try {
       while (!this.#stopping.signal.aborted) {
@@ -65,6 +70,8 @@ export class Consumer<C extends Client = Client> {
           }
           if (claimed.length === 0) await this.#pause(this.#options.poll * (0.5 + Math.random() / 2));
         } catch (error) {
+          // A handler or a right that is not there will not come by waiting.
+          if (String((error as { code?: unknown }).code).startsWith("42")) throw error;
           this.#options.log(`the database is away: ${String(error)}`, error);
           this.#held.clear();
           await this.#pause(1_000);
@@ -79,14 +86,17 @@ export class Consumer<C extends Client = Client> {
 
   async #attempt(one: Delivery): Promise<void> {
     const client = await this.pool.connect();
+    client.on?.("error", unheard);
     try {
       await client.query("begin");
       await this.work(client, one);
       await finish(client, one);
       await client.query("commit");
+      client.off?.("error", unheard);
       client.release();
     } catch (error) {
       const rolledBack = await client.query("rollback").then(() => true, () => false);
+      if (rolledBack) client.off?.("error", unheard);
       client.release(!rolledBack);
       // Without its connection nothing can be said; the lease ends, and the row tells what was committed.
       if (!rolledBack) throw error;

@@ -6,21 +6,15 @@ export interface Queryable {
 }
 
 /** What proves that a delivery is yours. */
-export interface Fence {
-  delivery: string;
-  token: string;
-}
+export interface Fence { delivery: string; token: string }
 
 /** A claimed delivery. */
 export interface Delivery extends Fence {
   key: string;
-  source: string;
-  eventId: string;
-  type: string;
+  source: string; eventId: string; type: string;
   body: Buffer;
   attempt: number;
-  receivedAt: Date;
-  leaseUntil: Date;
+  receivedAt: Date; leaseUntil: Date;
 }
 
 /** Somebody else has the delivery: roll back, it runs there. */
@@ -35,9 +29,7 @@ export async function once(tx: Queryable, scope: string, id: string): Promise<bo
 }
 
 /** Takes what is due, oldest first, and counts the attempt. Commit it before you begin to work. Lease in milliseconds. */
-export async function claim(
-  tx: Queryable, handler: string, options: { max?: number; lease?: number } = {},
-): Promise<Delivery[]> {
+export async function claim(tx: Queryable, handler: string, options: { max?: number; lease?: number } = {}): Promise<Delivery[]> {
   const text = `select * from oncebox.claim($1::text, $2::int, ${LEASE.replace("$n", "$3")})`;
   const rows = await run(tx, text, [handler, options.max ?? 10, options.lease ?? null]);
   return rows.map((row) => ({
@@ -74,8 +66,8 @@ export async function giveBack(tx: Queryable, fence: Fence): Promise<void> {
 export async function newer(
   tx: Queryable, handler: string, orderKey: string, version: number | bigint, orEqual = false,
 ): Promise<boolean> {
-  const values = [handler, orderKey, String(version), orEqual];
-  return (await value(tx, "newer($1::text, $2::text, $3::text::bigint, $4::boolean)", values)) as boolean;
+  const call = "newer($1::text, $2::text, $3::text::bigint, $4::boolean)";
+  return (await value(tx, call, [handler, orderKey, String(version), orEqual])) as boolean;
 }
 
 /** What a message may have beside its body. */
@@ -101,8 +93,7 @@ export async function send(
 const LEASE = "make_interval(secs => $n::float8 / 1000)";
 
 async function value(tx: Queryable, call: string, values: unknown[]): Promise<unknown> {
-  const rows = await run(tx, `select oncebox.${call} as value`, values);
-  return rows[0]?.["value"];
+  return (await run(tx, `select oncebox.${call} as value`, values))[0]?.["value"];
 }
 
 async function run(tx: Queryable, text: string, values: unknown[]): Promise<Record<string, unknown>[]> {
@@ -116,9 +107,9 @@ async function run(tx: Queryable, text: string, values: unknown[]): Promise<Reco
   }
 }
 
-/** Drivers say it in `code`, Drizzle in its cause, Prisma in `meta`. */
+/** Drivers say it in `code`, Drizzle in its cause, Prisma below `meta`. */
 function sqlstate(error: unknown): unknown {
-  const { code, cause, meta } = (error ?? {}) as { code?: unknown; cause?: unknown; meta?: unknown };
-  const inner = cause ?? meta;
+  const { code, cause, meta, driverAdapterError } = (error ?? {}) as Record<string, unknown>;
+  const inner = cause ?? meta ?? driverAdapterError;
   return inner && !String(code).startsWith("OB") ? sqlstate(inner) : code;
 }

@@ -1,7 +1,4 @@
-/**
- * Exactly-once webhooks inside your own Postgres transaction: the functions of the schema `oncebox`, typed, and a loop.
- * Everything takes the transaction that you have: node-postgres, or anything else with a `query` function.
- */
+/** Exactly-once webhooks inside your own Postgres transaction: the functions of the schema `oncebox`, and a loop. */
 
 export { Consumer, Reject, Retry } from "./consumer.js";
 export type { Client, ConsumerOptions, Pool, Work } from "./consumer.js";

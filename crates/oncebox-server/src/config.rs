@@ -39,6 +39,8 @@ use server::{LogFormat, ServerConfig};
 use source::SourceConfig;
 use store::StoreConfig;
 
+use crate::query::names::Configured;
+
 /// A config that was checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
@@ -67,6 +69,8 @@ pub(crate) struct Reach {
     pub(crate) server: ServerConfig,
     /// The database.
     pub(crate) store: StoreConfig,
+    /// The names of sources and handlers.
+    pub(crate) configured: Configured,
     /// How each source's sender behaves, as far as that can be told without secrets.
     pub(crate) senders: BTreeMap<String, Description>,
 }
@@ -94,8 +98,8 @@ impl Config {
         let (sources, handlers, destinations) =
             (root.sections("source"), root.sections("handler"), root.sections("destination"));
         [&sources, &handlers, &destinations].into_iter().for_each(|tables| name::refuse_twins(tables));
-        let name_items: Vec<_> = sources.iter().filter_map(|table| table.peek("name")).collect();
-        let names: Vec<&str> = name_items.iter().filter_map(|item| item.value().get_ref().as_str()).collect();
+        let names = names_of(&sources);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let report = root.scope().report;
         if sources.is_empty() {
             report.warn("there is no [[source]]: every webhook is answered with 404");
@@ -132,10 +136,17 @@ impl Reach {
         let (server, store) = (ServerConfig::read(root.section("server")), StoreConfig::read(root.section("store")));
         // What is wrong with a source is for `check` to say.
         let unheard = Report::new(file_name, text);
-        let sources = Table::new(Scope { report: &unheard, ..root.scope().clone() }, &document).sections("source");
+        let mut rest = Table::new(Scope { report: &unheard, ..root.scope().clone() }, &document);
+        let (sources, handlers) = (rest.sections("source"), rest.sections("handler"));
+        let configured = Configured { sources: names_of(&sources), handlers: names_of(&handlers) };
         let senders = sources.into_iter().filter_map(source::sender).collect();
-        report.finish().map(|_| Self { server, store, senders })
+        report.finish().map(|_| Self { server, store, configured, senders })
     }
+}
+
+fn names_of(tables: &[Table<'_>]) -> Vec<String> {
+    let items = tables.iter().filter_map(|table| table.peek("name"));
+    items.filter_map(|item| item.value().get_ref().as_str().map(str::to_owned)).collect()
 }
 
 fn real(overrides: &Overrides) -> Outside<'_> {

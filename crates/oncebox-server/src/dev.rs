@@ -13,11 +13,24 @@ use crate::config::handler::{HandlerConfig, HandlerKind, RetryConfig};
 use crate::config::outside::{Outside, Overrides};
 use crate::config::source::{SourceConfig, Stale};
 use crate::config::store::StoreUrl;
-use crate::dev_secrets::DevSecrets;
+use crate::dev_secrets::{DevSecrets, STORE_KEY, verify_token_name};
 
 /// The slugs that become sources: all but `custom`, which describes nothing by itself.
 pub(crate) fn dev_slugs() -> Vec<&'static str> {
     provider::names().into_iter().filter(|slug| *slug != "custom").collect()
+}
+
+/// The names of all secrets that `dev` needs: one per source, the verify tokens, the store's key.
+pub(crate) fn secret_names() -> Vec<String> {
+    let slugs = dev_slugs();
+    let tokens = slugs.iter().filter(|slug| wants_verify_token(slug)).map(|slug| verify_token_name(slug));
+    let names = slugs.iter().map(|slug| (*slug).to_owned());
+    names.chain(tokens).chain([STORE_KEY.to_owned()]).collect()
+}
+
+/// True for a provider whose first request must bring a token that was agreed on.
+pub(crate) fn wants_verify_token(slug: &str) -> bool {
+    Description::named(slug).is_some_and(|description| description.facts().settings.contains(&"verify_token"))
 }
 
 /// Builds the config; the refusal is a sentence for people.
@@ -41,6 +54,7 @@ pub(crate) fn dev_config(
         return Err(format!("--listen and --admin-listen are both {listen}; give one of them another port"));
     }
     let mut config = defaults(listen, admin_listen, store)?;
+    config.store.secret_key = secrets.get(STORE_KEY).cloned();
     let public_url = format!("http://{listen}");
     for slug in dev_slugs() {
         let Some(spec) = spec(slug, &public_url, secrets) else { continue };
@@ -78,6 +92,9 @@ fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec
     let secret = secrets.get(slug)?.clone();
     let mut settings = agreed(slug);
     settings.insert("public_url".to_owned(), Secret::new(public_url));
+    if let Some(token) = secrets.verify_token(slug) {
+        settings.insert("verify_token".to_owned(), token.clone());
+    }
     let (secrets, path_token) = by_form(&description, secret);
     Some(SourceSpec {
         name: slug.to_owned(),
@@ -110,6 +127,7 @@ fn log_handler() -> HandlerConfig {
         sources: Vec::new(),
         types: Vec::new(),
         kind: HandlerKind::Log,
+        sql_place: None,
         lease: std::time::Duration::from_secs(60),
         retry: RetryConfig::default(),
         concurrency: 16,

@@ -21,12 +21,15 @@ use crate::config::store::StoreUrl;
 
 const HEAD: &str = "# Made by `oncebox dev` for this machine alone; delete the file to have new ones made.\n";
 
+/// The name of the key that secrets from handshakes are kept with.
+pub(crate) const STORE_KEY: &str = "store_secret_key";
+
 /// Vendors that sign with an RSA key.
 const WITH_RSA: [&str; 3] = ["aws-sns", "google-pubsub", "paypal"];
 /// The shortest that verifiers take.
 const RSA_BITS: usize = 2048;
 
-/// One secret per provider.
+/// One secret per provider, and what else `dev` needs.
 #[derive(Clone, Debug)]
 pub(crate) struct DevSecrets {
     path: PathBuf,
@@ -73,7 +76,12 @@ impl DevSecrets {
         }
     }
 
-    /// The secret of a provider.
+    /// The verify token of a provider that wants one.
+    pub(crate) fn verify_token(&self, slug: &str) -> Option<&Secret> {
+        self.get(&verify_token_name(slug))
+    }
+
+    /// The secret of a provider, or another by its name.
     pub(crate) fn get(&self, slug: &str) -> Option<&Secret> {
         self.secrets.get(slug)
     }
@@ -105,6 +113,11 @@ impl DevSecrets {
         }
         written
     }
+}
+
+/// The name of a provider's verify token.
+pub(crate) fn verify_token_name(slug: &str) -> String {
+    format!("{slug}_verify_token")
 }
 
 /// A secret in the form that the provider hands out; where that is a public key, the private one that samples need.

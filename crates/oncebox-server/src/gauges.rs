@@ -1,64 +1,136 @@
-//! The depths of the queues, counted in the database when somebody looks at the metrics.
+//! What is counted in the database when somebody looks at the metrics: the queues, the outbox, the ledger.
+//!
+//! Whatever is configured is shown from the start, and whatever was ever shown is shown as zero once it is gone, so that
+//! an alert never compares with nothing.
 
 use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use metrics::gauge;
 use oncebox::clock::{Clock, UnixMillis};
-use oncebox::store::{QueueCount, Store, StoreError};
+use oncebox::store::{QueueCount, Store};
+
+use crate::http::public::Setup;
 
 /// A database that does not answer within this leaves the gauges as they were.
 const PATIENCE: Duration = Duration::from_secs(2);
-const STATES: [&str; 4] = ["ready", "claimed", "dead", "held"];
+const DELIVERY_STATES: [&str; 4] = ["ready", "claimed", "dead", "held"];
+const OUTBOX_STATES: [&str; 3] = ["ready", "claimed", "dead"];
+/// The ledger is read whole, so that it may be under way for a twentieth of the time and no more.
+const LEDGER_PAUSE: u32 = 19;
 
-/// Remembers which handlers and destinations were ever shown, so that an empty queue shows zero and not its last count.
+/// Names that were ever shown, and when the ledger may be counted again.
 #[derive(Debug, Default)]
 pub(crate) struct Gauges {
-    handlers: Mutex<BTreeSet<String>>,
-    destinations: Mutex<BTreeSet<String>>,
+    handlers: Names,
+    destinations: Names,
+    sources: Arc<Names>,
+    ledger_due: Arc<Mutex<Ledger>>,
+}
+
+#[derive(Debug, Default)]
+struct Names(Mutex<BTreeSet<String>>);
+
+#[derive(Clone, Copy, Debug, Default)]
+enum Ledger {
+    #[default]
+    Due,
+    UnderWay,
+    NotBefore(Instant),
 }
 
 impl Gauges {
     /// Counts now.
-    pub(crate) async fn count(&self, store: &Store, clock: &Clock) {
-        let counted = async { Ok::<_, StoreError>((store.queue_depths().await?, store.outbox_depths().await?)) };
-        match tokio::time::timeout(PATIENCE, counted).await {
-            Ok(Ok((deliveries, messages))) => {
-                self.show(&deliveries, clock.now());
-                self.show_outbox(&messages);
-            }
+    pub(crate) async fn count(&self, store: &Store, clock: &Clock, setup: &Setup) {
+        self.handlers.add(setup.routes.handlers());
+        self.destinations.add(setup.destinations.iter().map(String::as_str));
+        self.sources.add(setup.sources.keys().map(String::as_str));
+        let queues = async {
+            let (deliveries, outbox) = (store.queue_depths().await?, store.outbox_depths().await?);
+            self.show_deliveries(&deliveries, clock.now());
+            self.show_outbox(&outbox);
+            Ok::<_, oncebox::store::StoreError>(())
+        };
+        let (queues, ()) = tokio::join!(tokio::time::timeout(PATIENCE, queues), self.count_ledger(store));
+        match queues {
+            Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!("the queues could not be counted: {}", error.chain()),
             Err(_) => tracing::warn!("the queues could not be counted in time"),
         }
     }
 
-    fn show(&self, depths: &[QueueCount], now: UnixMillis) {
-        let mut known = self.handlers.lock().unwrap_or_else(PoisonError::into_inner);
-        known.extend(depths.iter().map(|depth| depth.name.clone()));
-        for handler in known.iter() {
-            for state in STATES {
-                let depth = depths.iter().find(|depth| depth.name == *handler && depth.state == state);
-                let count = depth.map_or(0, |depth| depth.count);
+    fn show_deliveries(&self, depths: &[QueueCount], now: UnixMillis) {
+        for handler in self.handlers.add(depths.iter().map(|depth| depth.name.as_str())) {
+            for state in DELIVERY_STATES {
+                let count = depth_of(depths, &handler, state).map_or(0, |depth| depth.count);
                 gauge!("oncebox_deliveries", "handler" => handler.clone(), "state" => state).set(count as f64);
-                if state == "ready" {
-                    let oldest = depth.and_then(|depth| depth.oldest_due_at);
-                    let seconds = oldest.map_or(0.0, |due_at| (now - due_at).max(0) as f64 / 1000.0);
-                    gauge!("oncebox_oldest_ready_seconds", "handler" => handler.clone()).set(seconds);
-                }
             }
+            let oldest = depth_of(depths, &handler, "ready").and_then(|depth| depth.oldest_due_at);
+            let seconds = oldest.map_or(0.0, |due_at| (now - due_at).max(0) as f64 / 1000.0);
+            gauge!("oncebox_oldest_ready_seconds", "handler" => handler).set(seconds);
         }
     }
 
     fn show_outbox(&self, depths: &[QueueCount]) {
-        let mut known = self.destinations.lock().unwrap_or_else(PoisonError::into_inner);
-        known.extend(depths.iter().map(|depth| depth.name.clone()));
-        for destination in known.iter() {
-            for state in ["ready", "claimed", "dead"] {
-                let depth = depths.iter().find(|depth| depth.name == *destination && depth.state == state);
-                let count = depth.map_or(0, |depth| depth.count);
+        for destination in self.destinations.add(depths.iter().map(|depth| depth.name.as_str())) {
+            for state in OUTBOX_STATES {
+                let count = depth_of(depths, &destination, state).map_or(0, |depth| depth.count);
                 gauge!("oncebox_outbox", "destination" => destination.clone(), "state" => state).set(count as f64);
             }
         }
     }
+
+    /// Counts on even when nobody waits any more: the next look shows it.
+    async fn count_ledger(&self, store: &Store) {
+        if !start(&self.ledger_due) {
+            return;
+        }
+        let (store, names, ledger) = (store.clone(), self.sources.clone(), self.ledger_due.clone());
+        let counting = tokio::spawn(async move {
+            let started = Instant::now();
+            match store.ledger_rows().await {
+                Ok(rows) => show_ledger(&names, &rows),
+                Err(error) => tracing::warn!("the ledger could not be counted: {}", error.chain()),
+            }
+            let next = Instant::now() + started.elapsed().saturating_mul(LEDGER_PAUSE);
+            *ledger.lock().unwrap_or_else(PoisonError::into_inner) = Ledger::NotBefore(next);
+        });
+        // A panic in there is reported by its own hook, and time that ran out by the gauge that stays.
+        let _ = tokio::time::timeout(PATIENCE, counting).await;
+    }
+}
+
+impl Names {
+    /// Adds names and gives all of them.
+    fn add<'a>(&self, names: impl Iterator<Item = &'a str>) -> Vec<String> {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(names.map(str::to_owned));
+        known.iter().cloned().collect()
+    }
+}
+
+fn show_ledger(names: &Names, rows: &[(String, i64)]) {
+    for source in names.add(rows.iter().map(|(source, _)| source.as_str())) {
+        let count = rows.iter().find(|(one, _)| *one == source).map_or(0, |(_, count)| *count);
+        gauge!("oncebox_ledger_rows", "source" => source).set(count as f64);
+    }
+}
+
+fn depth_of<'a>(depths: &'a [QueueCount], name: &str, state: &str) -> Option<&'a QueueCount> {
+    depths.iter().find(|depth| depth.name == name && depth.state == state)
+}
+
+/// Claims the counting for the caller; false while it is under way or not due.
+fn start(ledger: &Mutex<Ledger>) -> bool {
+    let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
+    let due = match *ledger {
+        Ledger::Due => true,
+        Ledger::UnderWay => false,
+        Ledger::NotBefore(time) => Instant::now() >= time,
+    };
+    if due {
+        *ledger = Ledger::UnderWay;
+    }
+    due
 }

@@ -2,6 +2,7 @@
 
 mod arming;
 mod arrived_secrets;
+mod changes;
 mod cli;
 mod commands;
 #[expect(dead_code, reason = "what handlers, destinations and retention are told is checked before they run")]
@@ -12,6 +13,7 @@ mod dev;
 mod dev_secrets;
 mod forward;
 mod gauges;
+mod handler_sql;
 mod handlers;
 mod http;
 mod operator;
@@ -22,6 +24,7 @@ mod rejections;
 mod server;
 mod telemetry;
 mod terminal;
+mod vendors;
 mod view;
 
 use std::process::ExitCode;
@@ -37,7 +40,7 @@ async fn main() -> ExitCode {
     // Fails only when a provider is installed already, and then there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match cli.command {
-        Command::Check(args) => commands::check::run(&args),
+        Command::Check(args) => commands::check::run(&args).await,
         Command::Dev(args) => commands::dev::run(&args, &cli.log).await,
         Command::Migrate(args) => commands::migrate::run(&args).await,
         Command::Serve(args) => commands::serve::run(&args, &cli.log).await,

@@ -15,12 +15,13 @@ use oncebox::secret::Secret;
 use oncebox::store::{Access, ActionKind, Store, StoreError};
 
 use crate::cli::operator::OperatorArgs;
-use crate::commands::wrong_usage;
+use crate::commands::{contradiction, wrong_usage};
 use crate::config::Reach;
 use crate::config::store::{StoreConfig, StoreUrl};
 use crate::database;
 use crate::query::actions::ActionRequest;
 use crate::query::deliveries::DeliveriesQuery;
+use crate::query::names::{self, Configured};
 use crate::query::outbox::OutboxQuery;
 use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
 use crate::query::{self, EventsQuery, QueryError};
@@ -28,7 +29,7 @@ use crate::view::{
     ActionView, DeadLetterView, Done, EventDetailView, EventView, Items, MessageDetailView, MessageView, StatsView,
 };
 use client::{Client, Probe};
-use live::Live;
+use live::Following;
 
 const DEFAULT_CONFIG: &str = "oncebox.toml";
 const DEFAULT_ADMIN: &str = "http://127.0.0.1:8081";
@@ -40,21 +41,21 @@ const NAMESAKES_MAX: usize = 100;
 pub(crate) enum Operator {
     /// A running server.
     Server(Client),
-    /// The database itself.
-    Database(Store),
+    /// The database itself, and what the config names where one is at hand.
+    Database(Store, Option<Configured>),
 }
 
 impl Operator {
     /// Decides: `--database` alone goes straight there; else the server, and its database when nothing listens.
     pub(crate) async fn open(args: &OperatorArgs) -> anyhow::Result<Self> {
         if let (Some(url), None) = (&args.database, &args.admin_url) {
-            return Ok(Self::Database(look(&database::config_of(url)).await?));
+            return Ok(Self::Database(look(&database::config_of(url)).await?, None));
         }
         let place = Place::find(args)?;
         let client = Client::new(&place.admin_url, place.token.as_ref())?;
         match (client.probe().await, &place.database) {
             (Probe::Answers, _) => Ok(Self::Server(client)),
-            (Probe::Silent, Some(store)) => Ok(Self::Database(look(store).await?)),
+            (Probe::Silent, Some(store)) => Ok(Self::Database(look(store).await?, place.configured)),
             (Probe::Silent, None) => {
                 bail!("nothing listens at {}; start the server, or name its database with --database", place.admin_url)
             }
@@ -65,7 +66,10 @@ impl Operator {
     pub(crate) async fn events(&self, query: EventsQuery) -> anyhow::Result<Items<EventView>> {
         match self {
             Self::Server(client) => client.list("events", &query).await,
-            Self::Database(store) => query::events(store, &Clock::system(), query).await.map_err(refuse),
+            Self::Database(store, names) => {
+                names::check(store, names.as_ref(), query.source.as_deref(), None).await.map_err(refuse)?;
+                query::events(store, &Clock::system(), query).await.map_err(refuse)
+            }
         }
     }
 
@@ -73,7 +77,10 @@ impl Operator {
     pub(crate) async fn held(&self, query: EventsQuery) -> anyhow::Result<Items<EventView>> {
         match self {
             Self::Server(client) => client.list("held", &query).await,
-            Self::Database(store) => query::held(store, &Clock::system(), query).await.map_err(refuse),
+            Self::Database(store, names) => {
+                names::check(store, names.as_ref(), query.source.as_deref(), None).await.map_err(refuse)?;
+                query::held(store, &Clock::system(), query).await.map_err(refuse)
+            }
         }
     }
 
@@ -81,7 +88,11 @@ impl Operator {
     pub(crate) async fn dead_letters(&self, query: DeliveriesQuery) -> anyhow::Result<Items<DeadLetterView>> {
         match self {
             Self::Server(client) => client.list("dead-letters", &query).await,
-            Self::Database(store) => query::outbox::dead_letters(store, &Clock::system(), query).await.map_err(refuse),
+            Self::Database(store, names) => {
+                let (source, handler) = (query.source.as_deref(), query.handler.as_deref());
+                names::check(store, names.as_ref(), source, handler).await.map_err(refuse)?;
+                query::outbox::dead_letters(store, &Clock::system(), query).await.map_err(refuse)
+            }
         }
     }
 
@@ -89,7 +100,7 @@ impl Operator {
     pub(crate) async fn messages(&self, query: OutboxQuery) -> anyhow::Result<Items<MessageView>> {
         match self {
             Self::Server(client) => client.list("outbox", &query).await,
-            Self::Database(store) => query::outbox::messages(store, &Clock::system(), query).await.map_err(refuse),
+            Self::Database(store, _) => query::outbox::messages(store, &Clock::system(), query).await.map_err(refuse),
         }
     }
 
@@ -97,7 +108,7 @@ impl Operator {
     pub(crate) async fn message(&self, id: &str) -> anyhow::Result<Option<MessageDetailView>> {
         match self {
             Self::Server(client) => client.message(id).await,
-            Self::Database(store) => query::outbox::message(store, id).await.map_err(refuse),
+            Self::Database(store, _) => query::outbox::message(store, id).await.map_err(refuse),
         }
     }
 
@@ -108,7 +119,9 @@ impl Operator {
                 Some(done) => Ok(done),
                 None => bail!("there is no event {}", request.filter.key.as_deref().unwrap_or("of this name")),
             },
-            Self::Database(store) => {
+            Self::Database(store, names) => {
+                let (source, handler) = (request.filter.source.as_deref(), request.filter.handler.as_deref());
+                names::check(store, names.as_ref(), source, handler).await.map_err(refuse)?;
                 let (clock, routes) = (Clock::system(), Routes::default());
                 query::actions::act(store, &clock, &routes, kind, request.clone()).await.map_err(refuse)
             }
@@ -119,7 +132,7 @@ impl Operator {
     pub(crate) async fn action(&self, id: &str) -> anyhow::Result<Option<ActionView>> {
         match self {
             Self::Server(client) => client.action(id).await,
-            Self::Database(store) => query::actions::action(store, id).await.map_err(refuse),
+            Self::Database(store, _) => query::actions::action(store, id).await.map_err(refuse),
         }
     }
 
@@ -127,23 +140,27 @@ impl Operator {
     pub(crate) async fn actions(&self) -> anyhow::Result<Items<ActionView>> {
         match self {
             Self::Server(client) => client.list("actions", &()).await,
-            Self::Database(store) => query::actions::actions(store).await.map_err(refuse),
+            Self::Database(store, _) => query::actions::actions(store).await.map_err(refuse),
         }
     }
 
     /// Pauses or resumes a handler; false where nobody knows it.
-    pub(crate) async fn pause(&self, handler: &str, paused: bool) -> anyhow::Result<bool> {
+    pub(crate) async fn pause(&self, handler: &str, paused: bool, who: String) -> anyhow::Result<bool> {
         match self {
-            Self::Server(client) => client.pause(handler, paused).await,
-            Self::Database(store) => query::deliveries::pause(store, handler, paused).await.map_err(refuse),
+            Self::Server(client) => client.pause(handler, paused, who).await,
+            Self::Database(store, _) => {
+                let paused = query::deliveries::pause(store, &Clock::system(), (handler, paused), Some(who)).await;
+                paused.map_err(refuse)
+            }
         }
     }
 
     /// Follows what arrives.
     pub(crate) async fn tail(self, query: TailQuery) -> anyhow::Result<Watch> {
         match self {
-            Self::Server(client) => Ok(Watch::Live(client.tail(&query).await?)),
-            Self::Database(store) => {
+            Self::Server(client) => Ok(Watch::Live(Following::open(client, query).await?)),
+            Self::Database(store, names) => {
+                names::check(&store, names.as_ref(), query.source.as_deref(), None).await.map_err(refuse)?;
                 let tail = Tail::new(store, Clock::system(), query, None).map_err(refuse)?;
                 Ok(Watch::Polled(tail))
             }
@@ -154,7 +171,7 @@ impl Operator {
     pub(crate) async fn event(&self, name: &str) -> anyhow::Result<Option<EventDetailView>> {
         match self {
             Self::Server(client) => client.event(name).await,
-            Self::Database(store) => query::event(store, name).await.map_err(refuse),
+            Self::Database(store, _) => query::event(store, name).await.map_err(refuse),
         }
     }
 
@@ -175,15 +192,17 @@ impl Operator {
     pub(crate) async fn stats(&self) -> anyhow::Result<StatsView> {
         match self {
             Self::Server(client) => client.stats().await,
-            Self::Database(store) => query::stats(store, &Clock::system(), Vec::new()).await.map_err(refuse),
+            Self::Database(store, _) => query::stats(store, &Clock::system(), Vec::new()).await.map_err(refuse),
         }
     }
 }
 
-/// Opens the database itself, whether a server runs or not: for a query that is not ours to send to a server.
-pub(crate) async fn database_of(args: &OperatorArgs) -> anyhow::Result<Store> {
-    match Place::find(args)?.database {
-        Some(config) => look(&config).await,
+/// Opens the database itself, whether a server runs or not: for a query that is not ours to send to a server. With it
+/// comes what the config names, where there is one.
+pub(crate) async fn database_of(args: &OperatorArgs) -> anyhow::Result<(Store, Option<Configured>)> {
+    let place = Place::find(args)?;
+    match place.database {
+        Some(config) => Ok((look(&config).await?, place.configured)),
         None => Err(wrong_usage("this works on the database itself: name it with --database or --config")),
     }
 }
@@ -192,7 +211,7 @@ pub(crate) async fn database_of(args: &OperatorArgs) -> anyhow::Result<Store> {
 #[derive(Debug)]
 pub(crate) enum Watch {
     /// Over the server's stream.
-    Live(Live),
+    Live(Following),
     /// By asking the database.
     Polled(Tail),
 }
@@ -201,7 +220,7 @@ impl Watch {
     /// What came, oldest first, as soon as something did.
     pub(crate) async fn next(&mut self) -> anyhow::Result<Vec<EventView>> {
         match self {
-            Self::Live(live) => live.next().await,
+            Self::Live(following) => following.next().await,
             Self::Polled(tail) => loop {
                 let fresh = tail.look().await.map_err(refuse)?;
                 if !fresh.is_empty() {
@@ -219,6 +238,7 @@ struct Place {
     admin_url: String,
     token: Option<Secret>,
     database: Option<StoreConfig>,
+    configured: Option<Configured>,
 }
 
 impl Place {
@@ -227,16 +247,16 @@ impl Place {
         let named = args.database.as_ref().map(database::config_of);
         let token = reach.as_ref().map_or_else(|| args.admin_token.clone(), |reach| reach.server.admin_token.clone());
         let token = token.filter(|token| !token.is_blank());
-        Ok(match (&args.admin_url, reach) {
-            (Some(url), _) => Self { admin_url: url.clone(), token, database: named },
-            (None, Some(reach)) => {
-                Self { admin_url: admin_url(reach.server.admin_listen), token, database: Some(reach.store) }
-            }
+        let configured = reach.as_ref().map(|reach| reach.configured.clone());
+        let (admin_url, database) = match (&args.admin_url, reach) {
+            (Some(url), _) => (url.clone(), named),
+            (None, Some(reach)) => (admin_url(reach.server.admin_listen), Some(reach.store)),
             (None, None) => {
                 let here = database::config_of(&StoreUrl::Sqlite(PathBuf::from("oncebox.db")));
-                Self { admin_url: DEFAULT_ADMIN.to_owned(), token, database: named.or(Some(here)) }
+                (DEFAULT_ADMIN.to_owned(), named.or(Some(here)))
             }
-        })
+        };
+        Ok(Self { admin_url, token, database, configured })
     }
 }
 
@@ -285,7 +305,8 @@ async fn look(config: &StoreConfig) -> anyhow::Result<Store> {
 pub(crate) fn refuse(error: QueryError) -> anyhow::Error {
     match error {
         QueryError::Bad(sentence) => wrong_usage(sentence),
-        QueryError::Missing(sentence) | QueryError::Conflict(sentence) => anyhow::anyhow!(sentence),
+        QueryError::Missing(sentence) => anyhow::anyhow!(sentence),
+        QueryError::Conflict(sentence) => contradiction(sentence),
         QueryError::Store(error) => anyhow::Error::new(error).context("the database does not answer"),
     }
 }

@@ -91,6 +91,11 @@ impl Processing {
         }
     }
 
+    /// The database they work on.
+    pub(crate) fn store(&self) -> &Store {
+        &self.store
+    }
+
     /// Waits until the workers or the relay broke; for ever where there are none.
     pub(crate) async fn broke(&self) {
         match &self.running {

@@ -2,6 +2,7 @@
 
 pub(crate) mod actions;
 pub(crate) mod deliveries;
+pub(crate) mod names;
 pub(crate) mod outbox;
 pub(crate) mod reconcile;
 pub(crate) mod tail;

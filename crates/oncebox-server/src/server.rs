@@ -15,7 +15,6 @@ use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
 use oncebox::ingest::{Batcher, Ingest, Settings};
 use oncebox::order::BodyPointer;
-use oncebox::outgoing::VendorCalls;
 use oncebox::routing::{Route, Routes};
 use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
@@ -26,16 +25,17 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::arrived_secrets::ArrivedSecrets;
+use crate::changes::Changes;
 use crate::config::Config;
 use crate::config::handler::{HandlerConfig, OrderRule};
 use crate::config::server::ServerConfig;
-use crate::database;
 use crate::gauges::Gauges;
 use crate::http::admin::{Admin, AdminParts};
 use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
+use crate::{database, handler_sql, vendors};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
 const LAST_COMMIT: Duration = Duration::from_secs(12);
@@ -68,6 +68,7 @@ impl Server {
         }
         let clock = Clock::system();
         let handlers = Prepared::new(&store, config, &clock).await?;
+        handler_sql::warn(&store, &config.handlers).await;
         Ok(Self {
             store,
             public: bind(config.server.listen).await?,
@@ -105,7 +106,7 @@ impl Server {
         let (ingest, batcher) =
             Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
         let processing = self.handlers.start(wake);
-        let vendors = VendorCalls::new(clock.clone()).context("cannot set up TLS for calls to vendors")?;
+        let vendors = vendors::calls(clock.clone())?;
         let ingest = ingest.with_errands(Arc::new(vendors));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
         let arrived =
@@ -195,23 +196,46 @@ async fn wait_for_stop(
             _ = interrupt.recv() => return Ok(()),
             // Nothing would be handled any more; started anew, it goes on where it was.
             () = processing.broke() => anyhow::bail!("the workers broke"),
-            _ = hangup.recv() => match reload().and_then(|config| Ok((build_setup(&config)?, processing.read(&config)?))) {
-                Ok((new, handlers)) => {
-                    let count = new.sources.len();
-                    // The workers first: whatever is stored for a new handler finds it there.
-                    processing.change(handlers).await;
-                    setup.store(Arc::new(new));
-                    arrived.look().await;
-                    tracing::info!("reloaded: {count} sources");
-                }
-                Err(problems) => tracing::error!("reload refused, the old config keeps running:\n{problems}"),
+            _ = hangup.recv() => match reload() {
+                Ok(config) => take_over(setup, arrived, processing, &config).await,
+                Err(problems) => refuse_reload(&problems),
             }
         }
     }
 }
 
+/// Takes a changed config, all of it or nothing.
+async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing: &Processing, config: &Config) {
+    let (new, handlers) = match build_setup(config).and_then(|new| Ok((new, processing.read(config)?))) {
+        Ok(read) => read,
+        Err(problems) => return refuse_reload(&problems),
+    };
+    let old = setup.load_full();
+    let sources = Changes::between(old.configured.keys(), new.configured.keys());
+    let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
+    for (name, source) in &new.sources {
+        // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
+        if let Some(earlier) = old.sources.get(name) {
+            source.inherit_keys(earlier);
+        }
+    }
+    // The workers first: whatever is stored for a new handler finds it there.
+    processing.change(handlers).await;
+    setup.store(Arc::new(new));
+    arrived.look().await;
+    tracing::info!("reloaded: {}, {}", sources.told("source"), wanted.told("handler"));
+    // A database that is slow to answer must not keep a signal to stop waiting.
+    let (store, handlers) = (processing.store().clone(), config.handlers.clone());
+    tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });
+}
+
+fn refuse_reload(problems: &anyhow::Error) {
+    tracing::error!("reload refused, the old config keeps running:\n{problems}");
+}
+
 fn build_setup(config: &Config) -> anyhow::Result<Setup> {
-    let mut setup = Setup { body_bytes_max: config.server.body_limit, ..Setup::default() };
+    let destinations = config.destinations.iter().map(|one| one.name.clone()).collect();
+    let mut setup = Setup { destinations, body_bytes_max: config.server.body_limit, ..Setup::default() };
     for source in &config.sources {
         let built = Source::build(source.spec.clone()).map_err(|problems| {
             let lines: Vec<String> = problems.iter().map(|one| format!("{}: {}", one.key, one.message)).collect();

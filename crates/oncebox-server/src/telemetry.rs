@@ -48,6 +48,8 @@ pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
     metrics::describe_histogram!("oncebox_handler_seconds", "How long a handler works on one delivery");
     metrics::describe_gauge!("oncebox_deliveries", "Deliveries that wait, are claimed or are stopped");
     metrics::describe_gauge!("oncebox_oldest_ready_seconds", "How long the oldest ready delivery has been due");
+    metrics::describe_gauge!("oncebox_outbox", "Outbox messages that wait, are claimed or are dead");
+    metrics::describe_gauge!("oncebox_ledger_rows", "Identities remembered, counted seldom where there are many");
     let upkeep = handle.clone();
     tokio::spawn(async move {
         loop {

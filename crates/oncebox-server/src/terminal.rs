@@ -110,6 +110,11 @@ pub(crate) fn counted(count: impl Into<i128>, noun: &str) -> String {
     format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
+/// Tells a person something beside the output; that nobody listens is no failure.
+pub(crate) fn note(text: impl std::fmt::Display) {
+    let _ = writeln!(io::stderr().lock(), "{text}");
+}
+
 /// Prints a text and a line break; a closed pipe is an error that [`crate::commands::report`] takes as a good end.
 pub(crate) fn print(text: impl std::fmt::Display) -> io::Result<()> {
     let mut out = io::stdout().lock();

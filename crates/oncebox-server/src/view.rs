@@ -60,7 +60,7 @@ pub(crate) struct EventDetailView {
     pub(crate) recent_arrivals: Vec<ArrivalView>,
     /// Its deliveries.
     pub(crate) deliveries: Vec<DeliveryView>,
-    /// The attempts that did not end in done, by handler.
+    /// The attempts, by handler, without the one by which a delivery is done now.
     pub(crate) attempts: Vec<AttemptView>,
     /// Its bytes, until retention removes them.
     pub(crate) payload: Option<PayloadView>,

@@ -23,6 +23,9 @@ pub struct Faults {
 }
 
 impl Faults {
+    /// True in a build that has fault points, which is one for test rigs.
+    pub const BUILT_IN: bool = cfg!(feature = "faults");
+
     /// No fault, ever.
     pub fn none() -> Self {
         Self::default()

@@ -10,12 +10,11 @@ use std::time::Duration;
 
 use crate::circuit::Reached;
 use crate::delivery::Failed;
+pub use crate::handler_error::HandlerError;
 use crate::order::BodyPointer;
 use crate::rate::Rate;
 use crate::retry::RetryPolicy;
 use crate::store::{Claimed, HandlerFacts, HandlerSql, OnDead, Tx};
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Work that is under way.
 pub type Working<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -65,21 +64,6 @@ pub trait Target: Send + Sync + 'static {
 
     /// How long a call may take.
     fn deadline(&self) -> Duration;
-}
-
-/// Why code could not handle an event. Any error becomes [`HandlerError::Retry`]; rejecting is always explicit.
-#[derive(Debug)]
-pub enum HandlerError {
-    /// Another try may succeed.
-    Retry(BoxError),
-    /// No try will succeed.
-    Reject(BoxError),
-}
-
-impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {
-    fn from(error: E) -> Self {
-        Self::Retry(error.into())
-    }
 }
 
 /// Why a call did not succeed.

@@ -6,7 +6,6 @@
 mod arrivals;
 mod batcher;
 mod bookkeeper;
-mod keys;
 mod metric;
 
 use std::sync::Arc;
@@ -17,7 +16,6 @@ use tokio::sync::mpsc;
 
 pub use batcher::{Batcher, Settings};
 use batcher::{Stored, Submission};
-use keys::{OutOfReach, VendorDesk};
 
 use crate::clock::Clock;
 use crate::errands::Errands;
@@ -27,6 +25,7 @@ use crate::request::Request;
 use crate::routing::Routes;
 use crate::source::Source;
 use crate::store::{Inserted, NewEvent};
+use crate::vendor_desk::{OutOfReach, VendorDesk};
 use crate::verdict::{Accepted, Brought, Identified, Rejection, Reply, Verdict};
 
 /// What to answer.

@@ -48,6 +48,7 @@ pub use facts::Facts;
 pub(crate) use handshake::Greeting;
 pub(crate) use identity::Naming;
 pub(crate) use keyring::Keyring;
+pub(crate) use place::View;
 pub use sample::{Sample, id_for, sample, sample_settings};
 pub(crate) use scheme::Verified;
 pub use sign::{Draft, SignError};

@@ -49,6 +49,11 @@ impl Routes {
         wanting.map(|route| route.duty(body)).collect()
     }
 
+    /// The handlers' names.
+    pub fn handlers(&self) -> impl Iterator<Item = &str> {
+        self.0.iter().map(|route| &*route.handler)
+    }
+
     /// The wish of one handler.
     pub fn of_handler(&self, handler: &str) -> Option<&Route> {
         self.0.iter().find(|route| &*route.handler == handler)

@@ -11,7 +11,7 @@ use subtle::ConstantTimeEq;
 
 use crate::clock::UnixMillis;
 use crate::provider::{
-    Description, Draft, Greeting, IdentityRule, Keyring, Naming, Problem, SignError, Verified, Verifier,
+    Description, Draft, Greeting, IdentityRule, Keyring, Naming, Problem, SignError, Verified, Verifier, View,
 };
 use crate::request::Request;
 use crate::secret::Secret;
@@ -184,6 +184,15 @@ impl Source {
         self.keyring().map(|ring| ring.due(now)).unwrap_or_default()
     }
 
+    /// Takes over the keys that an earlier form of this source fetched, if it is still of the same provider.
+    pub fn inherit_keys(&self, earlier: &Self) {
+        if let (true, Some(ring), Some(known)) =
+            (self.spec.provider == earlier.spec.provider, self.keyring(), earlier.keyring())
+        {
+            ring.inherit(known);
+        }
+    }
+
     fn keyring(&self) -> Option<&Keyring> {
         self.verifier.as_ref().and_then(Verifier::keyring)
     }
@@ -217,7 +226,10 @@ impl Source {
             return Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None });
         }
         let verified = match &self.verifier {
-            Some(verifier) => verifier.verify_in(request, &view, now)?,
+            Some(verifier) => {
+                let verified = verifier.verify_in(request, &view, now);
+                verified.map_err(|rejection| self.told(rejection, request, &view))?
+            }
             None => Verified { secret: usize::from(self.spec.path_token.is_some()), covered: None, opened: None },
         };
         if let Some(url) = self.verifier.as_ref().and_then(|verifier| verifier.visit(request)) {
@@ -242,6 +254,14 @@ impl Source {
             batch: self.naming.is_batch(),
             reply: self.success.clone(),
         }))
+    }
+
+    /// A handshake that cannot be answered is no request without a signature.
+    fn told(&self, rejection: Rejection, request: &Request, view: &View<'_, '_>) -> Rejection {
+        if !self.greeting.wants_too_much(request, view) {
+            return rejection;
+        }
+        Rejection { step: Step::Signature, reason: Reason::UnfitChallenge, off_by_seconds: None }
     }
 
     fn check_path_token(&self, given: Option<&str>) -> Result<(), Rejection> {

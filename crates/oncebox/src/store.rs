@@ -10,18 +10,15 @@ mod actions;
 mod arrivals;
 mod arrived_secrets;
 mod attempts;
-mod commit;
 mod deliveries;
 mod delivery_reports;
 mod effects;
-mod error;
 mod events;
 mod handler_sql;
 mod handlers;
 mod leases;
 mod marks;
 mod message_actions;
-mod migrations;
 mod outbox;
 mod outbox_leases;
 mod outbox_reports;
@@ -29,7 +26,6 @@ mod pulled;
 mod reconcile;
 mod reports;
 mod sql;
-mod value;
 
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -62,26 +58,25 @@ mod sqlite_outbox;
 #[cfg(feature = "sqlite")]
 mod sqlite_reconcile;
 
+pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use actions::{Action, ActionError, ActionFilter, ActionKind, ActionRecord};
 pub use arrivals::ArrivalCount;
 pub use arrived_secrets::{ArrivedSecret, Kept};
 pub use attempts::{Failure, Fenced};
-pub use commit::Commit;
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
 pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTries};
 pub use effects::Ran;
-pub use error::StoreError;
 pub use events::{Inserted, NewEvent, insert_events};
-pub use handler_sql::{Dialect, HandlerSql, HandlerSqlError};
-pub use handlers::{Due, DueHandler, HandlerFacts, HandlerRecord, OnDead};
-pub use leases::{Expired, ExpiredLeases, NodeEntry, NodeLock};
+pub use handler_sql::{HandlerSql, HandlerSqlError};
+pub use handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};
+pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Once, Prerequisite, Version};
 pub use outbox::{
     ClaimedMessage, MessageClaims, MessageFailure, MessageFence, MessageWant, SendError, Sent, SentMarks, Written,
 };
 pub use outbox_leases::{DestinationFacts, ExpiredMessage};
 pub use outbox_reports::{MessageAttempt, MessageDetail, MessageFilter, MessageLine};
-pub use pulled::PulledFailure;
+pub use pulled::{PulledClaim, PulledFailure};
 pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
@@ -89,7 +84,6 @@ pub use reports::{
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;
-pub use value::{Row, Value};
 
 use sql::Statement;
 
@@ -189,6 +183,17 @@ impl Store {
             Database::Sqlite(database) => database.close().await,
             #[cfg(feature = "postgres")]
             Database::Postgres(database) => database.close(),
+        }
+    }
+
+    /// Brings the schema up to date and says how many steps that took.
+    pub async fn migrate(&self) -> Result<usize, StoreError> {
+        self.faults.at("store.migrate").await?;
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => database.migrate().await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => database.migrate().await,
         }
     }
 

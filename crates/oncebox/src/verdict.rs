@@ -191,6 +191,8 @@ pub enum Reason {
     WrongClaim,
     /// A handshake brought a secret and nobody had armed the source.
     NotArmed,
+    /// A handshake wants something echoed that is never echoed.
+    UnfitChallenge,
 }
 
 impl Reason {
@@ -211,6 +213,7 @@ impl Reason {
             Self::ExpiredKey => "expired_key",
             Self::WrongClaim => "wrong_claim",
             Self::NotArmed => "not_armed",
+            Self::UnfitChallenge => "unfit_challenge",
         }
     }
 }

@@ -11,6 +11,8 @@ mod lease;
 mod metric;
 mod rules;
 
+pub use metric::{Outcome, count_pulled};
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
@@ -343,9 +345,9 @@ impl Worker {
     async fn look_around(&mut self) {
         match self.context.store.due(self.context.clock.now()).await {
             Ok(due) => {
-                for due in &due.handlers {
-                    self.look(&due.handler);
-                    if let Some(lane) = self.lanes.get_mut(due.handler.as_str()).filter(|_| due.lost) {
+                due.handlers.iter().for_each(|handler| self.look(handler));
+                for handler in &due.lost {
+                    if let Some(lane) = self.lanes.get_mut(handler.as_str()) {
                         lane.look_for_lost();
                     }
                 }

@@ -4,12 +4,11 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use oncebox::clock::Clock;
 use oncebox::store::ActionKind;
 
 use super::events::moment;
-use super::wrong_usage;
+use super::{unless_refused, wrong_usage};
 use crate::cli::action::ActionArgs;
 use crate::operator::Operator;
 use crate::query::actions::{ActionRequest, FilterRequest, new_id};
@@ -30,7 +29,7 @@ pub(crate) async fn run(kind: ActionKind, args: &ActionArgs) -> anyhow::Result<E
         )));
     }
     let operator = Operator::open(&args.operator).await?;
-    if let (Operator::Database(_), ActionKind::Replay, Some(_), Some(_)) =
+    if let (Operator::Database(..), ActionKind::Replay, Some(_), Some(_)) =
         (&operator, kind, &filter.handler, &filter.since)
     {
         eprintln!(
@@ -41,15 +40,15 @@ pub(crate) async fn run(kind: ActionKind, args: &ActionArgs) -> anyhow::Result<E
     let counted = operator.act(kind, &request).await?.count;
     let counted_things = things(kind, &request.filter, counted);
     if args.dry_run {
-        let done = Done { count: counted, dry_run: true, action_id: args.action_id.clone() };
+        let done = Done { count: counted, dry_run: true, action_id: args.action_id.clone(), repeated: false };
         return print(args, &done, &format!("{counted_things} would be {}", past(kind)));
     }
     // Under an id of the caller's own the action may be one that was cut off after its last step.
     if counted == 0 && args.action_id.is_none() {
-        let done = Done { count: 0, dry_run: false, action_id: None };
+        let done = Done { count: 0, dry_run: false, action_id: None, repeated: false };
         return print(args, &done, &format!("there is nothing to {}", kind.as_str()));
     }
-    if !args.yes && !agreed(kind, &counted_things)? {
+    if !args.yes && !is_through(&operator, args).await? && !agreed(kind, &counted_things)? {
         terminal::print("nothing was changed")?;
         return Ok(ExitCode::FAILURE);
     }
@@ -60,9 +59,17 @@ pub(crate) async fn run(kind: ActionKind, args: &ActionArgs) -> anyhow::Result<E
         done = operator.act(kind, &request) => done,
         never = watch(&operator, &id, bar) => match never {},
     };
-    let done = done.with_context(|| format!("if it was cut off, go on with the same command and --action-id {id}"))?;
+    let done = done.map_err(|error| {
+        unless_refused(error, || format!("if it was cut off, go on with the same command and --action-id {id}"))
+    })?;
     let did = format!("{} {} (action {id})", things(kind, &request.filter, done.count), past(kind));
-    print(args, &done, &did)
+    print(args, &done, &if done.repeated { format!("already done: {did}") } else { did })
+}
+
+/// True for an action that ended before: to submit it again changes nothing, so nobody need be asked.
+async fn is_through(operator: &Operator, args: &ActionArgs) -> anyhow::Result<bool> {
+    let Some(id) = &args.action_id else { return Ok(false) };
+    Ok(operator.action(id).await?.is_some_and(|action| action.finished_at.is_some()))
 }
 
 /// Who the audit log names.
@@ -113,12 +120,17 @@ fn print(args: &ActionArgs, done: &Done, sentence: &str) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is counted, in words. A replay for a handler since a time may create deliveries that were never dead.
+/// What is counted, in words. A replay for a handler since a time may create deliveries that were never dead, and an
+/// event that is held and concerns no handler counts itself.
 fn things(kind: ActionKind, filter: &FilterRequest, count: i64) -> String {
     let (one, many) = match kind {
         _ if filter.destination.is_some() || filter.message.is_some() => ("message", "messages"),
         ActionKind::Replay if filter.handler.is_none() || filter.since.is_none() => ("dead letter", "dead letters"),
-        ActionKind::Release => ("held delivery", "held deliveries"),
+        ActionKind::Release if filter.handler.is_some() => ("held delivery", "held deliveries"),
+        ActionKind::Release => ("held delivery or event", "held deliveries or events"),
+        ActionKind::Discard if filter.handler.is_none() && filter.state.as_deref() != Some("dead") => {
+            ("delivery or event", "deliveries or events")
+        }
         ActionKind::Replay | ActionKind::Discard | ActionKind::Requeue => ("delivery", "deliveries"),
         ActionKind::Forget => ("identity", "identities"),
     };

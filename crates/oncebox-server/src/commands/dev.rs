@@ -10,15 +10,16 @@ use super::wrong_usage;
 use crate::cli::DevArgs;
 use crate::config::Config;
 use crate::config::store::StoreUrl;
-use crate::dev::{dev_config, dev_slugs};
+use crate::dev::{dev_config, secret_names, wants_verify_token};
 use crate::dev_secrets::DevSecrets;
 use crate::server::Server;
 use crate::telemetry;
 
 /// Runs the command.
 pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
-    let secrets =
-        DevSecrets::load_or_create(&args.database, &dev_slugs()).context("cannot keep development secrets")?;
+    let names = secret_names();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let secrets = DevSecrets::load_or_create(&args.database, &names).context("cannot keep development secrets")?;
     let config = || dev_config(args.listen, args.admin_listen, &args.database, &secrets).map_err(wrong_usage);
     let first = config()?;
     telemetry::init_logs(first.log, log);
@@ -31,6 +32,7 @@ pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
 
 fn banner(config: &Config, (public, admin): (SocketAddr, SocketAddr), secrets: &DevSecrets) -> String {
     let names: Vec<&str> = config.sources.iter().map(|source| source.spec.name.as_str()).collect();
+    let tokens: Vec<&str> = names.iter().copied().filter(|name| wants_verify_token(name)).collect();
     let (send, events) = next_commands(public, admin, &config.store.url);
     let width = send.len().max(events.len());
     format!(
@@ -40,7 +42,7 @@ oncebox dev: an inbox on this machine, ready for webhooks
   webhooks  http://{public}/in/{{source}}   (sources: {sources})
   admin     http://{admin}
   database  {database}
-  secrets   {secrets}
+  secrets   {secrets}   (verify tokens too: {tokens})
 
 Now, in a second terminal:
 
@@ -49,6 +51,7 @@ Now, in a second terminal:
 
 Ctrl-C stops.",
         sources = names.join(", "),
+        tokens = tokens.join(", "),
         database = config.store.url,
         secrets = secrets.path().display(),
     )

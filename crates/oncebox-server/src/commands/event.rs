@@ -160,7 +160,7 @@ fn advice(detail: &EventDetailView) -> Option<String> {
     has("dead").then(|| format!("Try again with `oncebox replay {key}`, or drop it with `oncebox discard {key}`"))
 }
 
-/// What happened, in the order it did. The attempt that ended in done is the delivery itself.
+/// What happened, in the order it did. The attempt by which a delivery is done now is the delivery itself.
 fn attempts(detail: &EventDetailView) -> Option<String> {
     let ended = detail.attempts.iter().map(|one| {
         let status = one.status.map(|status| status.to_string()).unwrap_or_default();

@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
+use super::act::name_of_caller;
 use crate::cli::action::PauseArgs;
 use crate::operator::Operator;
 use crate::terminal;
@@ -20,7 +21,7 @@ pub(crate) async fn resume(args: &PauseArgs) -> anyhow::Result<ExitCode> {
 
 async fn set(args: &PauseArgs, paused: bool) -> anyhow::Result<ExitCode> {
     let handler = terminal::plain(&args.handler);
-    if !Operator::open(&args.operator).await?.pause(&args.handler, paused).await? {
+    if !Operator::open(&args.operator).await?.pause(&args.handler, paused, name_of_caller()).await? {
         bail!("no server ever ran a handler {handler}; see `oncebox status`");
     }
     if args.operator.json {

@@ -5,6 +5,7 @@
 
 mod guide;
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use oncebox::provider::{self, Description};
@@ -12,7 +13,9 @@ use serde_json::{Value, json};
 
 use super::wrong_usage;
 use crate::cli::operator::ProvidersArgs;
+use crate::config::store::StoreUrl;
 use crate::config::units::show_duration;
+use crate::dev_secrets::DevSecrets;
 use crate::terminal;
 
 /// Runs the command.
@@ -29,10 +32,22 @@ pub(crate) fn run(args: &ProvidersArgs) -> anyhow::Result<ExitCode> {
                 terminal::print_json(&entry(name, &description))?;
             } else {
                 terminal::print(guide::entry_for_people(name, &description))?;
+                if let Some(line) = development_token(name) {
+                    terminal::print(line)?;
+                }
             }
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The verify token of the `dev` that was started in this folder, to be typed in at the vendor.
+fn development_token(name: &str) -> Option<String> {
+    let here = StoreUrl::Sqlite(PathBuf::from("oncebox.db"));
+    // A file that cannot be read is `dev`'s to complain about.
+    let secrets = DevSecrets::find(&here).ok()??;
+    let token = String::from_utf8_lossy(secrets.verify_token(name)?.expose()).into_owned();
+    Some(format!("\nFor `oncebox dev` in this folder the verify token is {token}"))
 }
 
 fn list(as_json: bool) -> anyhow::Result<()> {

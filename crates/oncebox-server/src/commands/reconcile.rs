@@ -4,7 +4,6 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use jiff::Timestamp;
 use oncebox::clock::{Clock, UnixMillis};
 use oncebox::store::DoneFilter;
@@ -12,10 +11,12 @@ use serde::Serialize;
 
 use super::act::name_of_caller;
 use super::events::seconds;
+use super::unless_refused;
 use crate::cli::action::ReconcileArgs;
 use crate::cli::values::When;
 use crate::operator::{database_of, refuse};
 use crate::query::actions::new_id;
+use crate::query::names;
 use crate::query::reconcile::{self, Comparison};
 use crate::terminal;
 use crate::view::MissingView;
@@ -31,11 +32,14 @@ struct Report {
     items: Vec<MissingView>,
     requeued: Option<i64>,
     action_id: Option<String>,
+    repeated: bool,
 }
 
 /// Runs the command.
 pub(crate) async fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
-    let store = database_of(&args.operator).await?;
+    let (store, configured) = database_of(&args.operator).await?;
+    let names = names::check(&store, configured.as_ref(), Some(&args.source), args.handler.as_deref());
+    names.await.map_err(refuse)?;
     let clock = Clock::system();
     let filter = DoneFilter {
         source: args.source.clone(),
@@ -52,12 +56,16 @@ pub(crate) async fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
         let id = args.action_id.clone().unwrap_or_else(|| new_id(&clock));
         let who = format!("{} by reconcile", name_of_caller());
         let requeued = reconcile::requeue(&store, &clock, &args.source, &found.missing, (id.clone(), who)).await;
-        let requeued =
-            requeued.map_err(refuse).context("what was not put back in line is found again by the same command")?;
+        let requeued = requeued.map_err(refuse).map_err(|error| {
+            unless_refused(error, || "what was not put back in line is found again by the same command".to_owned())
+        })?;
         if !args.operator.json {
-            terminal::print(format!("{} put back in line (action {id})", terminal::counted(requeued, "event")))?;
+            let before = if requeued.repeated { "already done: " } else { "" };
+            let events = terminal::counted(requeued.count, "event");
+            terminal::print(format!("{before}{events} put back in line (action {id})"))?;
         }
-        (report.requeued, report.action_id) = (Some(requeued), Some(id));
+        (report.requeued, report.action_id) = (Some(requeued.count), Some(id));
+        report.repeated = requeued.repeated;
     }
     if args.operator.json {
         terminal::print_json(&report)?;
@@ -78,15 +86,18 @@ fn report(found: &Comparison) -> Report {
         items: found.missing.iter().map(Into::into).collect(),
         requeued: None,
         action_id: None,
+        repeated: false,
     }
 }
 
 fn text(source: &str, found: &Comparison) -> String {
     let (compared, known, missing) = (found.compared, found.known, found.missing.len());
     let head = format!(
-        "{compared} deliveries of {} are done, the query knows {}, {missing} are missing",
-        terminal::plain(source),
-        terminal::counted(i64::try_from(known).unwrap_or(i64::MAX), "id")
+        "{compared} {} of {} done, the query knows {}, {missing} {} missing",
+        if compared == 1 { "delivery" } else { "deliveries" },
+        format_args!("{} {}", terminal::plain(source), if compared == 1 { "is" } else { "are" }),
+        terminal::counted(i64::try_from(known).unwrap_or(i64::MAX), "id"),
+        if missing == 1 { "is" } else { "are" },
     );
     if missing == 0 {
         return head;
@@ -110,5 +121,20 @@ fn point(when: When, now: UnixMillis) -> UnixMillis {
     match when {
         When::Ago(age) => now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)),
         When::At(time) => Timestamp::as_millisecond(time),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_told_in_words() {
+        let check = |compared, known, expected: &str| {
+            let found = Comparison { compared, known, missing: Vec::new() };
+            assert_eq!(text("stripe", &found), expected);
+        };
+        check(1, 1, "1 delivery of stripe is done, the query knows 1 id, 0 are missing");
+        check(6, 4, "6 deliveries of stripe are done, the query knows 4 ids, 0 are missing");
     }
 }

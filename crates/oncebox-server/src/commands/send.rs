@@ -21,8 +21,8 @@ use super::wrong_usage;
 use crate::cli::send::SendArgs;
 use crate::cli::values::Setting;
 use crate::config::store::StoreUrl;
-use crate::dev::{agreed, by_form};
-use crate::dev_secrets::DevSecrets;
+use crate::dev::{agreed, by_form, wants_verify_token};
+use crate::dev_secrets::{DevSecrets, verify_token_name};
 use crate::provider_args;
 use crate::terminal::{self, Progress};
 use client::{Answer, Client};
@@ -41,14 +41,15 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     }
     let target = Target::parse(args.to.as_deref(), &args.provider)?;
     let (source, path_token) = source(args, &target)?;
-    if args.age.is_some() && !source.signs_time() {
-        eprintln!("note: {} signs no time, so --age changes nothing", args.provider);
-    }
+    let signs_time = source.signs_time();
     let path = match &path_token {
-        Some(token) => format!("{}/{}", target.path_and_query(), String::from_utf8_lossy(token.expose())),
+        Some(token) => format!("{}/{}", target.path_and_query(), as_text(token)),
         None => target.path_and_query(),
     };
     let letters = Letters::new(source, path, plan(args));
+    if (args.tamper || args.age.is_some()) && letters.are_taken(path_token.as_ref().map(as_text).as_deref()) {
+        eprintln!("note: {}", why_taken(args, signs_time));
+    }
     let started = Instant::now();
     let tally = deliver(letters, &target, args).await?;
     let elapsed = started.elapsed();
@@ -77,6 +78,10 @@ pub(crate) fn development_secret(database: Option<&StoreUrl>, provider: &str) ->
 /// The source to sign as, and the token in its URL where it has one of `dev`'s.
 fn source(args: &SendArgs, target: &Target) -> anyhow::Result<(Source, Option<Secret>)> {
     let mut settings = args.settings.clone();
+    if wants_verify_token(&args.provider) && settings.iter().all(|setting| setting.name != "verify_token") {
+        let token = development_secret(args.database.as_ref(), &verify_token_name(&args.provider)).ok();
+        settings.extend(token.map(|value| Setting { name: "verify_token".to_owned(), value }));
+    }
     // What `dev` gave its own source, unless the command line says otherwise.
     for (name, value) in
         provider::sample_settings(&args.provider).iter().copied().chain([("public_url", target.base())])
@@ -100,6 +105,23 @@ fn source(args: &SendArgs, target: &Target) -> anyhow::Result<(Source, Option<Se
     spec.path_token = spec.path_token.or_else(|| path_token.clone());
     let source = Source::build(spec).map_err(|problems| provider_args::refuse(&args.provider, &problems))?;
     Ok((source, path_token))
+}
+
+/// Why a request that was meant to be bad is good.
+fn why_taken(args: &SendArgs, signs_time: bool) -> String {
+    let provider = &args.provider;
+    match (args.tamper, args.age) {
+        (true, _) => format!(
+            "what {provider} sends as proof does not cover the body, so --tamper is accepted by design; \
+             see `oncebox providers {provider}`"
+        ),
+        (false, _) if !signs_time => format!("{provider} signs no time, so --age changes nothing"),
+        (false, _) => format!("{provider} is believed for longer than that, so --age is accepted; try a longer one"),
+    }
+}
+
+fn as_text(token: &Secret) -> String {
+    String::from_utf8_lossy(token.expose()).into_owned()
 }
 
 fn plan(args: &SendArgs) -> Plan {

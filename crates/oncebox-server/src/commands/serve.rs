@@ -43,5 +43,8 @@ fn banner(config: &Config, server: &Server) -> anyhow::Result<String> {
         let insecure = if source.spec.unverified { "   NOT VERIFIED" } else { "" };
         lines.push(format!("  source    {} ({}){insecure}", source.spec.name, source.spec.provider));
     }
+    for handler in &config.handlers {
+        lines.push(format!("  handler   {} ({})", handler.name, handler.kind.as_str()));
+    }
     Ok(lines.join("\n"))
 }

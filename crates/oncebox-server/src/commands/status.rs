@@ -17,7 +17,7 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     }
     let from = match operator {
         Operator::Server(_) => "a running server",
-        Operator::Database(_) => "the database itself; no server was asked",
+        Operator::Database(..) => "the database itself; no server was asked",
     };
     terminal::print(text(&stats, from))?;
     Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ use oncebox::routing::Glob;
 use oncebox::secret::Secret;
 use oncebox::store::{Dialect, HandlerSql};
 
+use super::problem::Place;
 use super::reader::{Item, Table};
 use super::units::{Rate, parse_rate};
 use super::web::{self, AddressRange};
@@ -30,6 +31,8 @@ pub(crate) struct HandlerConfig {
     pub(crate) types: Vec<Glob>,
     /// How it works.
     pub(crate) kind: HandlerKind,
+    /// Where its SQL stands in the file, if it has any.
+    pub(crate) sql_place: Option<Place>,
     /// How long a worker may keep a delivery.
     pub(crate) lease: Duration,
     /// When to try again and when to give up.
@@ -143,17 +146,31 @@ pub(crate) struct OncePer {
     pub(crate) window: Duration,
 }
 
+impl HandlerKind {
+    /// The word that the config has for it.
+    pub(crate) fn as_str(&self) -> &'static str {
+        match self {
+            Self::Sql(_) => "sql",
+            Self::Http(_) => "http",
+            Self::Pull => "pull",
+            Self::Log => "log",
+        }
+    }
+}
+
 impl HandlerConfig {
     /// Reads one entry; `sources` are the names it may refer to, `dialect` is what its SQL is written in.
     pub(crate) fn read(mut table: Table<'_>, sources: &[&str], dialect: Dialect) -> Option<Self> {
         let name = name::other(&mut table);
         let lease = table.duration("lease", SECOND..=DAY).unwrap_or(Duration::from_secs(60));
+        let sql_place = table.peek("sql").map(|item| item.place());
         let kind = read_kind(&mut table, lease, dialect);
         let handler = Self {
             name: name.unwrap_or_default().to_owned(),
             sources: read_sources(&mut table, sources),
             types: read_types(&mut table),
             kind: kind.clone().unwrap_or(HandlerKind::Pull),
+            sql_place,
             lease,
             retry: RetryConfig::read(table.section("retry")),
             concurrency: table.count("concurrency", 1..=CONCURRENCY_MAX).unwrap_or(16),
@@ -213,8 +230,10 @@ fn read_sql(item: &Item<'_>, dialect: Dialect) -> Option<String> {
         item.problem("is longer than 64KiB", "move the work into a function of the database");
     } else if sql.contains('\0') {
         item.problem("holds a NUL character", "remove it");
-    } else if let Err(error) = HandlerSql::parse(sql, dialect) {
-        item.problem(error.to_string(), "correct the statement");
+    } else {
+        for problem in HandlerSql::problems(sql, dialect) {
+            item.problem(problem.to_string(), "correct the statement");
+        }
     }
     Some(sql.to_owned())
 }

@@ -5,11 +5,14 @@
 use std::cell::RefCell;
 use std::fmt;
 
+/// Line and column, both from 1.
+pub(crate) type Place = (usize, usize);
+
 /// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Problem {
-    /// Line and column, both from 1; none where the file as a whole is meant.
-    pub(crate) place: Option<(usize, usize)>,
+    /// Where; none where the file as a whole is meant.
+    pub(crate) place: Option<Place>,
     /// The key it is about, such as `source.stripe.secrets[0]`.
     pub(crate) path: String,
     /// What is wrong.
@@ -26,6 +29,12 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
+    /// What was found in a file after it had been read; nothing where the list is empty.
+    pub(crate) fn found(file: &str, mut list: Vec<Problem>) -> Result<(), Self> {
+        list.sort();
+        if list.is_empty() { Ok(()) } else { Err(Self { file: file.to_owned(), list }) }
+    }
+
     /// A file that could not even be read.
     pub(crate) fn whole_file(file: &str, what: impl Into<String>, cure: impl Into<String>) -> Self {
         let problem = Problem { place: None, path: String::new(), what: what.into(), cure: cure.into() };
@@ -74,9 +83,14 @@ impl<'a> Report<'a> {
 
     /// Adds a problem at a byte offset of the text.
     pub(crate) fn add(&self, at: usize, path: &str, what: impl Into<String>, cure: impl Into<String>) {
-        let place = Some(line_and_column(self.text, at));
+        let place = Some(self.place(at));
         let problem = Problem { place, path: path.to_owned(), what: what.into(), cure: cure.into() };
         self.list.borrow_mut().push(problem);
+    }
+
+    /// The line and column of a byte offset.
+    pub(crate) fn place(&self, at: usize) -> Place {
+        line_and_column(self.text, at)
     }
 
     /// Adds something that is allowed but that a person should know.
@@ -104,7 +118,7 @@ impl<'a> Report<'a> {
     }
 }
 
-fn line_and_column(text: &str, at: usize) -> (usize, usize) {
+fn line_and_column(text: &str, at: usize) -> Place {
     let boundary = (0..=at.min(text.len())).rev().find(|index| text.is_char_boundary(*index));
     let before = &text[..boundary.unwrap_or(0)];
     let line_start = before.rfind('\n').map_or(0, |newline| newline + 1);

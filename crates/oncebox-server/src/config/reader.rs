@@ -11,7 +11,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::outside::Outside;
-use super::problem::Report;
+use super::problem::{Place, Report};
 use super::suggest;
 use super::units::{parse_duration, parse_size, show_duration, show_size};
 
@@ -197,6 +197,11 @@ impl<'a> Item<'a> {
     /// Reports something about this value.
     pub(crate) fn problem(&self, what: impl Into<String>, cure: impl Into<String>) {
         self.scope.problem(what, cure);
+    }
+
+    /// Its line and column.
+    pub(crate) fn place(&self) -> Place {
+        self.scope.report.place(self.scope.at)
     }
 
     /// Its place.

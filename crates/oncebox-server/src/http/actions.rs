@@ -14,7 +14,7 @@ use super::admin::Admin;
 use super::api::ApiError;
 use super::problem::Problem;
 use crate::query::actions::{self, ActionRequest};
-use crate::query::deliveries;
+use crate::query::deliveries::{self, PauseRequest};
 
 /// Everything that changes something: for the operator alone.
 pub(super) fn routes() -> Router<Admin> {
@@ -50,24 +50,45 @@ async fn act(
     body: Result<Json<ActionRequest>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(mut request) = body?;
-    let who = request.who.as_deref().unwrap_or("operator");
-    request.who = Some(format!("{who} from {}", peer.ip()));
+    request.who = Some(caller(request.who.as_deref(), peer));
+    admin.check_names(request.filter.source.as_deref(), request.filter.handler.as_deref()).await?;
     let setup = admin.setup();
     let done = actions::act(admin.store(), admin.clock(), &setup.routes, kind, request).await?;
     Ok(Json(done).into_response())
 }
 
-async fn pause(State(admin): State<Admin>, Path(name): Path<String>) -> Result<Response, ApiError> {
-    set_paused(&admin, &name, true).await
+async fn pause(
+    State(admin): State<Admin>,
+    Extension(peer): Extension<SocketAddr>,
+    Path(name): Path<String>,
+    body: Result<Option<Json<PauseRequest>>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    set_paused(&admin, peer, (&name, true), body?).await
 }
 
-async fn resume(State(admin): State<Admin>, Path(name): Path<String>) -> Result<Response, ApiError> {
-    set_paused(&admin, &name, false).await
+async fn resume(
+    State(admin): State<Admin>,
+    Extension(peer): Extension<SocketAddr>,
+    Path(name): Path<String>,
+    body: Result<Option<Json<PauseRequest>>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    set_paused(&admin, peer, (&name, false), body?).await
 }
 
-async fn set_paused(admin: &Admin, name: &str, paused: bool) -> Result<Response, ApiError> {
-    if !deliveries::pause(admin.store(), name, paused).await? {
+async fn set_paused(
+    admin: &Admin,
+    peer: SocketAddr,
+    (name, paused): (&str, bool),
+    body: Option<Json<PauseRequest>>,
+) -> Result<Response, ApiError> {
+    let who = caller(body.and_then(|Json(body)| body.who).as_deref(), peer);
+    if !deliveries::pause(admin.store(), admin.clock(), (name, paused), Some(who)).await? {
         return Err(Problem::not_found().into());
     }
     Ok(Json(json!({"handler": name, "paused": paused})).into_response())
+}
+
+/// Who the audit log names: what the caller says, and where it called from.
+fn caller(who: Option<&str>, peer: SocketAddr) -> String {
+    format!("{} from {}", who.unwrap_or("operator"), peer.ip())
 }

@@ -29,6 +29,8 @@ use super::public::Setup;
 use super::{actions, api, arm, pull, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
+use crate::query::QueryError;
+use crate::query::names::{self, Configured};
 use crate::rejections::Rejections;
 
 /// The admin listener's service. Cheap to clone.
@@ -119,6 +121,16 @@ impl Admin {
         self.0.setup.load_full()
     }
 
+    /// Refuses a source or a handler that neither the config nor the database knows.
+    pub(super) async fn check_names(&self, source: Option<&str>, handler: Option<&str>) -> Result<(), QueryError> {
+        let setup = self.setup();
+        let configured = Configured {
+            sources: setup.sources.keys().cloned().collect(),
+            handlers: setup.routes.handlers().map(str::to_owned).collect(),
+        };
+        names::check(self.store(), Some(&configured), source, handler).await
+    }
+
     pub(super) fn rejections(&self) -> &Rejections {
         &self.0.rejections
     }
@@ -174,7 +186,7 @@ impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
-    admin.0.gauges.count(admin.store(), admin.clock()).await;
+    admin.0.gauges.count(admin.store(), admin.clock(), &admin.setup()).await;
     let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
     ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

@@ -47,6 +47,7 @@ pub(super) async fn events(
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), None).await?;
     Ok(Json(query::events(admin.store(), admin.clock(), query).await?).into_response())
 }
 
@@ -55,6 +56,7 @@ pub(super) async fn held(
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), None).await?;
     Ok(Json(query::held(admin.store(), admin.clock(), query).await?).into_response())
 }
 
@@ -63,6 +65,7 @@ pub(super) async fn deliveries(
     query: Result<Query<DeliveriesQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
     Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
 }
 
@@ -71,6 +74,7 @@ pub(super) async fn dead_letters(
     query: Result<Query<DeliveriesQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
     Ok(Json(query::outbox::dead_letters(admin.store(), admin.clock(), query).await?).into_response())
 }
 

@@ -42,6 +42,8 @@ pub(crate) struct Setup {
     pub(crate) arrived: HashMap<String, Vec<u8>>,
     /// The handlers' wishes.
     pub(crate) routes: Routes,
+    /// The names of the destinations.
+    pub(crate) destinations: Vec<String>,
     /// The body limit of sources that set none, in bytes.
     pub(crate) body_bytes_max: usize,
 }

@@ -11,6 +11,7 @@ use oncebox::delivery::{Failed, Next};
 use oncebox::event::EventKey;
 use oncebox::limits::PAGE_MAX;
 use oncebox::store::{Claimed, Fence, Fenced, PulledFailure, StoreError, Want};
+use oncebox::worker::{Outcome, count_pulled};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
@@ -98,9 +99,14 @@ pub(super) async fn finish(
     body: Result<Json<FinishBody>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(body) = body?;
-    let fence = fence(&delivery, &body.token)?;
-    match admin.store().finish_pulled(fence, admin.clock().now()).await.map_err(QueryError::from)? {
-        Fenced::Recorded => Ok(Json(json!({"state": "done"})).into_response()),
+    let (fence, now) = (fence(&delivery, &body.token)?, admin.clock().now());
+    // Whoever reports twice is counted once: a second report finds no claim.
+    let claim = admin.store().pulled_claim(fence, now).await.map_err(QueryError::from)?;
+    match admin.store().finish_pulled(fence, now).await.map_err(QueryError::from)? {
+        Fenced::Recorded => {
+            claim.iter().for_each(|claim| count_pulled(claim, Outcome::Done));
+            Ok(Json(json!({"state": "done"})).into_response())
+        }
         Fenced::LeaseLost => Err(Problem::lease_lost().into()),
     }
 }
@@ -118,7 +124,12 @@ pub(super) async fn fail(
     // Without chance the pause is at its longest, which is the safe side.
     let chance = random::<8>().map_or(u64::MAX, u64::from_le_bytes);
     let now = admin.clock().now();
-    match admin.store().fail_pulled(fence, reason, failed, chance, now).await.map_err(QueryError::from)? {
+    let claim = admin.store().pulled_claim(fence, now).await.map_err(QueryError::from)?;
+    let outcome = admin.store().fail_pulled(fence, reason, failed, chance, now).await.map_err(QueryError::from)?;
+    if let (Some(claim), PulledFailure::Recorded(next)) = (&claim, outcome) {
+        count_pulled(claim, next.into());
+    }
+    match outcome {
         PulledFailure::Recorded(Next::Retry { after }) => {
             let due = now.saturating_add(i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
             Ok(Json(json!({"state": "ready", "next_attempt_at": time(due)})).into_response())

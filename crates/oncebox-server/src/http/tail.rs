@@ -21,6 +21,7 @@ pub(super) async fn tail(
     query: Result<Query<TailQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), None).await?;
     // A browser that lost the stream says what it saw last.
     let last = headers.get("last-event-id").and_then(|key| key.to_str().ok()?.parse().ok());
     let tail = Tail::new(admin.store().clone(), admin.clock().clone(), query, last)?;

@@ -23,7 +23,7 @@ impl Operator {
     ) -> anyhow::Result<ArmingView> {
         let store = match self {
             Self::Server(client) => return client.arm(source, patience).await,
-            Self::Database(store) => store,
+            Self::Database(store, _) => store,
         };
         let reach = reach(args)?;
         match &reach {

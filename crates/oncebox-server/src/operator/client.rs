@@ -12,8 +12,9 @@ use serde::{Deserialize, Serialize};
 
 use super::live::Live;
 use crate::arming::ArmingView;
-use crate::commands::wrong_usage;
+use crate::commands::{contradiction, wrong_usage};
 use crate::query::actions::ActionRequest;
+use crate::query::deliveries::PauseRequest;
 use crate::query::tail::TailQuery;
 use crate::view::{ActionView, Done, EventDetailView, Items, MessageDetailView, StatsView};
 
@@ -84,16 +85,19 @@ impl Client {
     }
 
     /// Pauses or resumes a handler; false where the server does not know it.
-    pub(super) async fn pause(&self, handler: &str, paused: bool) -> anyhow::Result<bool> {
-        let verb = if paused { "pause" } else { "resume" };
-        let done: Option<serde_json::Value> =
-            self.answer(self.client.post(self.url(&["handlers", handler, verb])?)).await?;
+    pub(super) async fn pause(&self, handler: &str, paused: bool, who: String) -> anyhow::Result<bool> {
+        let url = self.url(&["handlers", handler, if paused { "pause" } else { "resume" }])?;
+        let body = PauseRequest { who: Some(who) };
+        let done: Option<serde_json::Value> = self.answer(self.client.post(url).json(&body)).await?;
         Ok(done.is_some())
     }
 
-    /// Opens the stream of what arrives.
-    pub(super) async fn tail(&self, query: &TailQuery) -> anyhow::Result<Live> {
-        let request = self.client.get(self.url_with(&["tail"], query)?).timeout(LONG_WAIT);
+    /// Opens the stream of what arrives from now on, or after the event that was seen last.
+    pub(super) async fn tail(&self, query: &TailQuery, last: Option<&str>) -> anyhow::Result<Live> {
+        let mut request = self.client.get(self.url_with(&["tail"], query)?).timeout(LONG_WAIT);
+        if let Some(last) = last {
+            request = request.header("last-event-id", last);
+        }
         let response = self.send(request).await?;
         if response.status() == StatusCode::OK {
             return Ok(Live::new(response));
@@ -178,6 +182,7 @@ impl Client {
             StatusCode::UNAUTHORIZED => {
                 bail!("{base} wants the operator's token: set ONCEBOX_ADMIN_TOKEN, or name the config with --config")
             }
+            StatusCode::CONFLICT => Err(contradiction(says(&body).unwrap_or_else(|| status.to_string()))),
             StatusCode::BAD_REQUEST => Err(wrong_usage(says(&body).unwrap_or_else(|| status.to_string()))),
             _ => bail!("{base} answers {status}: {}", says(&body).unwrap_or_else(|| "this is no inbox".to_owned())),
         }

@@ -1,15 +1,69 @@
 //! The client's side of `tail`: events out of a stream of server-sent events.
 
-use anyhow::{Context as _, bail};
+use std::time::Duration;
 
+use anyhow::{Context as _, bail};
+use oncebox::clock::Clock;
+use oncebox::event::EventKey;
+
+use super::client::{Client, Probe};
+use crate::query::tail::TailQuery;
+use crate::terminal;
 use crate::view::EventView;
 
 /// More than one event can hold; a stream without line breaks is no stream of ours.
 const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;
 
+/// The pause before a server that is gone is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
+
+/// A stream that is opened again when the server comes back, after what was seen last.
+#[derive(Debug)]
+pub(crate) struct Following {
+    client: Client,
+    query: TailQuery,
+    live: Live,
+    last: String,
+}
+
+impl Following {
+    /// Opens the stream.
+    pub(super) async fn open(client: Client, query: TailQuery) -> anyhow::Result<Self> {
+        // Whatever comes from now on is shown, also if the server restarts before the first event.
+        let last = EventKey::at(Clock::system().now()).to_string();
+        let live = client.tail(&query, None).await?;
+        Ok(Self { client, query, live, last })
+    }
+
+    /// What came, as soon as something did, over restarts of the server.
+    pub(super) async fn next(&mut self) -> anyhow::Result<Vec<EventView>> {
+        loop {
+            if let Some(events) = self.live.next().await? {
+                if let Some(event) = events.last() {
+                    self.last.clone_from(&event.key);
+                }
+                return Ok(events);
+            }
+            terminal::note("the server ended the stream; waiting for it to come back");
+            self.live = self.come_back().await?;
+            terminal::note("it is back");
+        }
+    }
+
+    /// A server that stops or starts refuses connections for a while; whatever else it says is final.
+    async fn come_back(&self) -> anyhow::Result<Live> {
+        loop {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            if self.client.probe().await == Probe::Answers {
+                return self.client.tail(&self.query, Some(&self.last)).await;
+            }
+        }
+    }
+}
+
 /// An open stream.
 #[derive(Debug)]
-pub(crate) struct Live {
+pub(super) struct Live {
     response: reqwest::Response,
     rest: Vec<u8>,
 }
@@ -19,15 +73,14 @@ impl Live {
         Self { response, rest: Vec::new() }
     }
 
-    /// What came, as soon as something did; fails when the server is gone.
-    pub(super) async fn next(&mut self) -> anyhow::Result<Vec<EventView>> {
+    /// What came, as soon as something did; none when the server is gone.
+    async fn next(&mut self) -> anyhow::Result<Option<Vec<EventView>>> {
         loop {
-            let chunk = self.response.chunk().await.map_err(reqwest::Error::without_url);
-            let Some(chunk) = chunk.context("the stream broke off")? else { bail!("the server ended the stream") };
+            let Ok(Some(chunk)) = self.response.chunk().await else { return Ok(None) };
             self.rest.extend_from_slice(&chunk);
             let events = take_events(&mut self.rest)?;
             if !events.is_empty() {
-                return Ok(events);
+                return Ok(Some(events));
             }
             if self.rest.len() > LINE_BYTES_MAX {
                 bail!("the stream holds no lines");

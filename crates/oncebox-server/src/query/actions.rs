@@ -78,13 +78,16 @@ pub(crate) async fn act(
         if let Some(route) = route {
             count += store.count_missing(&filter, route).await?;
         }
-        return Ok(Done { count, dry_run: true, action_id: request.action_id });
+        return Ok(Done { count, dry_run: true, action_id: request.action_id, repeated: false });
     }
     let id = request.action_id.unwrap_or_else(|| new_id(clock));
     let action = Action { id, kind, filter, who: who(request.who) };
     let count = store.act(&action, route, clock.now()).await?;
-    tracing::info!(action = action.id, kind = kind.as_str(), who = action.who, count, "an operator acted");
-    Ok(Done { count, dry_run: false, action_id: Some(action.id) })
+    let repeated = known.is_some_and(|known| known.finished_at.is_some());
+    if !repeated {
+        tracing::info!(action = action.id, kind = kind.as_str(), who = action.who, count, "an operator acted");
+    }
+    Ok(Done { count, dry_run: false, action_id: Some(action.id), repeated })
 }
 
 /// The newest lines of the audit log.
@@ -188,7 +191,7 @@ impl From<ActionError> for QueryError {
             ),
             ActionError::Messages => Self::Bad(error.to_string()),
             ActionError::Reused => Self::Conflict(
-                "this action id was used for something else; take a new one, or repeat it exactly".into(),
+                "this action id was used for something else: take a new one, or repeat that action exactly".into(),
             ),
             ActionError::Store(error) => Self::Store(error),
         }

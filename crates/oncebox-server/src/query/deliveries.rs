@@ -2,9 +2,10 @@
 
 use oncebox::clock::Clock;
 use oncebox::delivery::DeliveryState;
-use oncebox::store::{DeliveryFilter, Store};
+use oncebox::store::{Asked, DeliveryFilter, Store};
 use serde::{Deserialize, Serialize};
 
+use super::actions::{new_id, who};
 use super::{QueryError, cursor, moment, page_limit};
 use crate::view::{DeliveryLineView, HandlerHealth, Items};
 
@@ -30,6 +31,13 @@ pub(crate) struct DeliveriesQuery {
     pub(crate) cursor: Option<String>,
     /// Rows of a page.
     pub(crate) limit: Option<usize>,
+}
+
+/// Who pauses or resumes; the body may be left out.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct PauseRequest {
+    /// For the audit log.
+    pub(crate) who: Option<String>,
 }
 
 /// A page of deliveries, newest first.
@@ -64,10 +72,16 @@ pub(crate) async fn deliveries(
 }
 
 /// Stops or resumes a handler; false where no server ever had it.
-pub(crate) async fn pause(store: &Store, handler: &str, paused: bool) -> Result<bool, QueryError> {
-    let known = store.pause_handler(handler, paused).await?;
+pub(crate) async fn pause(
+    store: &Store,
+    clock: &Clock,
+    (handler, paused): (&str, bool),
+    caller: Option<String>,
+) -> Result<bool, QueryError> {
+    let asked = Asked { id: new_id(clock), who: who(caller), at: clock.now() };
+    let known = store.pause_handler_as(&asked, handler, paused).await?;
     if known {
-        tracing::info!(handler, paused, "an operator paused or resumed a handler");
+        tracing::info!(handler, paused, who = asked.who, "an operator paused or resumed a handler");
     }
     Ok(known)
 }

@@ -18,6 +18,15 @@ pub(crate) struct Comparison {
     pub(crate) missing: Vec<DoneDelivery>,
 }
 
+/// What putting back in line came to.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Requeued {
+    /// How many deliveries.
+    pub(crate) count: i64,
+    /// True where it was done before under this id, so that nothing happened now.
+    pub(crate) repeated: bool,
+}
+
 /// Compares. The marks are read before the query runs, so that what is done meanwhile is never taken for missing.
 pub(crate) async fn compare(store: &Store, filter: &DoneFilter, against: &str) -> Result<Comparison, QueryError> {
     let mut done = store.done_deliveries(filter).await?;
@@ -37,10 +46,10 @@ pub(crate) async fn requeue(
     source: &str,
     missing: &[DoneDelivery],
     (id, who): (String, String),
-) -> Result<i64, QueryError> {
+) -> Result<Requeued, QueryError> {
     let handlers: BTreeSet<&str> = missing.iter().map(|one| one.handler.as_str()).collect();
     let handler = match handlers.iter().collect::<Vec<_>>().as_slice() {
-        [] => return Ok(0),
+        [] => return Ok(Requeued { count: 0, repeated: false }),
         [handler] => (**handler).to_owned(),
         several => {
             let names = several.iter().map(|name| **name).collect::<Vec<_>>().join(", ");
@@ -52,5 +61,7 @@ pub(crate) async fn requeue(
     let keys: Vec<_> = missing.iter().map(|one| one.key).collect();
     let filter = ActionFilter { source: Some(source.to_owned()), handler: Some(handler), ..ActionFilter::default() };
     let action = Action { id, kind: ActionKind::Requeue, filter, who };
-    Ok(store.requeue(&action, &keys, clock.now()).await?)
+    let repeated = store.action(&action.id).await?.is_some_and(|known| known.finished_at.is_some());
+    let count = store.requeue(&action, &keys, clock.now()).await?;
+    Ok(Requeued { count, repeated })
 }

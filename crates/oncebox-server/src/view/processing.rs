@@ -32,7 +32,7 @@ pub(crate) struct DeliveryLineView {
     pub(crate) last_error: Option<String>,
 }
 
-/// An attempt that did not end in done.
+/// An attempt other than the one that the delivery itself tells of.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct AttemptView {
     /// The handler's name.
@@ -43,7 +43,7 @@ pub(crate) struct AttemptView {
     pub(crate) started_at: Option<String>,
     /// When it ended.
     pub(crate) ended_at: String,
-    /// `failed`, `dead`, `superseded`, `held` or `lost`.
+    /// `failed`, `dead`, `superseded`, `held` or `lost`; `done` where the delivery was put back in line afterwards.
     pub(crate) outcome: String,
     /// The target's answer, where there was one.
     pub(crate) status: Option<i64>,
@@ -56,7 +56,7 @@ pub(crate) struct AttemptView {
 pub(crate) struct ActionView {
     /// The id.
     pub(crate) action_id: String,
-    /// `replay`, `release`, `discard`, `forget` or `requeue`.
+    /// `replay`, `release`, `discard`, `forget`, `requeue`, `pause` or `resume`.
     pub(crate) kind: String,
     /// What it was about.
     pub(crate) filter: serde_json::Value,
@@ -81,6 +81,9 @@ pub(crate) struct Done {
     pub(crate) dry_run: bool,
     /// The id under which it may be submitted again.
     pub(crate) action_id: Option<String>,
+    /// True where it was done before under this id, so that nothing happened now.
+    #[serde(default)]
+    pub(crate) repeated: bool,
 }
 
 /// An event marked done whose id the business does not know.
@@ -100,18 +103,19 @@ pub(crate) struct MissingView {
 
 impl From<DeliveryLine> for DeliveryLineView {
     fn from(line: DeliveryLine) -> Self {
+        let delivery = line.delivery;
         Self {
-            delivery: line.delivery.to_string(),
+            delivery: delivery.delivery.to_string(),
             key: line.key.to_string(),
             source: line.source,
             event_id: line.event_id,
             r#type: line.event_type,
-            handler: line.handler,
-            state: line.state,
-            attempt: line.attempt,
-            next_attempt_at: line.next_attempt_at.map(time),
-            finished_at: line.finished_at.map(time),
-            last_error: line.last_error,
+            handler: delivery.handler,
+            state: delivery.state,
+            attempt: delivery.attempt,
+            next_attempt_at: delivery.next_attempt_at.map(time),
+            finished_at: delivery.finished_at.map(time),
+            last_error: delivery.last_error,
         }
     }
 }

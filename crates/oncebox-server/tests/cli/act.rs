@@ -87,8 +87,13 @@ contract! {
             assert!(desk.run(way, &replay, 0).contains("3 dead letters replayed"));
             assert_eq!(desk.states(), [["ready", "3"]]);
             desk.set("state = 'dead'");
-            assert_eq!(desk.json(way, &replay)["count"], 3);
+            let again = desk.json(way, &replay);
+            assert_eq!((&again["count"], &again["repeated"]), (&json!(3), &json!(true)));
+            let unasked = desk.run(way, &["replay", "--handler", "ledger", "--action-id", &id], 0);
+            assert!(unasked.contains("already done: 3 dead letters replayed"), "{unasked}");
             assert_eq!(desk.states(), [["dead", "3"]], "the same id acts once");
+            let other = desk.run(way, &["replay", "--source", "stripe", "--yes", "--action-id", &id], 1);
+            assert!(other.starts_with("error: this action id was used for something else"), "{other}");
             let log = desk.run(way, &["actions"], 0);
             assert!(log.contains(&id) && log.contains("handler=ledger"), "{log}");
         }
@@ -152,7 +157,9 @@ contract! {
         let again = desk.json(way, &[&base[..], &["--requeue"]].concat());
         assert_eq!((&again["missing"], &again["requeued"]), (&json!(0), &json!(0)), "what waits is not missing");
         desk.set("state = 'done'");
-        assert_eq!(desk.json(way, &requeue)["requeued"], 2, "the same id acts once");
+        let again = desk.json(way, &requeue);
+        assert_eq!((&again["requeued"], &again["repeated"]), (&json!(2), &json!(true)));
+        assert!(desk.run(way, &requeue, 0).contains("already done: 2 events put back in line"), "the same id acts once");
         assert_eq!(desk.states(), [["done", "6"]]);
         let log = desk.json(way, &["actions"]);
         assert_eq!((&log["items"][0]["kind"], &log["items"][0]["acted"]), (&json!("requeue"), &json!(2)));
@@ -193,9 +200,63 @@ contract! {
         let way = &desk.ways()[1];
         let base = ["reconcile", "--source", "stripe", "--against", "select 'none'", "--requeue"];
         let said = desk.run(way, &base, 2);
-        assert!(said.contains("several handlers") && said.contains("ledger, mail"), "{said}");
+        assert!(said.contains("error: several handlers") && said.contains("ledger, mail"), "{said}");
         assert_eq!(desk.json(way, &[&base[..], &["--handler", "ledger"]].concat())["requeued"], 1);
         assert_eq!(desk.states(), [["done", "1"], ["ready", "1"]]);
+    }
+
+    async fn held_events_that_concern_no_handler_are_counted(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.send(&["--count", "2"]);
+        desk.db.execute(&format!("delete from {}", desk.db.table("deliveries")));
+        desk.db.execute(&format!("update {} set state = 'held'", desk.db.table("events")));
+        for way in desk.ways() {
+            assert_eq!(desk.json(&way, &["held"])["items"].as_array().map(Vec::len), Some(2));
+            let dry = desk.run(&way, &["release", "--source", "stripe", "--dry-run"], 0);
+            assert!(dry.contains("2 held deliveries or events would be released"), "{dry}");
+            let dry = desk.run(&way, &["discard", "--source", "stripe", "--dry-run"], 0);
+            assert!(dry.contains("2 deliveries or events would be discarded"), "{dry}");
+        }
+        assert_eq!(desk.json(&desk.ways()[0], &["release", "--source", "stripe", "--yes"])["count"], 2);
+        assert!(desk.run(&desk.ways()[1], &["held"], 0).contains("nothing is held"));
+    }
+
+    async fn names_that_nobody_knows_are_refused(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.send(&["--count", "1"]);
+        let [server, database] = desk.ways();
+        let refused = |way: &[String], args: &[&str], status: i32, part: &str| {
+            let said = desk.run(way, args, status);
+            assert!(said.contains(part), "{part:?} is not in:\n{said}");
+        };
+        for way in [&server, &database] {
+            for verb in ["replay", "release", "discard", "dead-letters"] {
+                refused(way, &[verb, "--handler", "nosuch"], 2, "there is no handler `nosuch`; there are: ledger");
+            }
+            desk.run(way, &["dead-letters", "--handler", "ledger", "--source", "stripe"], 0);
+        }
+        for args in [&["replay", "--yes"][..], &["forget", "--yes"], &["events"], &["held"], &["dead-letters"], &["tail"]] {
+            let args = [args, &["--source", "nosuch"]].concat();
+            refused(&server, &args, 2, "there is no source `nosuch`; there are: stripe");
+            refused(&database, &args, 1, "there is no event of a source `nosuch`; there are: stripe");
+        }
+        let against = ["reconcile", "--against", "select 1", "--source"];
+        refused(&database, &[&against[..], &["nosuch"]].concat(), 2, "there is no source `nosuch`; there are: stripe");
+        refused(&database, &[&against[..], &["stripe", "--handler", "nosuch"]].concat(), 2, "there are: ledger");
+        desk.set("handler = 'gone', state = 'dead'");
+        assert!(desk.run(&server, &["dead-letters", "--handler", "gone"], 0).contains("gone"));
+        assert_eq!(desk.json(&database, &["discard", "--handler", "gone", "--yes"])["count"], 1);
+    }
+
+    async fn following_goes_on_when_the_server_comes_back(db: TestDatabase) {
+        let mut desk = Desk::start(db);
+        let follower = Follower::start(desk.folder(), &desk.ways()[0]);
+        desk.send(&["--id", "evt_before", "--type", "invoice.paid"]);
+        desk.program.kill9();
+        desk.program.restart();
+        desk.send(&["--id", "evt_after", "--type", "invoice.paid"]);
+        let seen = follower.events(2);
+        assert_eq!([&seen[0]["event_id"], &seen[1]["event_id"]], ["evt_before", "evt_after"]);
     }
 
     async fn pausing_and_following(db: TestDatabase) {
@@ -208,6 +269,11 @@ contract! {
             assert!(desk.run(&way, &["pause", "ledger"], 0).contains("ledger is paused"));
             assert!(desk.run(&way, &["status"], 0).contains("ledger is paused"));
             assert!(desk.run(&way, &["resume", "ledger"], 0).contains("runs again"));
+            let log = desk.json(&way, &["actions"]);
+            let [resumed, paused] = [0, 1].map(|nth| (&log["items"][nth]["kind"], &log["items"][nth]["filter"]["handler"]));
+            assert_eq!([resumed, paused], [(&json!("resume"), &json!("ledger")), (&json!("pause"), &json!("ledger"))]);
+            assert!(log["items"][0]["who"].as_str().is_some_and(|who| !who.is_empty()), "{log}");
+            assert!(desk.run(&way, &["actions"], 0).contains("handler=ledger"));
             assert!(desk.run(&way, &["pause", "none"], 1).contains("no server ever ran"));
         }
         for (way, id) in desk.ways().iter().zip(["evt_live", "evt_polled"]) {

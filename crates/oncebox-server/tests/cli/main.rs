@@ -1,6 +1,8 @@
 //! The commands, as a person types them: the real binary, a real inbox, exit codes and what is printed.
 
 mod act;
+mod check;
+mod dev;
 mod every_provider;
 mod explain;
 mod inbox;

@@ -65,6 +65,22 @@ fn an_age_that_nobody_signs_is_pointed_out() {
         let stderr = oncebox(inbox.folder(), &["send", provider, "--age", "10m", "--to", &url], 0).stderr;
         assert_eq!(stderr.contains("signs no time, so --age changes nothing"), expected, "{provider}: {stderr}");
     }
+    for (age, expected) in [("1m", true), ("10m", false)] {
+        let stderr = oncebox(inbox.folder(), &["send", "stripe", "--age", age, "--to", &url], 0).stderr;
+        assert_eq!(stderr.contains("stripe is believed for longer than that"), expected, "{age}: {stderr}");
+    }
+}
+
+#[test]
+fn tampering_that_nobody_can_notice_is_pointed_out() {
+    let inbox = Inbox::dev();
+    let url = inbox.url();
+    for (provider, expected) in [("static-token", true), ("gitlab-token", true), ("stripe", false), ("github", false)] {
+        let output = oncebox(inbox.folder(), &["send", provider, "--tamper", "--to", &url, "--json"], 0);
+        assert_eq!(output.stderr.contains("does not cover the body"), expected, "{provider}: {output:?}");
+        let sent: Value = serde_json::from_str(&output.stdout).expect("JSON");
+        assert_eq!(counts(&sent)[4] == 0, expected, "{provider}: {sent}");
+    }
 }
 
 #[test]

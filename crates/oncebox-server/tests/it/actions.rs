@@ -65,7 +65,8 @@ contract! {
         assert_eq!(act(&world, "replay", &replay), 3);
         assert_eq!(states(&world.db), [["dead", "1"], ["ready", "3"]]);
         bury(&world.db);
-        assert_eq!(act(&world, "replay", &replay), 3, "it tells what it did");
+        let again = post(&world, "replay", &replay).json();
+        assert_eq!((&again["count"], &again["repeated"]), (&json!(3), &json!(true)), "it tells what it did");
         assert_eq!(states(&world.db), [["dead", "4"]], "and does nothing");
         let other = post(&world, "replay", &json!({"filter": {"source": "custom"}, "action_id": "r1"}));
         assert_eq!((other.status, other.header("content-type")), (409, Some("application/problem+json")));
@@ -158,6 +159,7 @@ contract! {
                 refused(path, r#"{"filter":{"source":"stripe","since":"soon"}}"#);
                 refused(path, r#"{"filter":{"source":"stripe","state":"odd"}}"#);
                 refused(path, r#"{"filter":{"key":"neither"}}"#);
+                refused(path, r#"{"filter":{"source":"nosuch"}}"#);
                 refused(path, r#"{"filter":{"source":"stripe"},"action_id":""}"#);
             }
             refused("forget", r#"{"filter":{"handler":"pull"}}"#);

@@ -6,7 +6,7 @@ use testkit::sender::Signed;
 use testkit::vendor::{self, TOPIC, VendorServer};
 use testkit::{TestDatabase, contract};
 
-use crate::world::{BIN, World};
+use crate::world::{BIN, PATIENCE, Setup, World, wait_until};
 
 fn sns(changes: &[(&str, Value)]) -> Signed {
     let now = ("Timestamp", Value::from(jiff::Timestamp::now().to_string()));
@@ -43,6 +43,52 @@ contract! {
             world.expect_401("pinned", &sns(&[("SigningCertURL", loopback.into())]));
         });
         assert_eq!(amazon.requests().len(), 2);
+    }
+}
+
+contract! {
+    async fn a_subscription_is_confirmed_by_visiting_amazon(db: TestDatabase) {
+        let amazon = VendorServer::tls().await;
+        let folder = tempfile::tempdir().expect("a folder");
+        let authority = folder.path().join("authority.pem");
+        std::fs::write(&authority, vendor::AUTHORITY).expect("written");
+        let vendors = format!("{},sns.eu-central-1.amazonaws.com={}", authority.display(), amazon.address());
+        let world = World::start_with(db, |mut setup| {
+            setup.rest.push_str(&source("http://127.0.0.1:9/unused.pem"));
+            setup.env("ONCEBOX_TEST_VENDORS", &vendors)
+        });
+        let confirmation = || {
+            let url = "https://sns.eu-central-1.amazonaws.com/confirm?Token=t";
+            sns(&[("Type", "SubscriptionConfirmation".into()), ("SubscribeURL", url.into()), ("Token", "t".into())])
+        };
+        world.expect_nothing_stored(|| {
+            assert_eq!(world.post("pinned", &confirmation()).status, 503, "the certificate cannot be had");
+            amazon.serve("/SimpleNotificationService-1.pem", vendor::SNS_CERTIFICATE);
+            assert_eq!(world.post("pinned", &confirmation()).status, 503, "Amazon does not confirm");
+            amazon.serve("/confirm?Token=t", "<ConfirmSubscriptionResponse/>");
+            let visits = amazon.requests().len();
+            world.expect_401("pinned", &confirmation().tampered());
+            assert_eq!(amazon.requests().len(), visits, "nothing is visited for strangers");
+            assert_eq!(world.post("pinned", &confirmation()).status, 200);
+        });
+        assert_eq!(amazon.requests().last().map(String::as_str), Some("GET /confirm?Token=t HTTP/1.1"));
+        world.expect("pinned", &sns(&[]), "accepted");
+    }
+
+    async fn a_reload_keeps_what_was_fetched(db: TestDatabase) {
+        let amazon = VendorServer::plain().await;
+        amazon.serve("/key.pem", vendor::SNS_CERTIFICATE);
+        let mut setup = Setup::new(db.url());
+        setup.rest.push_str(&source(&format!("http://{}/key.pem", amazon.address())));
+        let mut world = World { program: setup.serve(), db };
+        world.expect("sns", &sns(&[("MessageId", "before".into())]), "accepted");
+        amazon.serve("/key.pem", "the vendor is out of order");
+        setup.rest = setup.rest.replace("name = \"pull\"", "name = \"drawn\"");
+        world.program.write_config(&setup.text());
+        world.program.signal(libc::SIGHUP);
+        wait_until("it reloaded", PATIENCE, || world.program.log().contains("reloaded"));
+        world.expect("sns", &sns(&[("MessageId", "after".into())]), "accepted");
+        assert_eq!(amazon.requests().len(), 1);
     }
 }
 

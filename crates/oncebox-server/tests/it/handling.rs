@@ -2,6 +2,7 @@
 //! and nobody waits for a handler that is slow or broken.
 
 mod crash;
+mod gauges;
 mod http;
 mod idle;
 mod nodes;

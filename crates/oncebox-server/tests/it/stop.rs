@@ -90,7 +90,7 @@ contract! {
         world.expect_nothing_stored(|| assert_eq!(world.post("added", &fresh).status, 404));
         let mut changed = setup.clone();
         changed.rest = setup.rest.replace("name = \"custom\"", "name = \"added\"");
-        reload(&mut world, &changed, "reloaded");
+        reload(&mut world, &changed, "(added added; removed custom)");
         world.expect("added", &fresh, "accepted");
         world.expect_nothing_stored(|| assert_eq!(world.post("custom", &fresh).status, 404));
         world.expect("github", &github("d-1", &serde_json::json!({})), "accepted");

@@ -1,6 +1,6 @@
 -- Newest first. Every filter is optional: a null leaves it out.
-SELECT d.delivery, d.key, e.source, e.event_id, e.type, d.handler, d.state, d.attempt, d.due_at_ms, d.finished_at_ms,
-       d.last_error
+SELECT d.delivery, d.handler, d.state, d.attempt, d.due_at_ms, d.finished_at_ms, d.last_error,
+       d.key, e.source, e.event_id, e.type
 FROM oncebox.deliveries d JOIN oncebox.events e ON e.key = d.key
 WHERE d.delivery < $1
   AND (CAST($2 AS text) IS NULL OR d.state = $2)

@@ -81,14 +81,18 @@ impl Address {
     /// The same address in the spellings that people mix up, each with what differs.
     pub(crate) fn variants(&self, target: &str) -> Vec<(&'static str, Self)> {
         let url = self.url(path(target));
-        let swapped = match url.strip_prefix("https://") {
-            Some(rest) => format!("http://{rest}"),
-            None => format!("https://{}", url.trim_start_matches("http://")),
+        let (swapped, scheme) = match url.strip_prefix("https://") {
+            Some(rest) => (format!("http://{rest}"), "its scheme (the vendor calls http, public_url says https)"),
+            None => (
+                format!("https://{}", url.trim_start_matches("http://")),
+                "its scheme (the vendor calls https, public_url says http: a proxy in front ends TLS)",
+            ),
         };
         let other_slash = url.strip_suffix('/').map_or_else(|| format!("{url}/"), str::to_owned);
         let whole = |written: String| Self { written, reach: Reach::Whole };
         vec![
-            ("http or https", whole(swapped)),
+            (scheme, whole(swapped.clone())),
+            ("its scheme and its port (a proxy in front ends TLS)", whole(without_port(&swapped))),
             ("the slash at its end", whole(other_slash)),
             ("the port", whole(with_other_port(&url))),
             ("its path", whole(format!("{}{}", origin(&url), path(target)))),
@@ -107,6 +111,14 @@ fn origin(url: &str) -> &str {
 pub(crate) fn path(target: &str) -> &str {
     let target = target.split(['?', '#']).next().unwrap_or_default();
     &target[origin(target).len()..]
+}
+
+/// The URL without any port.
+fn without_port(url: &str) -> String {
+    let origin = origin(url);
+    let digits = origin.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));
+    let bare = digits.map_or(origin, |(host, _)| host);
+    format!("{bare}{}", &url[origin.len()..])
 }
 
 /// The URL with its default port added, or without it; the URL itself when it has another port.
@@ -150,6 +162,9 @@ mod tests {
 
     #[test]
     fn ports() {
+        assert_eq!(without_port("https://a:8080/x?y"), "https://a/x?y");
+        assert_eq!(without_port("https://[::1]:8080/x"), "https://[::1]/x");
+        assert_eq!(without_port("https://a/x:1"), "https://a/x:1");
         assert_eq!(with_other_port("https://a/x?y"), "https://a:443/x?y");
         assert_eq!(with_other_port("https://a:443/x"), "https://a/x");
         assert_eq!(with_other_port("http://a"), "http://a:80");

@@ -49,6 +49,11 @@ pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, n
         Reason::NotArmed => {
             Some("the handshake brings a secret, and nobody ran `oncebox arm` for this source".to_owned())
         }
+        Reason::UnfitChallenge => Some(
+            "the handshake's challenge is not echoed: it holds an angle bracket or another character that no vendor \
+             sends, or it is too long"
+                .to_owned(),
+        ),
         Reason::RequiredHeader => Some("a header that names the key or its version has another value".to_owned()),
         Reason::UnknownKey => Some("the key that signed is not among those that were given or fetched".to_owned()),
         Reason::ForeignKey => Some("the address of the certificate is not one of the vendor's hosts".to_owned()),
@@ -179,7 +184,7 @@ fn other_address(verifier: &Verifier, request: &Request, now: UnixMillis) -> Opt
     let (what, _) = variants
         .into_iter()
         .find(|(_, variant)| verifier.moved_to(variant.clone()).is_some_and(|other| fits(&other, request, now)))?;
-    Some(format!("the URL differs from the one the vendor calls in {what}; {ADDRESS_CURE}"))
+    Some(format!("the URL that the vendor calls differs from public_url in {what}; {ADDRESS_CURE}"))
 }
 
 /// True when the signature is right, whatever the time.

@@ -186,6 +186,13 @@ impl Greeting {
         self.rules.iter().filter(fits).find_map(|rule| rule.answer(&asked))
     }
 
+    /// True for a handshake that is not answered because of what it wants to hear back: the true reason where its
+    /// signature, which handshakes seldom have, is found to be missing.
+    pub(crate) fn wants_too_much(&self, request: &Request, view: &View<'_, '_>) -> bool {
+        let is_asked = |rule: &&Rule| !rule.handshake.signed && rule.handshake.method == request.method;
+        self.rules.iter().filter(is_asked).any(|rule| rule.is_meant(view) && rule.has_unfit_value(view))
+    }
+
     /// True when a handshake that anybody may ask for would have signed this body.
     pub(crate) fn may_have_signed(&self, body: &[u8]) -> bool {
         let signs = |rule: &Rule| !rule.handshake.signed && rule.handshake.patterns().any(Pattern::signs);
@@ -207,13 +214,24 @@ impl Rule {
         parts.flat_map(Part::places).chain(self.handshake.patterns().flat_map(Pattern::places))
     }
 
+    /// True when the request is what this rule answers.
+    fn is_meant(&self, view: &View<'_, '_>) -> bool {
+        let Some((place, wanted)) = &self.handshake.when else { return true };
+        match place.read(view) {
+            Reading::Text(found) => wanted.as_ref().is_none_or(|wanted| *wanted == found),
+            _ => false,
+        }
+    }
+
+    fn has_unfit_value(&self, view: &View<'_, '_>) -> bool {
+        let mut values = self.handshake.patterns().filter_map(|pattern| pattern.value.as_ref());
+        values.any(|value| matches!(value.part.read(view), reading @ Reading::Text(_) if echo(&reading).is_none()))
+    }
+
     fn answer(&self, asked: &Asked<'_, '_, '_>) -> Option<Result<Verdict, Rejection>> {
         let (handshake, view) = (&self.handshake, asked.view);
-        if let Some((place, wanted)) = &handshake.when {
-            let Reading::Text(found) = place.read(view) else { return None };
-            if wanted.as_ref().is_some_and(|wanted| *wanted != found) {
-                return None;
-            }
+        if !self.is_meant(view) {
+            return None;
         }
         let is_met = |((part, _), expected): (&(Part, String), &Secret)| matches!(part.read(view), Reading::Text(text) if bool::from(text.as_bytes().ct_eq(expected.expose())));
         if !handshake.check.iter().zip(&self.expected).all(is_met) {

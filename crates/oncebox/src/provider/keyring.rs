@@ -32,7 +32,7 @@ struct Ring {
     started: VecDeque<UnixMillis>,
 }
 
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 struct Slot {
     wanted: KeyWanted,
     keys: Arc<[PublicKey]>,
@@ -100,6 +100,17 @@ impl Keyring {
         true
     }
 
+    /// Takes over what another ring has, and its budget: the vendor's keys do not change with the operator's config.
+    pub(crate) fn inherit(&self, other: &Self) {
+        let (slots, started) = {
+            let other = other.lock();
+            (other.slots.clone(), other.started.clone())
+        };
+        let mut ring = self.lock();
+        ring.slots.extend(slots);
+        ring.started = started;
+    }
+
     /// What should be fetched again before it expires: only keys that were used since they came.
     pub(crate) fn due(&self, now: UnixMillis) -> Vec<KeyWanted> {
         let ring = self.lock();
@@ -140,6 +151,16 @@ mod tests {
             assert_eq!(ring.due(NOW + hours * HOUR / 5 * 4 - 1).len(), 0, "{max_age:?}");
             assert_eq!(ring.due(NOW + hours * HOUR / 5 * 4).len(), 1, "{max_age:?}");
         }
+    }
+
+    #[test]
+    fn a_ring_takes_over_keys_and_budget() {
+        let (old, new) = (Keyring::default(), Keyring::default());
+        old.put(&wanted("u"), vendor::SNS_CERTIFICATE.as_bytes(), None, NOW);
+        while old.may_start(NOW) {}
+        new.inherit(&old);
+        assert!(is_here(&new, "u", NOW) && is_here(&old, "u", NOW));
+        assert!(!new.may_start(NOW) && new.may_start(NOW + AGAIN_AFTER));
     }
 
     #[test]

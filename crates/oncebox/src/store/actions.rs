@@ -70,7 +70,7 @@ pub struct Action {
 pub struct ActionRecord {
     /// The id.
     pub id: String,
-    /// `replay`, `release`, `discard`, `forget` or `requeue`.
+    /// `replay`, `release`, `discard`, `forget`, `requeue`, `pause` or `resume`.
     pub kind: String,
     /// What it was about, as JSON.
     pub filter: String,
@@ -358,7 +358,9 @@ impl Tx {
     ) -> Result<Slice, StoreError> {
         let mut slice = Slice { acted: 0, reached: None };
         for key in keys.iter().filter(|key| **key > at.reached).take(count_of(SLICE)) {
-            let rows = self.execute(&sql::REQUEUE, vec![key.of_delivery(handler).into(), now.into()]).await?;
+            let delivery = key.of_delivery(handler);
+            self.execute(&sql::KEEP_DONE_ATTEMPT, vec![delivery.into()]).await?;
+            let rows = self.execute(&sql::REQUEUE, vec![delivery.into(), now.into()]).await?;
             slice.acted += i64::try_from(rows).unwrap_or(0);
             slice.reached = Some(*key);
         }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use super::deliveries::millis;
 use super::{Fence, Store, StoreError, Tx, Value, sql};
+pub use crate::adapter::Fenced;
+pub(super) use crate::adapter::{fenced, kept};
+
 use crate::clock::UnixMillis;
 use crate::delivery::Next;
-
-/// Bytes of an error that are kept.
-const ERROR_BYTES_MAX: usize = 2048;
 
 /// A failed attempt and what was decided about it.
 #[derive(Clone, Debug)]
@@ -21,15 +21,6 @@ pub struct Failure {
     pub error: String,
     /// The target's answer, where there was one.
     pub status: Option<u16>,
-}
-
-/// What became of a fenced write.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fenced {
-    /// Written.
-    Recorded,
-    /// Somebody else has the delivery; nothing was written.
-    LeaseLost,
 }
 
 impl Store {
@@ -119,20 +110,4 @@ struct End {
     state: &'static str,
     outcome: &'static str,
     pause: Option<i64>,
-}
-
-impl Fence {
-    pub(super) fn values<const N: usize>(self, rest: [Value; N]) -> Vec<Value> {
-        [self.delivery.into(), self.token.into()].into_iter().chain(rest).collect()
-    }
-}
-
-pub(super) fn fenced(rows: u64) -> Fenced {
-    if rows == 0 { Fenced::LeaseLost } else { Fenced::Recorded }
-}
-
-/// An error as it is kept: bounded, and without the one character that Postgres cannot hold.
-pub(super) fn kept(error: &str) -> String {
-    let end = (0..=ERROR_BYTES_MAX.min(error.len())).rev().find(|end| error.is_char_boundary(*end)).unwrap_or(0);
-    error[..end].replace('\0', "\u{fffd}")
 }

@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-
 use super::{Failure, Row, Store, StoreError, Tx, TxInner, sql};
+pub use crate::adapter::{Buried, Claimed, Fence};
+use crate::adapter::{Claim, read_claim};
+pub(super) use crate::adapter::{count, millis};
 use crate::clock::UnixMillis;
 use crate::delivery::Next;
 use crate::event::EventKey;
@@ -23,63 +24,6 @@ pub struct Want {
     pub limit: usize,
     /// How long they may be kept.
     pub lease: Duration,
-}
-
-/// What proves that a delivery is still ours: every write after the claim carries it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Fence {
-    /// The delivery.
-    pub delivery: EventKey,
-    /// The claim's token.
-    pub token: EventKey,
-}
-
-/// A claimed delivery with all that a handler needs.
-#[derive(Clone, Debug)]
-pub struct Claimed {
-    /// The delivery and the claim's token.
-    pub fence: Fence,
-    /// The event's key.
-    pub key: EventKey,
-    /// The handler's name.
-    pub handler: String,
-    /// The source's name.
-    pub source: String,
-    /// The sender's id.
-    pub event_id: String,
-    /// The sender's type.
-    pub event_type: String,
-    /// `name: value` lines.
-    pub headers: Bytes,
-    /// The exact bytes.
-    pub body: Bytes,
-    /// This attempt, counted from 1 over the whole life of the delivery.
-    pub attempt: u32,
-    /// The attempts before the last replay: they are not part of the budget.
-    pub attempts_before: u32,
-    /// When the event came.
-    pub received_at: UnixMillis,
-    /// When it was due.
-    pub due_at: UnixMillis,
-    /// How long it may be kept.
-    pub lease_until: UnixMillis,
-    /// The key within which it runs one at a time.
-    pub order_key: Option<EventKey>,
-    /// Until when it waits for its prerequisite, once it has begun to.
-    pub wait_until: Option<UnixMillis>,
-}
-
-/// A delivery that was due and became a dead letter in place of being claimed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Buried {
-    /// The delivery.
-    pub delivery: EventKey,
-    /// The event's key.
-    pub key: EventKey,
-    /// The handler's name.
-    pub handler: String,
-    /// The attempts it had.
-    pub attempt: u32,
 }
 
 /// The answer to a claim.
@@ -216,49 +160,4 @@ impl Tx {
             TxInner::Postgres(tx) => tx.claim_deliveries(wants, node, care).await,
         }
     }
-}
-
-enum Claim {
-    Claimed(Claimed),
-    Buried(Buried),
-    Empty(Fence, Buried),
-}
-
-/// Columns: delivery, token, key, handler, state, attempt, attempts before, due, lease, order key, wait; then source,
-/// id, type, received, headers, body.
-fn read_claim(row: &Row) -> Result<Claim, StoreError> {
-    let fence = Fence { delivery: row.key(0)?, token: row.key(1)? };
-    let (key, handler, attempt) = (row.key(2)?, row.text(3)?, count(row.int(5)?));
-    let buried = Buried { delivery: fence.delivery, key, handler: handler.clone(), attempt };
-    if row.text(4)? == "dead" {
-        return Ok(Claim::Buried(buried));
-    }
-    let (Some(headers), Some(body)) = (row.optional_bytes(15)?, row.optional_bytes(16)?) else {
-        return Ok(Claim::Empty(fence, buried));
-    };
-    Ok(Claim::Claimed(Claimed {
-        fence,
-        key,
-        handler,
-        source: row.text(11)?,
-        event_id: row.text(12)?,
-        event_type: row.text(13)?,
-        headers: headers.into(),
-        body: body.into(),
-        attempt,
-        attempts_before: count(row.int(6)?),
-        received_at: row.int(14)?,
-        due_at: row.int(7)?,
-        lease_until: row.int(8)?,
-        order_key: row.optional_key(9)?,
-        wait_until: row.optional_int(10)?,
-    }))
-}
-
-pub(super) fn count(value: i64) -> u32 {
-    u32::try_from(value.max(0)).unwrap_or(u32::MAX)
-}
-
-pub(super) fn millis(duration: Duration) -> i64 {
-    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX / 4)
 }

@@ -1,15 +1,13 @@
 //! Reading deliveries for people and for metrics: pages, dead letters, held ones, attempts, depths.
 
-use super::reports::{Page, QueueCount, like};
+use super::reports::{DeliveryRecord, Page, QueueCount, like, read_delivery};
 use super::{Row, Store, StoreError, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 
-/// One delivery as `deliveries_v1` shows it.
+/// A delivery in a list, with the event it is of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryLine {
-    /// Its key.
-    pub delivery: EventKey,
     /// The event's key.
     pub key: EventKey,
     /// The source's name.
@@ -18,18 +16,8 @@ pub struct DeliveryLine {
     pub event_id: String,
     /// The sender's type.
     pub event_type: String,
-    /// The handler's name.
-    pub handler: String,
-    /// Its state.
-    pub state: String,
-    /// Claims so far.
-    pub attempt: i64,
-    /// When it may be claimed next, while it is ready.
-    pub next_attempt_at: Option<UnixMillis>,
-    /// When it ended.
-    pub finished_at: Option<UnixMillis>,
-    /// The last failure.
-    pub last_error: Option<String>,
+    /// The delivery itself.
+    pub delivery: DeliveryRecord,
 }
 
 /// Which deliveries to list. What is absent does not matter.
@@ -53,7 +41,7 @@ pub struct DeliveryFilter {
     pub before: Option<EventKey>,
 }
 
-/// An attempt that did not end in done.
+/// An attempt other than the one that the delivery itself tells of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptRecord {
     /// The delivery.
@@ -68,7 +56,7 @@ pub struct AttemptRecord {
     pub started_at: Option<UnixMillis>,
     /// When it ended.
     pub ended_at: UnixMillis,
-    /// `failed`, `dead`, `superseded`, `held` or `lost`.
+    /// `failed`, `dead`, `superseded`, `held` or `lost`; `done` where the delivery was put back in line afterwards.
     pub outcome: String,
     /// The target's answer, where there was one.
     pub status: Option<i64>,
@@ -108,11 +96,11 @@ impl Store {
         };
         let rows = self.query(statement, values).await?;
         let items = rows.iter().take(limit).map(read_line).collect::<Result<Vec<_>, _>>()?;
-        let next = items.last().filter(|_| rows.len() > limit).map(|line| line.delivery);
+        let next = items.last().filter(|_| rows.len() > limit).map(|line| line.delivery.delivery);
         Ok(Page { items, next })
     }
 
-    /// The attempts of an event that did not end in done, by handler.
+    /// The attempts of an event, by handler, without the one by which a delivery is done now.
     pub async fn attempts(&self, key: EventKey) -> Result<Vec<AttemptRecord>, StoreError> {
         let (first, last) = key.delivery_range();
         let rows = self.query(&sql::ATTEMPTS_OF, vec![first.into(), last.into(), key.into()]).await?;
@@ -133,23 +121,21 @@ impl Store {
         };
         self.query(&sql::QUEUE_DEPTHS, Vec::new()).await?.iter().map(read).collect()
     }
+
+    /// Identities remembered, by source. It reads the whole ledger: ask seldom.
+    pub async fn ledger_rows(&self) -> Result<Vec<(String, i64)>, StoreError> {
+        let read = |row: &Row| Ok((row.text(0)?, row.int(1)?));
+        self.query(&sql::LEDGER_ROWS, Vec::new()).await?.iter().map(read).collect()
+    }
 }
 
 fn read_line(row: &Row) -> Result<DeliveryLine, StoreError> {
-    let state = row.text(6)?;
-    let due_at = row.int(8)?;
     Ok(DeliveryLine {
-        delivery: row.key(0)?,
-        key: row.key(1)?,
-        source: row.text(2)?,
-        event_id: row.text(3)?,
-        event_type: row.text(4)?,
-        handler: row.text(5)?,
-        attempt: row.int(7)?,
-        next_attempt_at: (state == "ready").then_some(due_at),
-        finished_at: row.optional_int(9)?,
-        last_error: row.optional_text(10)?,
-        state,
+        key: row.key(7)?,
+        source: row.text(8)?,
+        event_id: row.text(9)?,
+        event_type: row.text(10)?,
+        delivery: read_delivery(row)?,
     })
 }
 

@@ -6,7 +6,8 @@
 
 use std::time::Duration;
 
-use super::handler_sql::{Dialect, HandlerSql, NotText, Prepared};
+use super::Dialect;
+use super::handler_sql::{HandlerSql, NotText, Prepared};
 use super::{Claimed, Database, Store, StoreError, Tx, TxInner, Value};
 use crate::delivery::Failed;
 
@@ -34,6 +35,17 @@ impl Store {
             Database::Sqlite(_) => Dialect::Sqlite,
             #[cfg(feature = "postgres")]
             Database::Postgres(_) => Dialect::Postgres,
+        }
+    }
+
+    /// What the database says against a handler's statements: syntax, and names that are not there. Nothing is run.
+    pub async fn prepare_handler(&self, sql: &HandlerSql) -> Result<Vec<String>, StoreError> {
+        let statements: Vec<String> = sql.preparable().map(str::to_owned).collect();
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => database.prepare_each(statements).await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => database.prepare_each(&statements).await,
         }
     }
 }

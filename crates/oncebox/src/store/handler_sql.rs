@@ -4,17 +4,7 @@
 //! parameter with its type, so that both databases see what the other one does. What would end the transaction is
 //! refused: the effect and its mark are one.
 
-use super::Claimed;
-use super::value::Value;
-
-/// Whose SQL it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Dialect {
-    /// SQLite.
-    Sqlite,
-    /// Postgres.
-    Postgres,
-}
+use super::{Claimed, Dialect, Value};
 
 /// The statements of a handler, ready to be prepared.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,10 +15,11 @@ pub struct HandlerSql {
 }
 
 /// One statement with numbered parameters, and what each of them is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Prepared {
     pub(super) text: String,
     pub(super) binds: Vec<Bind>,
+    first_word: String,
 }
 
 /// Why the SQL of a handler cannot be used.
@@ -70,12 +61,27 @@ pub(super) enum Bind {
 pub(super) struct NotText;
 
 impl HandlerSql {
-    /// Reads the statements.
+    /// Reads the statements; fails with the first thing that is wrong.
     pub fn parse(text: &str, dialect: Dialect) -> Result<Self, HandlerSqlError> {
         let mut reader = Reader::new(text, dialect);
-        reader.read()?;
-        let Reader { statements, leaves_traces, .. } = reader;
-        if statements.is_empty() { Err(HandlerSqlError::Empty) } else { Ok(Self { statements, leaves_traces }) }
+        reader.read();
+        match reader.problems.into_iter().next() {
+            Some(problem) => Err(problem),
+            None => Ok(Self { statements: reader.statements, leaves_traces: reader.leaves_traces }),
+        }
+    }
+
+    /// Everything that is wrong with the statements, in their order, each thing once.
+    pub fn problems(text: &str, dialect: Dialect) -> Vec<HandlerSqlError> {
+        let mut reader = Reader::new(text, dialect);
+        reader.read();
+        reader.problems
+    }
+
+    /// The statements up to the first that changes the schema: what follows may need what that one makes.
+    pub(super) fn preparable(&self) -> impl Iterator<Item = &str> {
+        let makes = |one: &&Prepared| !DEFINING.contains(&one.first_word.as_str());
+        self.statements.iter().take_while(makes).map(|one| one.text.as_str())
     }
 
     /// Whether it may write outbox messages: a guess that only decides how soon somebody looks.
@@ -159,6 +165,9 @@ const REFUSED: [&str; 15] = [
     "reindex",
 ];
 
+/// First words of statements after which other names may be there.
+const DEFINING: [&str; 5] = ["alter", "create", "do", "drop", "set"];
+
 /// First words of statements that leave nothing behind in the session but their rows.
 const TRACELESS: [&str; 8] = ["delete", "insert", "merge", "select", "table", "update", "values", "with"];
 
@@ -182,16 +191,34 @@ struct Reader<'a> {
     has_code: bool,
     leaves_traces: bool,
     statements: Vec<Prepared>,
+    problems: Vec<HandlerSqlError>,
 }
 
 impl<'a> Reader<'a> {
     fn new(text: &'a str, dialect: Dialect) -> Self {
-        let current = Prepared { text: String::new(), binds: Vec::new() };
-        let (first_word, statements) = (None, Vec::new());
-        Self { text, at: 0, dialect, current, first_word, has_code: false, leaves_traces: false, statements }
+        Self {
+            text,
+            at: 0,
+            dialect,
+            current: Prepared::default(),
+            first_word: None,
+            has_code: false,
+            leaves_traces: false,
+            statements: Vec::new(),
+            problems: Vec::new(),
+        }
     }
 
-    fn read(&mut self) -> Result<(), HandlerSqlError> {
+    fn read(&mut self) {
+        // Nothing can be told about what follows a quote or comment without an end.
+        if let Err(open) = self.read_to_the_end() {
+            self.refuse(open);
+        } else if self.statements.is_empty() && self.problems.is_empty() {
+            self.refuse(HandlerSqlError::Empty);
+        }
+    }
+
+    fn read_to_the_end(&mut self) -> Result<(), HandlerSqlError> {
         let postgres = self.dialect == Dialect::Postgres;
         while let Some(c) = self.rest().chars().next() {
             match c {
@@ -202,11 +229,14 @@ impl<'a> Reader<'a> {
                 '-' if self.rest().starts_with("--") => self.take(self.rest().find('\n').unwrap_or(self.rest().len())),
                 '/' if self.rest().starts_with("/*") => self.comment()?,
                 '$' if postgres => self.dollar()?,
-                '$' | '?' | '@' if !postgres => return Err(HandlerSqlError::Unknown(c.to_string())),
-                ':' => self.colon()?,
+                '$' | '?' | '@' if !postgres => {
+                    self.refuse(HandlerSqlError::Unknown(c.to_string()));
+                    self.take(1);
+                }
+                ':' => self.colon(),
                 ';' => {
                     self.at += 1;
-                    self.end()?;
+                    self.end();
                 }
                 c if is_word(c) => self.word()?,
                 c => {
@@ -215,7 +245,14 @@ impl<'a> Reader<'a> {
                 }
             }
         }
-        self.end()
+        self.end();
+        Ok(())
+    }
+
+    fn refuse(&mut self, problem: HandlerSqlError) {
+        if !self.problems.contains(&problem) {
+            self.problems.push(problem);
+        }
     }
 
     fn rest(&self) -> &'a str {
@@ -269,7 +306,9 @@ impl<'a> Reader<'a> {
         let after = &self.rest()[1..];
         let tag = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
         if tag.starts_with(|c: char| c.is_ascii_digit()) {
-            return Err(HandlerSqlError::Unknown(format!("${tag}")));
+            self.refuse(HandlerSqlError::Unknown(format!("${tag}")));
+            self.take(1 + tag.len());
+            return Ok(());
         }
         if !after[tag.len()..].starts_with('$') {
             self.take(1);
@@ -282,11 +321,10 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    fn colon(&mut self) -> Result<(), HandlerSqlError> {
+    fn colon(&mut self) {
         self.has_code = true;
         if self.rest().starts_with("::") {
-            self.take(2);
-            return Ok(());
+            return self.take(2);
         }
         let after = &self.rest()[1..];
         let name = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
@@ -294,14 +332,14 @@ impl<'a> Reader<'a> {
             Some(bind) => {
                 self.at += 1 + name.len();
                 self.bind(bind);
-                Ok(())
             }
-            // Postgres has other uses for a colon, such as slices of arrays; SQLite would quietly bind nothing.
-            None if self.dialect == Dialect::Postgres => {
+            None => {
+                // Postgres has other uses for a colon, such as slices of arrays; SQLite would quietly bind nothing.
+                if self.dialect == Dialect::Sqlite {
+                    self.refuse(HandlerSqlError::Unknown(format!(":{name}")));
+                }
                 self.take(1 + name.len());
-                Ok(())
             }
-            None => Err(HandlerSqlError::Unknown(format!(":{name}"))),
         }
     }
 
@@ -328,19 +366,16 @@ impl<'a> Reader<'a> {
         if escapes && self.rest().starts_with('\'') { self.quoted('\'', true) } else { Ok(()) }
     }
 
-    fn end(&mut self) -> Result<(), HandlerSqlError> {
-        let empty = Prepared { text: String::new(), binds: Vec::new() };
-        let statement = std::mem::replace(&mut self.current, empty);
-        if let Some(word) = self.first_word.take() {
-            if REFUSED.contains(&word.as_str()) {
-                return Err(HandlerSqlError::Transaction(word.to_ascii_uppercase()));
-            }
-            self.leaves_traces |= !TRACELESS.contains(&word.as_str());
+    fn end(&mut self) {
+        let statement = std::mem::take(&mut self.current);
+        let first_word = self.first_word.take().unwrap_or_default();
+        self.leaves_traces |= !first_word.is_empty() && !TRACELESS.contains(&first_word.as_str());
+        if REFUSED.contains(&first_word.as_str()) {
+            self.refuse(HandlerSqlError::Transaction(first_word.to_ascii_uppercase()));
         }
         if std::mem::take(&mut self.has_code) {
-            self.statements.push(Prepared { text: statement.text.trim().to_owned(), ..statement });
+            self.statements.push(Prepared { text: statement.text.trim().to_owned(), first_word, ..statement });
         }
-        Ok(())
     }
 }
 

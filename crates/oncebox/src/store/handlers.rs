@@ -3,8 +3,9 @@
 use std::time::Duration;
 
 use super::deliveries::{count, millis};
-use super::{Store, StoreError, sql};
+use super::{Store, StoreError, Tx, sql};
 use crate::clock::UnixMillis;
+use crate::event::EventKey;
 use crate::retry::RetryPolicy;
 
 /// What a stopped delivery does to those behind it in its order key.
@@ -38,22 +39,26 @@ pub struct HandlerRecord {
     pub paused: bool,
 }
 
+/// Who asked for something that is done at once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// The id of the line in the audit log.
+    pub id: String,
+    /// Who.
+    pub who: String,
+    /// When.
+    pub at: UnixMillis,
+}
+
 /// Who has something to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Due {
     /// Handlers with deliveries.
-    pub handlers: Vec<DueHandler>,
+    pub handlers: Vec<String>,
+    /// Those of them with deliveries that were lost with their worker before.
+    pub lost: Vec<String>,
     /// Destinations with messages.
     pub destinations: Vec<String>,
-}
-
-/// A handler that has something due.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct DueHandler {
-    /// Its name.
-    pub handler: String,
-    /// Whether some of it was lost with its worker before.
-    pub lost: bool,
 }
 
 impl Store {
@@ -79,19 +84,42 @@ impl Store {
     /// Stops or resumes claiming for a handler on every node; false when it is not known.
     pub async fn pause_handler(&self, handler: &str, paused: bool) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let rows = tx.execute(&sql::PAUSE_HANDLER, vec![handler.into(), i64::from(paused).into()]).await?;
+        let known = tx.pause_handler(handler, paused).await?;
         tx.commit_or_fail().await?;
-        Ok(rows == 1)
+        Ok(known)
+    }
+
+    /// The same for an operator, with a line in the audit log.
+    pub async fn pause_handler_as(&self, asked: &Asked, handler: &str, paused: bool) -> Result<bool, StoreError> {
+        let mut tx = self.begin().await?;
+        if !tx.pause_handler(handler, paused).await? {
+            return Ok(false);
+        }
+        let kind = if paused { "pause" } else { "resume" };
+        let about = serde_json::json!({ "handler": handler }).to_string();
+        let values = vec![
+            asked.id.as_str().into(),
+            kind.into(),
+            about.as_str().into(),
+            asked.who.as_str().into(),
+            EventKey::from_bytes([0; 16]).into(),
+            asked.at.into(),
+        ];
+        tx.execute(&sql::LOG_ACTION, values).await?;
+        tx.commit_or_fail().await?;
+        Ok(true)
     }
 
     /// Who has something due, paused handlers aside: what to ask before claiming, as often as one likes.
     pub async fn due(&self, now: UnixMillis) -> Result<Due, StoreError> {
         let mut due = Due::default();
         for row in self.query(&sql::DUE, vec![now.into()]).await? {
-            match row.text(0)?.as_str() {
-                "handler" => due.handlers.push(DueHandler { handler: row.text(1)?, lost: row.int(2)? != 0 }),
-                _ => due.destinations.push(row.text(1)?),
-            }
+            let names = match row.text(0)?.as_str() {
+                "handler" => &mut due.handlers,
+                "lost" => &mut due.lost,
+                _ => &mut due.destinations,
+            };
+            names.push(row.text(1)?);
         }
         Ok(due)
     }
@@ -108,6 +136,13 @@ impl Store {
             Ok(HandlerRecord { facts, paused: row.int(1)? != 0 })
         };
         rows.iter().map(read).collect()
+    }
+}
+
+impl Tx {
+    async fn pause_handler(&mut self, handler: &str, paused: bool) -> Result<bool, StoreError> {
+        let values = vec![handler.into(), i64::from(paused).into()];
+        Ok(self.execute(&sql::PAUSE_HANDLER, values).await? == 1)
     }
 }
 

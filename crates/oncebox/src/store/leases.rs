@@ -4,7 +4,7 @@
 //! by the lock file that only one server can hold, on Postgres by a session lock on the node's name. Consumers outside
 //! claim without a node, so a restart of ours takes nothing from them.
 
-use super::{Database, ExpiredMessage, Row, Store, StoreError, Tx, Value, sql};
+use super::{Database, Row, Store, StoreError, Tx, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 
@@ -52,15 +52,6 @@ impl NodeLock {
     }
 }
 
-/// What came back because its lease ended.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ExpiredLeases {
-    /// Deliveries whose worker went silent.
-    pub deliveries: Vec<Expired>,
-    /// Messages whose relay went silent.
-    pub messages: Vec<ExpiredMessage>,
-}
-
 impl Store {
     /// Proves that every earlier process of this name is dead; none when that cannot be known.
     pub async fn lock_node(&self, name: &str) -> Result<Option<NodeLock>, StoreError> {
@@ -80,21 +71,19 @@ impl Store {
         }
     }
 
-    /// True when something is claimed beyond its lease.
+    /// True when a delivery or a message is claimed beyond its lease.
     pub async fn leases_ended(&self, now: UnixMillis) -> Result<bool, StoreError> {
         Ok(!self.query(&sql::LEASES_ENDED, vec![now.into()]).await?.is_empty())
     }
 
-    /// Takes back what is claimed beyond its lease, deliveries and messages: at most 500 of each, so call it again until
-    /// there is nothing.
-    pub async fn expire_leases(&self, now: UnixMillis) -> Result<ExpiredLeases, StoreError> {
+    /// Takes back what is claimed beyond its lease: at most 500, so call it again until it returns fewer.
+    pub async fn expire_leases(&self, now: UnixMillis) -> Result<Vec<Expired>, StoreError> {
         let mut tx = self.begin().await?;
         let error = "the lease ended without an answer";
         let rows = tx.query(&sql::EXPIRE_LEASES, vec![now.into(), SLICE.into(), error.into()]).await?;
-        let deliveries = tx.record_lost(&rows, error, now).await?;
-        let messages = tx.expire_messages(error, now).await?;
+        let expired = tx.record_lost(&rows, error, now).await?;
         tx.commit_or_fail().await?;
-        Ok(ExpiredLeases { deliveries, messages })
+        Ok(expired)
     }
 
     /// Writes this process down, before it claims anything, or that it still lives.

@@ -11,6 +11,7 @@ use super::deliveries::millis;
 use super::{Fence, Fenced, StoreError, Tx, sql};
 use crate::clock::UnixMillis;
 use crate::event::{EventKey, once_mark};
+pub use crate::once::Once;
 
 /// How a version compares with what was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,15 +42,6 @@ pub enum Prerequisite {
     Overdue,
     /// Somebody else has the delivery.
     LeaseLost,
-}
-
-/// Whether an id was seen before in its scope.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Once {
-    /// The first time; remembered if this transaction commits.
-    Fresh,
-    /// It was here before.
-    Duplicate,
 }
 
 impl Tx {

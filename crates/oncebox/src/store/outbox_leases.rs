@@ -46,6 +46,16 @@ impl Store {
         tx.commit_or_fail().await
     }
 
+    /// Takes back messages that are claimed beyond their lease: at most 500, so call it again until there are none.
+    pub async fn expire_messages(&self, now: UnixMillis) -> Result<Vec<ExpiredMessage>, StoreError> {
+        let mut tx = self.begin().await?;
+        let error = "the lease ended without an answer";
+        let rows = tx.query(&sql::EXPIRE_MESSAGES, vec![now.into(), SLICE.into(), error.into()]).await?;
+        let expired = tx.record_lost_messages(&rows, error, now).await?;
+        tx.commit_or_fail().await?;
+        Ok(expired)
+    }
+
     /// Takes back the messages of earlier processes of this name, under the same proof as [`Store::reclaim`], and before
     /// it: that one forgets those processes.
     pub async fn reclaim_messages(
@@ -69,15 +79,6 @@ impl Store {
 }
 
 impl Tx {
-    pub(super) async fn expire_messages(
-        &mut self,
-        error: &str,
-        now: UnixMillis,
-    ) -> Result<Vec<ExpiredMessage>, StoreError> {
-        let rows = self.query(&sql::EXPIRE_MESSAGES, vec![now.into(), SLICE.into(), error.into()]).await?;
-        self.record_lost_messages(&rows, error, now).await
-    }
-
     async fn record_lost_messages(
         &mut self,
         rows: &[Row],

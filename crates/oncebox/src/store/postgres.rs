@@ -10,13 +10,12 @@ use deadpool_postgres::{
 };
 use futures_util::future::join;
 use tokio_postgres::Config;
-use tokio_postgres::error::SqlState;
-use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use super::postgres_batch::Staged;
 use super::sql::postgres as sql;
 use super::{Commit, Durability, Row, StoreError, Value, postgres_tls};
-use crate::event::EventKey;
+use crate::adapter::refused_commit;
+pub(super) use crate::adapter::tokio_postgres::{as_params, classify, read_row};
 
 /// How long to wait for a connection; a sender's own deadline is a few seconds.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
@@ -288,7 +287,7 @@ impl Tx {
                 self.give_back().await;
                 Commit::Committed
             }
-            Ok(Err(error)) if refused_commit(&error) => {
+            Ok(Err(error)) if refused_commit(error.code().map(tokio_postgres::error::SqlState::code)) => {
                 self.rollback().await;
                 Commit::Failed(classify(error))
             }
@@ -334,11 +333,6 @@ impl Drop for Tx {
     }
 }
 
-/// A server that answers a row or COMMIT with an error did not commit, unless it was being shut down at that moment.
-fn refused_commit(error: &tokio_postgres::Error) -> bool {
-    error.code().is_some_and(|code| !code.code().starts_with("57P"))
-}
-
 async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     within(STEP_WAIT, work).await
 }
@@ -366,90 +360,11 @@ async fn danger(client: &tokio_postgres::Client) -> Result<Option<String>, tokio
     })
 }
 
-pub(super) fn as_params(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
-    values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
-}
-
-pub(super) fn read_row(row: &tokio_postgres::Row) -> Result<Row, StoreError> {
-    (0..row.len()).map(|column| read_value(row, column)).collect::<Result<_, _>>().map(Row).map_err(classify)
-}
-
-fn read_value(row: &tokio_postgres::Row, column: usize) -> Result<Value, tokio_postgres::Error> {
-    let kind = row.columns()[column].type_();
-    Ok(match *kind {
-        Type::INT4 => row.try_get::<_, Option<i32>>(column)?.map_or(Value::Null, |value| Value::Int(value.into())),
-        Type::UUID => row
-            .try_get::<_, Option<uuid::Uuid>>(column)?
-            .map_or(Value::Null, |value| Value::Key(EventKey::from_bytes(value.into_bytes()))),
-        Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(column)?.map_or(Value::Null, Value::Bytes),
-        Type::INT8 => row.try_get::<_, Option<i64>>(column)?.map_or(Value::Null, Value::Int),
-        _ => row.try_get::<_, Option<String>>(column)?.map_or(Value::Null, Value::Text),
-    })
-}
-
-impl ToSql for Value {
-    fn to_sql(
-        &self,
-        kind: &Type,
-        out: &mut tokio_postgres::types::private::BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        match self {
-            Self::Int(value) => value.to_sql(kind, out),
-            Self::Text(value) => value.to_sql(kind, out),
-            Self::Bytes(value) => value.to_sql(kind, out),
-            Self::Key(value) => value.to_sql(kind, out),
-            Self::Null => Ok(IsNull::Yes),
-        }
-    }
-
-    fn accepts(_: &Type) -> bool {
-        true
-    }
-
-    to_sql_checked!();
-}
-
-impl ToSql for EventKey {
-    fn to_sql(
-        &self,
-        kind: &Type,
-        out: &mut tokio_postgres::types::private::BytesMut,
-    ) -> Result<IsNull, Box<dyn std::error::Error + Sync + Send>> {
-        uuid::Uuid::from_bytes(*self.as_bytes()).to_sql(kind, out)
-    }
-
-    fn accepts(kind: &Type) -> bool {
-        <uuid::Uuid as ToSql>::accepts(kind)
-    }
-
-    to_sql_checked!();
-}
-
 fn no_connection(error: PoolError) -> StoreError {
     match error {
         PoolError::PostCreateHook(HookError::Message(danger)) => StoreError::Unsafe(danger.into_owned()),
         PoolError::Backend(error) => classify(error),
         other => StoreError::Disconnected(other.into()),
-    }
-}
-
-/// Maps Postgres's codes to what a caller can do.
-pub(super) fn classify(error: tokio_postgres::Error) -> StoreError {
-    let Some(code) = error.code().cloned() else { return StoreError::Disconnected(error.into()) };
-    let retry = [
-        SqlState::T_R_SERIALIZATION_FAILURE,
-        SqlState::T_R_DEADLOCK_DETECTED,
-        SqlState::LOCK_NOT_AVAILABLE,
-        SqlState::QUERY_CANCELED,
-    ];
-    // 08 connection, 53 out of resources, 57 operator intervention, 58 system error, 25006 a standby.
-    let down = ["08", "53", "57", "58"].iter().any(|class| code.code().starts_with(class));
-    if retry.contains(&code) {
-        StoreError::Busy(error.into())
-    } else if down || code == SqlState::READ_ONLY_SQL_TRANSACTION {
-        StoreError::Disconnected(error.into())
-    } else {
-        StoreError::Refused(error.into())
     }
 }
 

@@ -12,7 +12,7 @@ use tokio_postgres::{Error, Statement};
 
 use super::StoreError;
 use super::effects::{Step, StepFailed};
-use super::postgres::{Tx, as_params, classify};
+use super::postgres::{Database, Tx, as_params, classify};
 
 /// What the answer may take beyond the statements' own deadline.
 const GRACE: Duration = Duration::from_secs(2);
@@ -35,6 +35,22 @@ impl Tx {
                 }
             }
         }
+    }
+}
+
+impl Database {
+    /// Prepares each statement on a connection that is closed afterwards, and says what is wrong with them.
+    pub(super) async fn prepare_each(&self, statements: &[String]) -> Result<Vec<String>, StoreError> {
+        let client = self.lone_reader().await?;
+        let mut refused = Vec::new();
+        for sql in statements {
+            match client.prepare(sql).await {
+                Ok(_) => {}
+                Err(error) if error.as_db_error().is_some() => refused.push(describe(&error)),
+                Err(error) => return Err(classify(error)),
+            }
+        }
+        Ok(refused)
     }
 }
 

@@ -1,9 +1,9 @@
 //! Migrations on Postgres: the schema's own table is the lock, so no advisory lock and no session state is needed.
 
-use super::migrations::{POSTGRES, pending};
 use super::postgres::{Database, Tx};
 use super::sql::postgres as sql;
 use super::{Commit, StoreError};
+use crate::adapter::migrations::{POSTGRES, pending};
 
 /// Two nodes may create the schema at the same instant; the loser tries again and finds it there.
 const TRIES: usize = 5;

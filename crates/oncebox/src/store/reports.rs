@@ -238,6 +238,11 @@ impl Store {
         Ok(Some(EventDetail { event, recent_arrivals, deliveries, payload }))
     }
 
+    /// The sources that ever sent an event that is still remembered. It reads every event: ask seldom.
+    pub async fn sources_seen(&self) -> Result<Vec<String>, StoreError> {
+        self.query(&sql::SOURCES_SEEN, Vec::new()).await?.iter().map(|row| row.text(0)).collect()
+    }
+
     /// The bytes of an event, until retention removes them.
     pub async fn payload(&self, key: EventKey) -> Result<Option<PayloadRecord>, StoreError> {
         let rows = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
@@ -280,7 +285,8 @@ fn read_event(row: &Row) -> Result<EventRecord, StoreError> {
     })
 }
 
-fn read_delivery(row: &Row) -> Result<DeliveryRecord, StoreError> {
+/// Reads the columns that every question about deliveries begins with.
+pub(super) fn read_delivery(row: &Row) -> Result<DeliveryRecord, StoreError> {
     let state = row.text(2)?;
     let due_at = row.int(4)?;
     Ok(DeliveryRecord {

@@ -5,40 +5,9 @@
 
 use std::sync::LazyLock;
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 use super::deliveries::Care;
-
-/// A statement in both dialects.
-#[derive(Debug)]
-pub(super) struct Statement {
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only Postgres reads it"))]
-    postgres: String,
-    #[cfg_attr(not(feature = "sqlite"), expect(dead_code, reason = "only SQLite reads it"))]
-    sqlite: String,
-}
-
-impl Statement {
-    /// Takes the text as Postgres wants it.
-    pub(super) fn new(text: &str) -> Self {
-        let sqlite = text
-            .replace("FOR UPDATE SKIP LOCKED", "")
-            .replace(" AS uuid)", " AS blob)")
-            .replace("LIKE $3 ESCAPE '!'", "GLOB $3")
-            .replace("oncebox.now_ms(", "(")
-            .replace("oncebox.", "oncebox_")
-            .replace('$', "?");
-        Self { postgres: text.to_owned(), sqlite }
-    }
-
-    #[cfg(feature = "postgres")]
-    pub(super) fn postgres(&self) -> &str {
-        &self.postgres
-    }
-
-    #[cfg(feature = "sqlite")]
-    pub(super) fn sqlite(&self) -> &str {
-        &self.sqlite
-    }
-}
+pub(super) use crate::adapter::Statement;
 
 macro_rules! shared {
     ($($name:ident = $file:literal;)*) => {
@@ -68,17 +37,21 @@ shared! {
     DELIVERIES_PAGE = "shared/deliveries_page.sql";
     ATTEMPTS_OF = "shared/attempts_of.sql";
     QUEUE_DEPTHS = "shared/queue_depths.sql";
+    SOURCES_SEEN = "shared/sources_seen.sql";
+    LEDGER_ROWS = "shared/ledger_rows.sql";
     ACTION_COUNT = "shared/action_count.sql";
     ACTION_SLICE = "shared/action_slice.sql";
     ACTION_EVENTS = "shared/action_events.sql";
     ACTION_COUNT_EVENTS = "shared/action_count_events.sql";
     SETTLE_EVENT = "shared/settle_event.sql";
     ADD_DELIVERY = "shared/add_delivery.sql";
+    KEEP_DONE_ATTEMPT = "shared/keep_done_attempt.sql";
     REQUEUE = "shared/requeue.sql";
     FORGET_IDENTITY = "shared/forget_identity.sql";
     FORGET_FINGERPRINT = "shared/forget_fingerprint.sql";
     OPEN_ACTION = "shared/open_action.sql";
     LOCK_ACTION = "shared/lock_action.sql";
+    LOG_ACTION = "shared/log_action.sql";
     ADVANCE_ACTION = "shared/advance_action.sql";
     ACTIONS = "shared/actions.sql";
     ACTION_BY_ID = "shared/action_by_id.sql";
@@ -132,9 +105,11 @@ shared! {
 }
 
 /// The claim of one database, once for each care: what differs is which deliveries it may take.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 #[derive(Debug)]
 pub(super) struct Claim([String; 4]);
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 impl Claim {
     fn new(text: &str, row: &str, attempts: &str) -> Self {
         // Lost once, and not before its last attempt.

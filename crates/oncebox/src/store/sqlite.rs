@@ -8,12 +8,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags, params_from_iter};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{Commit, Durability, Row, StoreError, Value};
-use crate::event::EventKey;
+pub(super) use crate::adapter::rusqlite::{classify, read_rows};
 
 /// Who opens the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -407,46 +406,6 @@ fn danger(connection: &Connection) -> Result<Option<String>, StoreError> {
     Ok(None)
 }
 
-pub(super) fn read_rows(connection: &Connection, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-    let mut statement = connection.prepare_cached(sql).map_err(classify)?;
-    let columns = statement.column_count();
-    let rows = statement
-        .query_map(params_from_iter(values), |row| {
-            (0..columns).map(|column| row.get_ref(column).map(read_value)).collect::<Result<_, _>>().map(Row)
-        })
-        .map_err(classify)?;
-    rows.collect::<Result<_, _>>().map_err(classify)
-}
-
-fn read_value(value: ValueRef<'_>) -> Value {
-    match value {
-        ValueRef::Null => Value::Null,
-        ValueRef::Integer(value) => Value::Int(value),
-        #[expect(clippy::cast_possible_truncation, reason = "we store no fractions")]
-        ValueRef::Real(value) => Value::Int(value as i64),
-        ValueRef::Text(text) => Value::Text(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => Value::Bytes(bytes.to_vec()),
-    }
-}
-
-impl rusqlite::ToSql for Value {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        match self {
-            Self::Int(value) => value.to_sql(),
-            Self::Text(value) => value.to_sql(),
-            Self::Bytes(value) => value.to_sql(),
-            Self::Key(value) => value.to_sql(),
-            Self::Null => rusqlite::types::Null.to_sql(),
-        }
-    }
-}
-
-impl rusqlite::ToSql for EventKey {
-    fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
-        self.as_bytes().to_sql()
-    }
-}
-
 async fn on_a_blocking_thread<T: Send + 'static>(
     job: impl FnOnce() -> Result<T, StoreError> + Send + 'static,
 ) -> Result<T, StoreError> {
@@ -455,19 +414,4 @@ async fn on_a_blocking_thread<T: Send + 'static>(
 
 fn gone(error: impl std::fmt::Display) -> StoreError {
     StoreError::Disconnected(format!("the database thread is gone: {error}").into())
-}
-
-/// Maps SQLite's codes to what a caller can do.
-pub(super) fn classify(error: rusqlite::Error) -> StoreError {
-    match error.sqlite_error_code() {
-        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy(error.into()),
-        Some(
-            ErrorCode::DiskFull
-            | ErrorCode::SystemIoFailure
-            | ErrorCode::CannotOpen
-            | ErrorCode::ReadOnly
-            | ErrorCode::OutOfMemory,
-        ) => StoreError::Disconnected(error.into()),
-        _ => StoreError::Refused(error.into()),
-    }
 }

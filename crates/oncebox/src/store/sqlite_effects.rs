@@ -7,7 +7,7 @@ use rusqlite::{Connection, ErrorCode, params_from_iter};
 
 use super::StoreError;
 use super::effects::{Step, StepFailed};
-use super::sqlite::{Tx, classify};
+use super::sqlite::{Database, Tx, classify};
 
 impl Tx {
     pub(super) async fn run_steps(
@@ -24,6 +24,33 @@ impl Tx {
                 work.await
             }
         }
+    }
+}
+
+impl Database {
+    /// Prepares each statement on a connection that may only read, and says what is wrong with them.
+    pub(super) async fn prepare_each(&self, statements: Vec<String>) -> Result<Vec<String>, StoreError> {
+        self.on_lone_reader(move |connection| {
+            let mut refused = Vec::new();
+            for sql in &statements {
+                let Err(error) = connection.prepare(sql) else { continue };
+                let text = said(&error);
+                match classify(error) {
+                    StoreError::Refused(_) => refused.push(text),
+                    other => return Err(other),
+                }
+            }
+            Ok(refused)
+        })
+        .await
+    }
+}
+
+/// What SQLite said, without the whole statement behind it.
+fn said(error: &rusqlite::Error) -> String {
+    match error {
+        rusqlite::Error::SqlInputError { msg, .. } => msg.clone(),
+        other => other.to_string(),
     }
 }
 

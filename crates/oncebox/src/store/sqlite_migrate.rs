@@ -3,10 +3,10 @@
 use rusqlite::{Connection, params};
 
 use super::StoreError;
-use super::migrations::{SQLITE, pending};
 use super::sql::sqlite as sql;
 use super::sqlite::{Database, classify};
 use super::{Commit, sqlite};
+use crate::adapter::migrations::{SQLITE, pending};
 
 impl Database {
     pub(super) async fn migrate(&self) -> Result<usize, StoreError> {

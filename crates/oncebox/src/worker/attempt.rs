@@ -110,10 +110,7 @@ fn failure(spec: &HandlerSpec, claim: &Claimed, failed: Failed, error: String, s
 }
 
 fn outcome_of(next: Next) -> Outcome {
-    match next {
-        Next::Retry { .. } => Outcome::Failed,
-        Next::Dead | Next::Held => Outcome::Dead,
-    }
+    next.into()
 }
 
 /// Chance for the pauses. Without any they are all at their longest, which is the safe side.

@@ -57,9 +57,10 @@ impl Leases {
         }
         while self.store.leases_ended(self.clock.now()).await? {
             let expired = self.store.expire_leases(self.clock.now()).await?;
-            self.note(&expired.deliveries);
-            self.note_messages(&expired.messages);
-            if expired.deliveries.is_empty() && expired.messages.is_empty() {
+            self.note(&expired);
+            let messages = self.store.expire_messages(self.clock.now()).await?;
+            self.note_messages(&messages);
+            if expired.is_empty() && messages.is_empty() {
                 // Another node has them under way.
                 break;
             }

@@ -4,15 +4,29 @@ use std::time::Duration;
 
 use metrics::{counter, histogram};
 
-use crate::store::{Buried, Claimed, Expired, ExpiredMessage};
+use crate::delivery::Next;
+use crate::store::{Buried, Claimed, Expired, ExpiredMessage, PulledClaim};
 
-/// How an attempt ended.
+/// How an attempt ended, as metrics count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
+pub enum Outcome {
+    /// Its effect is there.
     Done,
+    /// It will be tried again.
     Failed,
+    /// It was the last one, or a person must decide.
     Dead,
+    /// Something newer was applied, so it did not run.
     Superseded,
+}
+
+impl From<Next> for Outcome {
+    fn from(next: Next) -> Self {
+        match next {
+            Next::Retry { .. } => Self::Failed,
+            Next::Dead | Next::Held => Self::Dead,
+        }
+    }
 }
 
 impl Outcome {
@@ -42,6 +56,12 @@ pub(super) fn ended(claim: &Claimed, outcome: Outcome, error: &str) {
 pub(super) fn took(handler: &str, time: Duration, deliveries: usize) {
     let each = time.as_secs_f64() / deliveries.max(1) as f64;
     histogram!("oncebox_handler_seconds", "handler" => handler.to_owned()).record_many(each, deliveries);
+}
+
+/// Counts an attempt that was made outside this process, from its claim to its report.
+pub fn count_pulled(claim: &PulledClaim, outcome: Outcome) {
+    counted(&claim.handler, claim.attempt.saturating_sub(claim.attempts_before) <= 1, outcome);
+    took(&claim.handler, claim.held_for, 1);
 }
 
 /// A delivery that somebody else has by now: its effect, if any, was rolled back.

@@ -5,12 +5,15 @@ use std::sync::Arc;
 
 use http::{HeaderMap, Method};
 use oncebox::clock::Clock;
+use oncebox::errands::Errands as _;
 use oncebox::ingest::{Answer, Batcher, Context, Ingest, Settings, Unavailable};
 use oncebox::outgoing::VendorCalls;
+use oncebox::provider::{self, Sample};
 use oncebox::request::Request;
 use oncebox::routing::Routes;
 use oncebox::secret::Secret;
 use oncebox::source::{Source, SourceSpec};
+use oncebox::verdict::Verdict;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
@@ -127,5 +130,57 @@ testkit::contract! {
         assert_eq!(rig.send(&vendor::sns_confirmation("https://evil.example/")).await, "wrong_claim");
         assert_eq!(rig.amazon.requests().len(), visits, "nothing is visited for strangers");
         rig.finish(0).await;
+    }
+}
+
+const PAYPAL_PEM: &str = "/v1/notifications/certs/CERT-sample";
+/// Names PayPal and was issued by nobody.
+const SELF_SIGNED: &str = include_str!("../../../testkit/src/oracle/keys/paypal.cert.pem");
+
+fn paypal(secrets: Vec<Secret>) -> Source {
+    let mut spec = SourceSpec::named("paypal", "paypal").unwrap();
+    spec.settings.insert("webhook_id".to_owned(), Secret::new("WH-1"));
+    spec.secrets = secrets;
+    Source::build(spec).unwrap()
+}
+
+/// What becomes of a request that the vendor's key signed, when this is served as its certificate.
+async fn judged_by(certificate: &str, now: i64) -> String {
+    let vendor = VendorServer::tls().await;
+    vendor.serve(PAYPAL_PEM, certificate);
+    let authority = CertificateDer::from_pem_slice(vendor::AUTHORITY.as_bytes()).unwrap();
+    let hosts = HashMap::from([("api.paypal.com".to_owned(), vendor.address())]);
+    let calls = VendorCalls::with_vendors(Clock::manual(now), vec![authority], hosts).unwrap();
+    let key: String = vendor::RSA_KEY.lines().filter(|line| !line.starts_with('-')).collect();
+    let (signer, source) = (paypal(vec![Secret::new(key)]), paypal(Vec::new()));
+    let draft = provider::sample(&signer, &Sample { id: "WH-EVENT", event_type: None, filler_bytes: 0 }, now);
+    let request = signer.sign(draft, now).unwrap();
+    let Verdict::NeedsKey(wanted) = source.judge(&request, None, now) else { panic!("a key is wanted first") };
+    match calls.fetch(&wanted).await {
+        Err(error) => error.0,
+        Ok(fetched) => {
+            assert!(source.learn(&wanted, &fetched.text, fetched.max_age, now));
+            match source.judge(&request, None, now) {
+                Verdict::Accept(_) => "accepted".to_owned(),
+                other => format!("{other:?}"),
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn paypals_certificate_must_lead_to_an_authority() {
+    const DAY: i64 = 86_400_000;
+    let refused = "the certificate is not one of paypal.com by the web's authorities";
+    let year = |year: i64| (year - 1970) * 365 * DAY + 100 * DAY;
+    for (what, certificate, now, expected) in [
+        ("a good one", vendor::PAYPAL_CERTIFICATE, NOW, "accepted"),
+        ("no authority", SELF_SIGNED, year(2030), refused),
+        ("another's name", vendor::SNS_CERTIFICATE, NOW, refused),
+        ("expired", vendor::PAYPAL_CERTIFICATE, year(2125), refused),
+        ("not good yet", vendor::PAYPAL_CERTIFICATE, year(2018), refused),
+        ("no certificate", "<html>", NOW, refused),
+    ] {
+        assert_eq!(judged_by(certificate, now).await, expected, "{what}");
     }
 }

@@ -3,6 +3,7 @@
 
 mod contract;
 mod functions;
+mod manual;
 mod outbox;
 mod puller;
 mod roles;

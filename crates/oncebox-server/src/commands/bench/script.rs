@@ -38,6 +38,7 @@ pub(super) struct Lines<'s> {
     remembered: Vec<Vec<u8>>,
     next_repeat: usize,
     owed: f64,
+    was_fresh: bool,
     prefix: [u8; 8],
     count: u64,
 }
@@ -79,7 +80,15 @@ impl Script {
         let mut prefix = [0; 8];
         prefix[..6].copy_from_slice(&random::<6>()?);
         prefix[6..].copy_from_slice(&number.to_be_bytes()[6..]);
-        Ok(Lines { script: self, remembered: Vec::new(), next_repeat: 0, owed: 0.0, prefix, count: 0 })
+        Ok(Lines {
+            script: self,
+            remembered: Vec::new(),
+            next_repeat: 0,
+            owed: 0.0,
+            was_fresh: false,
+            prefix,
+            count: 0,
+        })
     }
 
     fn new(source: Source, draft: Draft, duplicates: f64) -> Self {
@@ -123,13 +132,15 @@ impl Lines<'_> {
     /// The next request, as it goes over the wire.
     pub(super) fn next(&mut self) -> anyhow::Result<&[u8]> {
         self.owed += self.script.duplicates;
-        if self.owed >= 1.0 && self.remembered.len() == REMEMBERED {
-            self.owed -= 1.0;
-            self.next_repeat = (self.next_repeat + 1) % REMEMBERED;
+        // Until enough is remembered at most every second one is a repeat: a slow run has some, too, and a long one does
+        // not repeat the same few for ever. Nothing is owed for it later.
+        let may_repeat = self.remembered.len() == REMEMBERED || self.was_fresh;
+        if self.owed >= 1.0 && may_repeat {
+            (self.owed, self.was_fresh) = (self.owed - 1.0, false);
+            self.next_repeat = (self.next_repeat + 1) % self.remembered.len();
             return Ok(&self.remembered[self.next_repeat]);
         }
-        // Before enough is remembered nothing is repeated, and nothing is owed for it later.
-        self.owed = self.owed.fract();
+        (self.owed, self.was_fresh) = (self.owed.fract(), true);
         self.count += 1;
         let mut id = [0; 16];
         id[..8].copy_from_slice(&self.prefix);
@@ -174,7 +185,8 @@ mod tests {
     fn the_share_of_repeats_is_kept() {
         check(0.0, 300, 300..=300);
         check(1.0, 300, REMEMBERED..=REMEMBERED);
-        check(0.5, 1064, 550..=580);
+        check(0.5, 1064, 530..=534);
+        check(0.9, 2, 1..=1);
     }
 
     #[test]

@@ -56,12 +56,24 @@ pub(super) fn entry_for_people(name: &str, description: &Description) -> String 
     for (label, line) in &lines {
         text.push_str(&format!("{label:width$}  {line}\n"));
     }
-    text.push_str(&format!(
-        "\nIn oncebox.toml:\n\n[[source]]\nname = \"{name}\"\nprovider = \"{name}\"\nsecrets = [{{ env = \"{}_SECRET\" }}]",
-        name.to_uppercase().replace('-', "_")
-    ));
-    for setting in &facts.settings {
+    text.push_str(&format!("\nIn oncebox.toml:\n\n{}", config(name, description)));
+    text
+}
+
+/// What to write into the config.
+fn config(name: &str, description: &Description) -> String {
+    let mut text = format!("[[source]]\nname = \"{name}\"\nprovider = \"{name}\"");
+    if !description.brings_secret() {
+        text.push_str(&format!("\nsecrets = [{{ env = \"{}_SECRET\" }}]", name.to_uppercase().replace('-', "_")));
+    }
+    for setting in description.facts().settings {
         text.push_str(&format!("\n{setting} = \"…\""));
+    }
+    if description.brings_secret() {
+        text.push_str(&format!(
+            "\n\n[store]\nsecret_key = {{ env = \"ONCEBOX_SECRET_KEY\" }}   # what the secret is kept encrypted with\n\n\
+             There is no secret to copy: it comes with the first request, and is taken only after\n\n  oncebox arm {name} --wait"
+        ));
     }
     text
 }
@@ -122,6 +134,15 @@ mod tests {
         let page = include_str!("../../../../../docs/custom.md");
         let missing: Vec<_> = Description::KEYS.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
         assert!(missing.is_empty(), "docs/custom.md does not mention {missing:?}");
+    }
+
+    #[test]
+    fn a_secret_that_arrives_is_armed_for_and_not_configured() {
+        for (name, configured) in [("asana", false), ("notion", false), ("stripe", true)] {
+            let text = entry_for_people(name, &Description::named(name).expect("a provider"));
+            assert_eq!(text.contains("secrets = ["), configured, "{text}");
+            assert_eq!(text.contains(&format!("oncebox arm {name} --wait")), !configured, "{text}");
+        }
     }
 
     #[test]

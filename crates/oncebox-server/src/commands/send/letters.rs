@@ -9,6 +9,7 @@ use oncebox::clock::{Clock, UnixMillis};
 use oncebox::provider::{self, Sample};
 use oncebox::request::Request;
 use oncebox::source::Source;
+use oncebox::verdict::Verdict;
 use uuid::Uuid;
 
 /// What to send.
@@ -45,6 +46,12 @@ impl Letters {
     pub(super) fn new(source: Source, target: String, plan: Plan) -> Self {
         let events_left = plan.events;
         Self { source, target, plan, clock: Clock::system(), current: None, copies_left: 0, events_left }
+    }
+
+    /// True when a request spoiled by this plan would be taken all the same, because nothing that is signed tells.
+    pub(super) fn are_taken(&self, path_token: Option<&str>) -> bool {
+        let judge = |request: Request| self.source.judge(&request, path_token, self.clock.now());
+        self.sign().is_ok_and(|request| matches!(judge(request), Verdict::Accept(_)))
     }
 
     fn sign(&self) -> anyhow::Result<Request> {
@@ -97,7 +104,6 @@ mod tests {
     use oncebox::provider::Description;
     use oncebox::secret::Secret;
     use oncebox::source::SourceSpec;
-    use oncebox::verdict::Verdict;
 
     use super::*;
     use crate::config::store::StoreUrl;

@@ -53,6 +53,13 @@ contract! {
         assert_eq!((ids, &found["requeued"]), (vec!["evt_11", "evt_19", "evt_3"], &json!(3)));
         wait_for_states(&world, "ledger", &["done"]);
         assert_eq!(effects(&world), (20, 20));
+        let told = get(&world, "events/custom%2Fevt_3");
+        let attempts: Vec<_> = told["attempts"].as_array().expect("attempts").iter().map(|one| (&one["attempt"], &one["outcome"])).collect();
+        assert_eq!((attempts, &told["deliveries"][0]["attempt"]), (vec![(&json!(1), &json!("done"))], &json!(2)), "{told}");
+        let shown = testkit::program::run(BIN, &["event", "custom/evt_3", "--database", world.db.url()], &[], world.program.dir());
+        let lines = shown.stdout.lines().skip_while(|line| *line != "Attempts").filter(|line| line.contains("done")).count();
+        assert_eq!(lines, 2, "both runs are told:\n{}", shown.stdout);
+        assert_eq!(get(&world, "stats")["first_try_error_rate"], json!(0.0));
         assert_eq!(reconcile(&world, &["--requeue"])["requeued"], 0);
         wait_for_states(&world, "ledger", &["done"]);
         assert_eq!(effects(&world), (20, 20));

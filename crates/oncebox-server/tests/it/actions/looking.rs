@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 
 use serde_json::json;
-use testkit::{TestDatabase, contract};
+use testkit::{TestDatabase, contract, http};
 
 use super::{ATTEMPTS, act, bury, get, post};
 use crate::world::{PATIENCE, World, custom, stripe, wait_until};
@@ -53,7 +53,7 @@ contract! {
             ("state=ready", 1),
             ("source=stripe", 5),
             ("type=invoice.*", 5),
-            ("handler=none", 0),
+            ("handler=pull", 6),
             ("since=1h", 6),
             ("until=1h", 0),
         ] {
@@ -95,6 +95,14 @@ contract! {
             assert_eq!(get(&world, "stats")["handler_health"][0]["paused"], paused);
         }
         assert_eq!(post(&world, "handlers/none/pause", &json!({})).status, 404);
+        assert_eq!(post(&world, "handlers/pull/pause", &json!({"who": "ann"})).status, 200);
+        let bare = http::post(world.program.admin_addr(), "/api/v1/handlers/pull/resume", &[], b"");
+        assert_eq!(bare.status, 200, "the body may be left out");
+        let log = get(&world, "actions");
+        let lines: Vec<_> = log["items"].as_array().expect("items").iter().map(|one| (one["kind"].clone(), one["who"].clone())).collect();
+        assert_eq!(lines.len(), 5, "{log}");
+        assert!(lines.contains(&(json!("pause"), json!("ann from 127.0.0.1"))), "{log}");
+        assert!(lines.contains(&(json!("resume"), json!("operator from 127.0.0.1"))), "{log}");
     }
 
     async fn tail_shows_what_arrives_and_ends_with_the_server(db: TestDatabase) {

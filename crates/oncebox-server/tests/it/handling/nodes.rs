@@ -75,7 +75,8 @@ contract! {
         let more = LEDGER.replace("\"ledger\"", "\"second\"").replace(":attempt)", "100)");
         world.program.write_config(&format!("{old}\n{more}"));
         world.program.signal(libc::SIGHUP);
-        wait_until("it reloaded", PATIENCE, || world.program.log().contains("reloaded"));
+        wait_until("it reloaded", PATIENCE, || world.program.log().contains("2 handlers (added second)"));
+        assert!(world.program.log().contains("handler   ledger (sql)"), "the banner names the handlers");
         send(&world, 3..5);
         wait_for_states(&world, "second", &["done"]);
         wait_for_states(&world, "ledger", &["done"]);

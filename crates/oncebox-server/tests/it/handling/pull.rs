@@ -58,6 +58,36 @@ contract! {
         wait_for_states(&world, "jobs", &["done", "dead"]);
     }
 
+    async fn attempts_outside_are_counted(db: TestDatabase) {
+        let world = start(db);
+        (1..=3).for_each(|number| drop(world.expect("custom", &event(number), "accepted")));
+        let items = claim(&world, 10, "60s");
+        for _ in 0..2 {
+            assert_eq!(report(&world, &items[0], "finish", &json!({})).status, 200);
+        }
+        assert_eq!(report(&world, &items[1], "fail", &json!({"retry": false})).status, 200);
+        assert_eq!(report(&world, &items[1], "fail", &json!({"retry": false})).status, 409);
+        assert_eq!(report(&world, &items[2], "fail", &json!({})).status, 200);
+        let mut again = Vec::new();
+        crate::world::wait_until("it is due again", crate::world::PATIENCE, || {
+            again = claim(&world, 1, "60s");
+            !again.is_empty()
+        });
+        assert_eq!(report(&world, &again[0], "finish", &json!({})).status, 200);
+        let metrics = world.metrics();
+        for line in [
+            r#"oncebox_attempts_total{handler="jobs",try="first",outcome="done"} 1"#,
+            r#"oncebox_attempts_total{handler="jobs",try="first",outcome="dead"} 1"#,
+            r#"oncebox_attempts_total{handler="jobs",try="first",outcome="failed"} 1"#,
+            r#"oncebox_attempts_total{handler="jobs",try="retry",outcome="done"} 1"#,
+            r#"oncebox_handler_seconds_count{handler="jobs"} 4"#,
+            r#"oncebox_deliveries{handler="jobs",state="ready"} 0"#,
+            r#"oncebox_deliveries{handler="jobs",state="dead"} 1"#,
+        ] {
+            assert!(metrics.lines().any(|one| one == line), "{line} is not in:\n{metrics}");
+        }
+    }
+
     async fn a_lost_lease_is_409_and_the_budget_holds(db: TestDatabase) {
         let world = start(db);
         world.expect("custom", &event(1), "accepted");

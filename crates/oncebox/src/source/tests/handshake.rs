@@ -107,6 +107,11 @@ fn nothing_like_a_page_is_echoed() {
             let target = format!("/in/src?{name}={page}");
             assert!(rejected(&greeted(provider), &ask(method, &target, &[], "")), "{provider} {page}");
         }
+        let asked = ask("POST", &format!("/in/src?validationToken={page}"), &[], "");
+        match greeted("microsoft-graph").judge(&asked, None, NOW) {
+            Verdict::Reject(rejection) => assert_eq!(rejection.reason, Reason::UnfitChallenge, "{page}"),
+            other => panic!("{other:?}"),
+        }
     }
 }
 

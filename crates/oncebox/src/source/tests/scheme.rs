@@ -250,7 +250,8 @@ fn likely_causes() {
             other => panic!("{other:?}"),
         }
     };
-    check(elsewhere("http://hooks.example.com"), "http or https");
+    check(elsewhere("http://hooks.example.com"), "its scheme (the vendor calls https, public_url says http");
+    check(elsewhere("http://hooks.example.com:8080"), "its scheme and its port");
     check(elsewhere("https://hooks.example.com/proxied"), "its path");
     check(elsewhere("https://other.example.com"), "a wrong public_url");
     check(cause("stripe", "another", |_| {}, NOW), "no secret matches: a wrong secret, or a body");

@@ -59,6 +59,38 @@ fn what_cannot_be_used_is_refused() {
 }
 
 #[test]
+fn everything_wrong_is_told_at_once() {
+    use HandlerSqlError::{Open, Transaction, Unknown};
+    let check = |sql: &str, dialect, expected: &[HandlerSqlError]| {
+        assert_eq!(HandlerSql::problems(sql, dialect), expected, "{sql}");
+    };
+    check(
+        "select :evnt, :evnt; commit; select ?, :bdy, 'a",
+        Dialect::Sqlite,
+        &[
+            Unknown(":evnt".into()),
+            Transaction("COMMIT".into()),
+            Unknown("?".into()),
+            Unknown(":bdy".into()),
+            Open("a quote"),
+        ],
+    );
+    check("begin; select $1", Dialect::Postgres, &[Transaction("BEGIN".into()), Unknown("$1".into())]);
+    check("select :key", Dialect::Sqlite, &[]);
+}
+
+#[test]
+fn what_follows_a_change_of_the_schema_is_not_prepared() {
+    let check = |sql: &str, expected: usize| {
+        let sql = HandlerSql::parse(sql, Dialect::Sqlite).expect("statements");
+        assert_eq!(sql.preparable().count(), expected, "{sql:?}");
+    };
+    check("insert into a values (1); select 2", 2);
+    check("select 1; create table if not exists a (b); insert into a values (1)", 1);
+    check("/* x */ Create table a (b)", 0);
+}
+
+#[test]
 fn what_may_outlive_the_transaction_is_known() {
     for (sql, expected) in [
         ("insert into t values (:key); UPDATE t SET a = 1", false),

@@ -123,6 +123,7 @@ pulled! {
         assert!(puller.claim(&world, 1).await.is_empty());
         assert_eq!(states(&world), [["dead", "3"]]);
         assert_eq!(world.query("select count(*) from {attempts} where outcome = 'lost'"), [["3"]]);
+        assert_eq!(world.query("select lost from {deliveries} where handler = 'billing'"), [["3"]]);
     }
 
     async fn a_pause_lies_within_its_bounds(world: World, puller: Puller) {

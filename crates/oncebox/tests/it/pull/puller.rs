@@ -48,7 +48,7 @@ impl Puller {
         match self {
             Self::Verbs => {
                 // The program's own loop does this beside the claims.
-                while !world.store.expire_leases(NOW).await.unwrap().deliveries.is_empty() {}
+                while !world.store.expire_leases(NOW).await.unwrap().is_empty() {}
                 let want = Want { handler: BILLING.to_owned(), limit, lease: LEASE };
                 // Two claims at one instant may be in each other's way at the index of "one at a time".
                 let claims = loop {

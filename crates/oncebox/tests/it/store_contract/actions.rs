@@ -4,7 +4,7 @@ use oncebox::delivery::Next;
 use oncebox::fault::Faults;
 use oncebox::order::BodyPointer;
 use oncebox::routing::{Glob, Route};
-use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, Failure, Inserted};
+use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, Asked, Failure, Inserted};
 use testkit::TestDatabase;
 
 use super::deliveries::{BILLING, claim, finish, processing, states};
@@ -32,6 +32,20 @@ async fn dead_letters(world: &World, count: usize) {
 }
 
 testkit::contract! {
+    async fn an_operators_pause_is_in_the_log(db: TestDatabase) {
+        let world = processing(db).await;
+        let asked = |id: &str| Asked { id: id.to_owned(), who: "ann".to_owned(), at: NOW };
+        assert!(world.store.pause_handler_as(&asked("p1"), BILLING, true).await.unwrap());
+        assert!(world.store.handlers().await.unwrap().iter().any(|one| one.facts.name == BILLING && one.paused));
+        assert!(world.store.pause_handler_as(&asked("p2"), BILLING, false).await.unwrap());
+        assert!(!world.store.pause_handler_as(&asked("p3"), "nobody", true).await.unwrap());
+        let mut log = world.store.actions(10).await.unwrap();
+        log.sort_by(|a, b| a.id.cmp(&b.id));
+        let lines: Vec<_> = log.iter().map(|one| (one.id.as_str(), one.kind.as_str(), one.acted, one.finished_at.is_some())).collect();
+        assert_eq!(lines, [("p1", "pause", 1, true), ("p2", "resume", 1, true)]);
+        assert_eq!(log[0].filter, format!("{{\"handler\":\"{BILLING}\"}}"));
+    }
+
     async fn a_replay_gives_dead_letters_a_fresh_budget_once(db: TestDatabase) {
         let world = processing(db).await;
         dead_letters(&world, 3).await;

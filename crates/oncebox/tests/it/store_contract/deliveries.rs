@@ -131,9 +131,9 @@ testkit::contract! {
         end_leases(&world);
         assert_eq!(finish(&world, &[first[0].fence]).await, Finished::All);
         assert!(world.store.leases_ended(NOW).await.unwrap());
-        assert_eq!(world.store.expire_leases(NOW).await.unwrap().deliveries.len(), 1);
+        assert_eq!(world.store.expire_leases(NOW).await.unwrap().len(), 1);
         assert!(!world.store.leases_ended(NOW).await.unwrap());
-        assert_eq!(world.store.expire_leases(NOW).await.unwrap().deliveries, []);
+        assert_eq!(world.store.expire_leases(NOW).await.unwrap(), []);
         let second = claim(&world, 10).await;
         assert_eq!((second.len(), second[0].attempt), (1, 2));
         assert!(matches!(finish(&world, &[first[1].fence]).await, Finished::LeaseLost(_)));
@@ -168,7 +168,7 @@ testkit::contract! {
             make_due(&world);
             assert_eq!(claim(&world, 1).await[0].attempt, attempt);
             end_leases(&world);
-            let expired = world.store.expire_leases(NOW).await.unwrap().deliveries;
+            let expired = world.store.expire_leases(NOW).await.unwrap();
             assert_eq!((expired.len(), expired[0].dead), (1, attempt == 3));
         }
         assert_eq!(states(&world), [["dead", "3"]]);
@@ -253,7 +253,7 @@ testkit::contract! {
         let dead = DeliveryFilter { state: Some("dead".to_owned()), ..DeliveryFilter::default() };
         let page = world.store.deliveries(&dead, 10).await.unwrap();
         assert_eq!((page.items.len(), page.next), (1, None));
-        assert_eq!(page.items[0].last_error.as_deref(), Some("it broke"));
+        assert_eq!(page.items[0].delivery.last_error.as_deref(), Some("it broke"));
         let mut filter = DeliveryFilter { handler: Some(BILLING.to_owned()), ..DeliveryFilter::default() };
         let mut seen = Vec::new();
         loop {

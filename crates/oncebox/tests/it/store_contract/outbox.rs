@@ -158,9 +158,9 @@ testkit::contract! {
         fresh(&world, Message::new("crm", "")).await;
         let old = claim_messages(&world, "crm", 1).await[0].fence;
         set(&world, "lease_until_ms = 1");
-        let expired = world.store.expire_leases(NOW).await.unwrap().messages;
+        let expired = world.store.expire_messages(NOW).await.unwrap();
         assert_eq!((expired.len(), expired[0].destination.as_str(), expired[0].attempt, expired[0].dead), (1, "crm", 1, false));
-        assert_eq!(world.store.expire_leases(NOW).await.unwrap().messages, []);
+        assert_eq!(world.store.expire_messages(NOW).await.unwrap(), []);
         let new = claim_messages(&world, "crm", 1).await[0].fence;
         assert_eq!(mark(&world, &[old]).await, SentMarks::LeaseLost(vec![old.id]));
         assert_eq!(fail(&world, old, Next::Dead).await, Fenced::LeaseLost);

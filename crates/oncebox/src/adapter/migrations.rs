@@ -1,25 +1,24 @@
 //! Forward-only migrations, embedded. One node at a time runs them, each in a transaction with its own record, so a
 //! kill at any point leaves either the old schema or the new one.
 
-use super::{Database, Store, StoreError};
+use super::StoreError;
 use crate::event::sha256;
 
 /// A step of the schema.
-pub(super) struct Migration {
-    pub(super) version: i64,
-    pub(super) name: &'static str,
-    pub(super) sql: &'static str,
+pub(crate) struct Migration {
+    pub(crate) version: i64,
+    pub(crate) name: &'static str,
+    pub(crate) sql: &'static str,
 }
 
 impl Migration {
     /// Tells whether a step was edited after it was applied.
-    pub(super) fn checksum(&self) -> String {
+    pub(crate) fn checksum(&self) -> String {
         data_encoding::HEXLOWER.encode(&sha256(self.sql.as_bytes()))
     }
 }
 
-#[cfg(feature = "sqlite")]
-pub(super) const SQLITE: &[Migration] = &[
+pub(crate) const SQLITE: &[Migration] = &[
     Migration { version: 1, name: "initial", sql: include_str!("../../sql/migrations/sqlite/0001_initial.sql") },
     Migration { version: 2, name: "processing", sql: include_str!("../../sql/migrations/sqlite/0002_processing.sql") },
     Migration {
@@ -29,15 +28,16 @@ pub(super) const SQLITE: &[Migration] = &[
     },
     Migration { version: 4, name: "outbox", sql: include_str!("../../sql/migrations/sqlite/0004_outbox.sql") },
     Migration { version: 5, name: "remembered", sql: include_str!("../../sql/migrations/sqlite/0005_remembered.sql") },
+    Migration { version: 6, name: "history", sql: include_str!("../../sql/migrations/sqlite/0006_history.sql") },
     Migration {
         version: 7,
         name: "lost_attempts",
         sql: include_str!("../../sql/migrations/sqlite/0007_lost_attempts.sql"),
     },
+    Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/sqlite/0008_steps.sql") },
 ];
 
-#[cfg(feature = "postgres")]
-pub(super) const POSTGRES: &[Migration] = &[
+pub(crate) const POSTGRES: &[Migration] = &[
     Migration { version: 1, name: "initial", sql: include_str!("../../sql/migrations/postgres/0001_initial.sql") },
     Migration {
         version: 2,
@@ -55,30 +55,19 @@ pub(super) const POSTGRES: &[Migration] = &[
         name: "remembered",
         sql: include_str!("../../sql/migrations/postgres/0005_remembered.sql"),
     },
-    Migration { version: 6, name: "functions", sql: include_str!("../../sql/migrations/postgres/0006_functions.sql") },
+    Migration { version: 6, name: "history", sql: include_str!("../../sql/migrations/postgres/0006_history.sql") },
     Migration {
         version: 7,
         name: "lost_attempts",
         sql: include_str!("../../sql/migrations/postgres/0007_lost_attempts.sql"),
     },
+    Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/postgres/0008_steps.sql") },
+    Migration { version: 9, name: "functions", sql: include_str!("../../sql/migrations/postgres/0009_functions.sql") },
 ];
-
-impl Store {
-    /// Brings the schema up to date and says how many steps that took.
-    pub async fn migrate(&self) -> Result<usize, StoreError> {
-        self.faults.at("store.migrate").await?;
-        match &self.database {
-            #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => database.migrate().await,
-            #[cfg(feature = "postgres")]
-            Database::Postgres(database) => database.migrate().await,
-        }
-    }
-}
 
 /// The steps still to run, given what was applied. Steps that we do not know belong to a newer version of ours running
 /// beside us, and are left alone.
-pub(super) fn pending<'m>(known: &'m [Migration], applied: &[(i64, String)]) -> Result<Vec<&'m Migration>, StoreError> {
+pub(crate) fn pending<'m>(known: &'m [Migration], applied: &[(i64, String)]) -> Result<Vec<&'m Migration>, StoreError> {
     let mut pending = Vec::new();
     for step in known {
         match applied.iter().find(|(version, _)| *version == step.version) {

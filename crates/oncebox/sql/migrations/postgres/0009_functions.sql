@@ -58,7 +58,7 @@ LANGUAGE sql SET search_path = pg_catalog, oncebox, pg_temp AS $$
         UPDATE oncebox.deliveries d
         SET state = CASE WHEN d.attempt - d.attempts_before >= h.attempts THEN 'dead' ELSE 'ready' END,
             finished_at_ms = CASE WHEN d.attempt - d.attempts_before >= h.attempts THEN now_ms.at END,
-            due_at_ms = now_ms.at, last_error = 'the lease ended without an answer'
+            due_at_ms = now_ms.at, last_error = 'the lease ended without an answer', lost = d.lost + 1
         FROM oncebox.handlers h, (SELECT oncebox.now_ms() AS at) now_ms
         WHERE h.handler = d.handler AND d.delivery = ANY(ARRAY(SELECT delivery FROM ended))
         RETURNING d.delivery, d.attempt, d.node, d.claimed_at_ms, d.due_at_ms, d.last_error
@@ -75,10 +75,10 @@ RETURNS TABLE (delivery uuid, token uuid, key text, source text, event_id text, 
                received_at timestamptz, lease_until timestamptz)
 LANGUAGE sql SET search_path = pg_catalog, oncebox, pg_temp AS $$
     WITH chosen AS MATERIALIZED (
-        SELECT one.delivery, h.attempts
+        SELECT one.delivery, h.attempts, NOT EXISTS (SELECT 1 FROM oncebox.payloads p WHERE p.key = one.key) AS gone
         FROM oncebox.handlers h
         CROSS JOIN LATERAL (
-            SELECT d.delivery FROM oncebox.deliveries d
+            SELECT d.delivery, d.key FROM oncebox.deliveries d
             WHERE d.handler = take.handler AND d.state = 'ready' AND d.due_at_ms <= (SELECT oncebox.now_ms())
               AND (d.order_key IS NULL OR NOT EXISTS (
                   SELECT 1 FROM oncebox.deliveries o
@@ -88,25 +88,23 @@ LANGUAGE sql SET search_path = pg_catalog, oncebox, pg_temp AS $$
             ORDER BY d.due_at_ms LIMIT take.most FOR UPDATE SKIP LOCKED
         ) one
         WHERE h.handler = take.handler AND h.paused = 0
-    ), judged AS MATERIALIZED (
-        SELECT d.delivery, d.attempt - d.attempts_before >= c.attempts AS used_up,
-               NOT EXISTS (SELECT 1 FROM oncebox.payloads p WHERE p.key = d.key) AS gone
-        FROM chosen c JOIN oncebox.deliveries d ON d.delivery = c.delivery
     ), claimed AS (
         UPDATE oncebox.deliveries d
-        SET state = CASE WHEN j.used_up OR j.gone THEN 'dead' ELSE 'claimed' END,
-            attempt = CASE WHEN j.used_up THEN d.attempt ELSE d.attempt + 1 END,
-            last_error = CASE WHEN j.used_up THEN coalesce(d.last_error, 'the attempts are used up')
-                              WHEN j.gone THEN 'the payload is gone' ELSE d.last_error END,
-            finished_at_ms = CASE WHEN j.used_up OR j.gone THEN now_ms.at END,
+        SET state = CASE WHEN d.attempt - d.attempts_before >= c.attempts OR c.gone THEN 'dead' ELSE 'claimed' END,
+            attempt = CASE WHEN d.attempt - d.attempts_before >= c.attempts THEN d.attempt ELSE d.attempt + 1 END,
+            last_error = CASE WHEN d.attempt - d.attempts_before >= c.attempts
+                              THEN coalesce(d.last_error, 'the attempts are used up')
+                              WHEN c.gone THEN 'the payload is gone' ELSE d.last_error END,
+            finished_at_ms = CASE WHEN d.attempt - d.attempts_before >= c.attempts OR c.gone THEN now_ms.at END,
             token = gen_random_uuid(), node = NULL, claimed_at_ms = now_ms.at, lease_until_ms = now_ms.at + take.lease_ms
-        FROM judged j, (SELECT oncebox.now_ms() AS at) now_ms
-        WHERE d.delivery = j.delivery AND d.delivery = ANY(ARRAY(SELECT delivery FROM judged))
+        FROM chosen c, (SELECT oncebox.now_ms() AS at) now_ms
+        WHERE d.delivery = c.delivery AND d.delivery = ANY(ARRAY(SELECT delivery FROM chosen))
         RETURNING d.delivery, d.token, d.key, d.state, d.attempt, d.due_at_ms, d.claimed_at_ms, d.lease_until_ms,
-                  d.last_error, j.gone AND NOT j.used_up AS emptied
+                  d.last_error, c.gone
     ), emptied AS (
         INSERT INTO oncebox.attempts (delivery, attempt, started_at_ms, ended_at_ms, outcome, error)
-        SELECT c.delivery, c.attempt, c.claimed_at_ms, c.claimed_at_ms, 'dead', c.last_error FROM claimed c WHERE c.emptied
+        SELECT c.delivery, c.attempt, c.claimed_at_ms, c.claimed_at_ms, 'dead', c.last_error FROM claimed c
+        WHERE c.gone AND c.last_error = 'the payload is gone'
         ON CONFLICT (delivery, attempt) DO NOTHING
     )
     SELECT c.delivery, c.token, c.key::text, e.source, e.event_id, e.type, p.body, c.attempt::integer,
@@ -189,8 +187,8 @@ BEGIN
     ON CONFLICT ON CONSTRAINT attempts_pkey DO UPDATE SET ended_at_ms = excluded.ended_at_ms, outcome = excluded.outcome,
         status = NULL, error = excluded.error;
     UPDATE oncebox.deliveries d
-    SET state = becomes, last_error = kept, lease_until_ms = NULL, due_at_ms = coalesce(one.now_ms + pause, d.due_at_ms),
-        finished_at_ms = CASE WHEN pause IS NULL THEN one.now_ms END
+    SET state = becomes, last_error = kept, lease_until_ms = NULL, lost = 0,
+        due_at_ms = coalesce(one.now_ms + pause, d.due_at_ms), finished_at_ms = CASE WHEN pause IS NULL THEN one.now_ms END
     WHERE d.delivery = fail.delivery;
     RETURN becomes;
 END $$;

@@ -15,7 +15,11 @@ pub enum Commit {
 }
 
 impl Commit {
-    pub(super) fn from_fault(injected: Injected) -> Self {
+    #[cfg_attr(
+        not(any(feature = "sqlite", feature = "postgres")),
+        expect(dead_code, reason = "only our own store has fault points")
+    )]
+    pub(crate) fn from_fault(injected: Injected) -> Self {
         match injected {
             Injected::Fail => Self::Failed(injected.into()),
             Injected::Unknown => Self::Unknown(injected.into()),

@@ -10,11 +10,11 @@ use crate::verdict::{KeyWanted, Visit};
 
 /// The vendor could not be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct OutOfReach;
+pub(crate) struct OutOfReach;
 
 /// Sends somebody to vendors.
 #[derive(Debug)]
-pub(super) struct VendorDesk {
+pub(crate) struct VendorDesk {
     errands: Arc<dyn Errands>,
     flights: Mutex<HashMap<String, Arc<Flight>>>,
 }
@@ -29,12 +29,12 @@ impl Default for VendorDesk {
 }
 
 impl VendorDesk {
-    pub(super) fn new(errands: Arc<dyn Errands>) -> Self {
+    pub(crate) fn new(errands: Arc<dyn Errands>) -> Self {
         Self { errands, flights: Mutex::default() }
     }
 
     /// Fetches a key into the source's ring, or waits for whoever is fetching it.
-    pub(super) async fn bring_key(&self, source: &Source, wanted: &KeyWanted, clock: &Clock) -> Result<(), OutOfReach> {
+    pub(crate) async fn bring_key(&self, source: &Source, wanted: &KeyWanted, clock: &Clock) -> Result<(), OutOfReach> {
         // The ring is the source's own, and so is the flight.
         let name = format!("{} {}", source.name(), wanted.url);
         let flight = self.lock().entry(name.clone()).or_default().clone();
@@ -50,7 +50,7 @@ impl VendorDesk {
     }
 
     /// Fetches what is due.
-    pub(super) async fn refresh(&self, source: &Source, clock: &Clock) {
+    pub(crate) async fn refresh(&self, source: &Source, clock: &Clock) {
         for wanted in source.keys_due(clock.now()) {
             // The old key is still good, and the next round tries again.
             let _ = self.bring_key(source, &wanted, clock).await;
@@ -58,7 +58,7 @@ impl VendorDesk {
     }
 
     /// Visits a URL.
-    pub(super) async fn visit(&self, visit: &Visit) -> Result<(), OutOfReach> {
+    pub(crate) async fn visit(&self, visit: &Visit) -> Result<(), OutOfReach> {
         self.errands.visit(visit).await.map_err(|error| {
             tracing::warn!("a confirmation could not be visited: {error}");
             OutOfReach

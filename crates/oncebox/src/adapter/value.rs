@@ -44,7 +44,7 @@ impl<T: Into<Self>> From<Option<T>> for Value {
 
 /// One row of an answer.
 #[derive(Clone, Debug)]
-pub struct Row(pub(super) Vec<Value>);
+pub struct Row(pub(crate) Vec<Value>);
 
 impl Row {
     /// A whole number.

@@ -1,0 +1,49 @@
+//! What the database says against the handlers' SQL before anything runs: `check` refuses it, `serve` warns, because the
+//! table may be created later.
+
+use std::time::Duration;
+
+use oncebox::store::{EventFilter, HandlerSql, Store, StoreError};
+
+use crate::config::handler::{HandlerConfig, HandlerKind};
+use crate::config::problem::Problem;
+
+/// A start must not wait longer than this for a look that only warns.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// True where some handler is SQL.
+pub(crate) fn is_any(handlers: &[HandlerConfig]) -> bool {
+    handlers.iter().any(|handler| matches!(handler.kind, HandlerKind::Sql(_)))
+}
+
+/// Prepares every statement of every handler, without running any.
+pub(crate) async fn problems(store: &Store, handlers: &[HandlerConfig]) -> Result<Vec<Problem>, StoreError> {
+    // What a statement names of ours comes with the schema, which `check` does not create.
+    let has_schema = !matches!(store.events(&EventFilter::default(), 1).await, Err(StoreError::Refused(_)));
+    let mut problems = Vec::new();
+    for handler in handlers {
+        let HandlerKind::Sql(text) = &handler.kind else { continue };
+        let Ok(sql) = HandlerSql::parse(text, store.dialect()) else { continue };
+        let said = store.prepare_handler(&sql).await?;
+        problems.extend(said.into_iter().filter(|what| has_schema || !what.contains("oncebox")).map(|what| Problem {
+            place: handler.sql_place,
+            path: format!("handler.{}.sql", handler.name),
+            what,
+            cure: "correct the statement, or create what it names".to_owned(),
+        }));
+    }
+    Ok(problems)
+}
+
+/// Logs what the database says against the handlers' SQL.
+pub(crate) async fn warn(store: &Store, handlers: &[HandlerConfig]) {
+    match tokio::time::timeout(PATIENCE, problems(store, handlers)).await {
+        Ok(Ok(problems)) => {
+            for Problem { path, what, .. } in problems {
+                tracing::warn!("{path}: {what}; every delivery fails until the table or the statement is mended");
+            }
+        }
+        Ok(Err(error)) => tracing::warn!("the SQL of handlers could not be looked at: {}", error.chain()),
+        Err(_) => tracing::warn!("the SQL of handlers could not be looked at in time"),
+    }
+}

@@ -1,0 +1,86 @@
+//! Whether a source or handler that somebody names is there at all: a misspelt one would answer "nothing", which reads
+//! like good news.
+//!
+//! What is not configured any more and still has events or deliveries counts as known.
+
+use oncebox::store::Store;
+
+use super::QueryError;
+
+/// What the config names.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Configured {
+    /// The sources.
+    pub(crate) sources: Vec<String>,
+    /// The handlers.
+    pub(crate) handlers: Vec<String>,
+}
+
+/// Refuses names that nobody knows. Without a config at hand only the database is asked, and a source that never sent
+/// anything is not in it.
+pub(crate) async fn check(
+    store: &Store,
+    configured: Option<&Configured>,
+    source: Option<&str>,
+    handler: Option<&str>,
+) -> Result<(), QueryError> {
+    if let Some(handler) = handler {
+        check_handler(store, configured.map_or(&[], |names| &names.handlers), handler).await?;
+    }
+    match source {
+        Some(source) => check_source(store, configured.map(|names| names.sources.as_slice()), source).await,
+        None => Ok(()),
+    }
+}
+
+async fn check_handler(store: &Store, configured: &[String], handler: &str) -> Result<(), QueryError> {
+    if has(configured, handler) {
+        return Ok(());
+    }
+    let mut known: Vec<String> = store.handlers().await?.into_iter().map(|record| record.facts.name).collect();
+    if !has(&known, handler) {
+        known.extend(store.queue_depths().await?.into_iter().map(|depth| depth.name));
+    }
+    if has(&known, handler) {
+        return Ok(());
+    }
+    known.extend_from_slice(configured);
+    Err(QueryError::Bad(format!("there is no handler `{handler}`; {}", listed(known))))
+}
+
+async fn check_source(store: &Store, configured: Option<&[String]>, source: &str) -> Result<(), QueryError> {
+    if configured.is_some_and(|names| has(names, source)) {
+        return Ok(());
+    }
+    let mut known = store.sources_seen().await?;
+    if has(&known, source) {
+        return Ok(());
+    }
+    let Some(configured) = configured else {
+        return Err(QueryError::Missing(format!("there is no event of a source `{source}`; {}", listed(known))));
+    };
+    known.extend_from_slice(configured);
+    Err(QueryError::Bad(format!("there is no source `{source}`; {}", listed(known))))
+}
+
+fn has(names: &[String], name: &str) -> bool {
+    names.iter().any(|one| one == name)
+}
+
+fn listed(mut names: Vec<String>) -> String {
+    names.sort();
+    names.dedup();
+    if names.is_empty() { "there is none yet".to_owned() } else { format!("there are: {}", names.join(", ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_listed_once_and_in_order() {
+        let names = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        assert_eq!(listed(names(&["b", "a", "b"])), "there are: a, b");
+        assert_eq!(listed(Vec::new()), "there is none yet");
+    }
+}

@@ -1,0 +1,66 @@
+//! `oncebox check` and the handlers' SQL: asked of the database where it is there, never run.
+
+use testkit::program::Program;
+use testkit::{Backend, TestDatabase, contract, free_port};
+
+use crate::{BIN, oncebox};
+
+const HANDLERS: &str = "[[handler]]\nname = \"first\"\nsql = \"\"\"\ninsert into effects (event_id) values (:event_id);\n\
+    insert into nowhere values (:key);\nselect no_such_column from effects\"\"\"\n\
+    [[handler]]\nname = \"second\"\nsql = 'selec 1'\n\
+    [[handler]]\nname = \"third\"\nsql = 'create table later (id text); insert into later values (:key)'\n";
+
+fn config(url: &str) -> String {
+    let (public, admin) = (free_port(), free_port());
+    format!(
+        "[server]\nlisten = \"127.0.0.1:{public}\"\nadmin_listen = \"127.0.0.1:{admin}\"\n[store]\nurl = \"{url}\"\n{HANDLERS}"
+    )
+}
+
+contract! {
+    async fn what_the_database_refuses_is_told_at_once(db: TestDatabase) {
+        let folder = tempfile::tempdir().expect("a folder");
+        db.execute("create table effects (event_id text)");
+        std::fs::write(folder.path().join("oncebox.toml"), config(db.url())).expect("written");
+        let stderr = oncebox(folder.path(), &["check"], 2).stderr;
+        let lines: Vec<&str> = stderr.lines().filter(|line| line.starts_with("oncebox.toml:")).collect();
+        let expected = [("8:1: handler.first.sql: ", "nowhere"), ("8:1: handler.first.sql: ", "no_such_column"), ("14:1: handler.second.sql: ", "selec")];
+        assert_eq!(lines.len(), expected.len(), "{stderr}");
+        for (place, word) in expected {
+            let told = lines.iter().any(|line| line.contains(place) && line.contains(word));
+            assert!(told, "{place} {word} is not in:\n{stderr}");
+        }
+        assert!(stderr.contains("3 problems in oncebox.toml"), "{stderr}");
+        assert_eq!(db.count("effects"), 0);
+        let tables = match db.backend() {
+            Backend::Sqlite => "select count(*) from sqlite_master where type = 'table'",
+            Backend::Postgres => "select count(*) from pg_class where relkind = 'r' and relnamespace = to_regnamespace('public')",
+        };
+        assert_eq!(db.query(tables), [["1"]], "check changes nothing");
+
+        let program = Program::serve(BIN, &config(db.url()));
+        let log = program.log();
+        for word in ["handler.first.sql", "nowhere", "handler.second.sql"] {
+            assert!(log.contains(word), "the start warns:\n{log}");
+        }
+    }
+}
+
+#[test]
+fn a_database_that_is_not_there_is_not_asked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let nobody = format!("postgres://u:canary-password@127.0.0.1:{}/d", free_port());
+    for (url, reason) in
+        [("sqlite:none.db", "there is no database sqlite:none.db yet"), (&nobody, "cannot open the database")]
+    {
+        let text = config(url).replace("'selec 1'", "'select 1'");
+        std::fs::write(folder.path().join("oncebox.toml"), text).expect("written");
+        let output = oncebox(folder.path(), &["check"], 0);
+        assert!(
+            output.stderr.contains("the handlers' SQL was not tried") && output.stderr.contains(reason),
+            "{output:?}"
+        );
+        assert!(output.stdout.starts_with("ok: ") && !output.stderr.contains("canary"), "{output:?}");
+    }
+    assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1);
+}

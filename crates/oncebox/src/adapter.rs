@@ -1,0 +1,118 @@
+//! The seam to a database: run a statement with a few kinds of values inside a transaction that somebody else opened.
+//!
+//! Applications that embed the library hand in their own transaction, whatever driver it belongs to. Every verb is
+//! written once above this seam, with the same statements that our own store runs; a driver says only how values and
+//! rows travel. Each driver is a feature of its own, and none of their types stands in a name outside its module.
+
+mod claimed;
+mod commit;
+pub(crate) mod deliveries;
+mod error;
+mod messages;
+mod migrate;
+pub(crate) mod migrations;
+mod remembered;
+mod sql;
+mod statement;
+mod steps;
+mod value;
+
+#[cfg(feature = "deadpool-postgres")]
+pub mod deadpool_postgres;
+#[cfg(feature = "diesel-async")]
+pub mod diesel;
+#[cfg(feature = "rusqlite")]
+pub mod rusqlite;
+#[cfg(feature = "rusqlite")]
+mod rusqlite_thread;
+#[cfg(feature = "sqlx-postgres")]
+pub mod sqlx_postgres;
+#[cfg(feature = "sqlx-sqlite")]
+pub mod sqlx_sqlite;
+#[cfg(feature = "tokio-postgres")]
+pub(crate) mod tokio_postgres;
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) use claimed::count;
+pub use claimed::{Buried, Claimed, Fence, Fenced};
+pub(crate) use claimed::{Claim, fenced, kept, millis, read_claim};
+pub use commit::Commit;
+pub use error::StoreError;
+pub(crate) use messages::send;
+pub use migrate::migrate;
+pub(crate) use remembered::{is_remembered, remember};
+pub use statement::Dialect;
+pub(crate) use statement::Statement;
+pub(crate) use steps::{record_step, step_result};
+pub use value::{Row, Value};
+
+/// An open transaction of an application: what is written through it is there together, or not at all.
+///
+/// Only types that are a transaction implement it, so that a mark cannot be committed before the work it stands for.
+pub trait Transaction {
+    /// Whose SQL it understands.
+    const DIALECT: Dialect;
+
+    /// Runs a statement and gives its rows.
+    fn query(&mut self, sql: &str, values: Vec<Value>) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
+
+    /// Runs a statement and says how many rows it touched.
+    fn execute(&mut self, sql: &str, values: Vec<Value>) -> impl Future<Output = Result<u64, StoreError>> + Send;
+
+    /// Runs several statements that bind nothing.
+    fn batch(&mut self, sql: &str) -> impl Future<Output = Result<(), StoreError>> + Send;
+}
+
+/// Where an application's transactions come from. Cheap to clone.
+pub trait Pool: Clone + Send + Sync + 'static {
+    /// A transaction; dropping it rolls back.
+    type Tx: Transaction + Send + 'static;
+
+    /// Opens a write transaction. A future that is dropped meanwhile leaves none open.
+    fn begin(&self) -> impl Future<Output = Result<Self::Tx, StoreError>> + Send;
+
+    /// Ends a transaction. Only [`Commit::Committed`] may be acknowledged.
+    fn commit(tx: Self::Tx) -> impl Future<Output = Commit> + Send;
+}
+
+/// The rows of a statement of ours.
+async fn query<T: Transaction>(tx: &mut T, text: &Statement, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+    tx.query(text.in_dialect(T::DIALECT), values).await
+}
+
+/// How many rows a statement of ours touched.
+async fn execute<T: Transaction>(tx: &mut T, text: &Statement, values: Vec<Value>) -> Result<u64, StoreError> {
+    tx.execute(text.in_dialect(T::DIALECT), values).await
+}
+
+/// Commits, for callers to whom every other answer is an error.
+pub(crate) async fn commit_or_fail<P: Pool>(tx: P::Tx) -> Result<(), StoreError> {
+    match P::commit(tx).await {
+        Commit::Committed => Ok(()),
+        Commit::Failed(error) | Commit::Unknown(error) => Err(error),
+    }
+}
+
+/// By Postgres's codes: what a caller can do about an error.
+#[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres", feature = "diesel-async"))]
+pub(crate) fn classify_postgres(code: Option<&str>, error: impl Into<BoxError>) -> StoreError {
+    let Some(code) = code else { return StoreError::Disconnected(error.into()) };
+    // Serialization failure, deadlock, lock not available, query cancelled.
+    if ["40001", "40P01", "55P03", "57014"].contains(&code) {
+        return StoreError::Busy(error.into());
+    }
+    // 08 connection, 53 out of resources, 57 operator intervention, 58 system error, 25006 a standby.
+    if ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class)) || code == "25006" {
+        return StoreError::Disconnected(error.into());
+    }
+    StoreError::Refused(error.into())
+}
+
+/// A server that answers COMMIT with an error did not commit, unless it was being shut down at that moment.
+#[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres", feature = "diesel-async"))]
+pub(crate) fn refused_commit(code: Option<&str>) -> bool {
+    code.is_some_and(|code| !code.starts_with("57P"))
+}
+
+#[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres", feature = "diesel-async"))]
+type BoxError = Box<dyn std::error::Error + Send + Sync>;

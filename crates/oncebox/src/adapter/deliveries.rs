@@ -1,0 +1,152 @@
+//! Claiming deliveries and ending them over an application's own pool, by the same statements as our own workers.
+//!
+//! A claim is a short transaction that counts the attempt; every write after it is fenced by the claim's token.
+
+use std::time::Duration;
+
+use super::{
+    Buried, Claim, Claimed, Dialect, Fence, Fenced, Pool, Row, StoreError, Transaction, Value, commit_or_fail, execute,
+    fenced, kept, millis, query, read_claim, sql,
+};
+use crate::clock::UnixMillis;
+use crate::delivery::Next;
+use crate::event::EventKey;
+use crate::retry::RetryPolicy;
+
+/// Leases ended in one transaction.
+const SLICE: i64 = 500;
+
+/// What a claim brought.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    pub(crate) claimed: Vec<Claimed>,
+    pub(crate) buried: Vec<Buried>,
+}
+
+/// Tells the database about a handler, before anything is claimed for it.
+pub(crate) async fn register<P: Pool>(
+    pool: &P,
+    handler: &str,
+    retry: &RetryPolicy,
+    lease: Duration,
+) -> Result<(), StoreError> {
+    let mut tx = pool.begin().await?;
+    let values = vec![
+        handler.into(),
+        i64::from(retry.attempts).into(),
+        millis(retry.base).into(),
+        millis(retry.cap).into(),
+        millis(lease).into(),
+        "skip".into(),
+    ];
+    execute(&mut tx, &sql::REGISTER_HANDLER, values).await?;
+    commit_or_fail::<P>(tx).await
+}
+
+/// Claims what is due for a handler, oldest first.
+pub(crate) async fn claim<P: Pool>(
+    pool: &P,
+    handler: &str,
+    most: usize,
+    lease: Duration,
+    now: UnixMillis,
+) -> Result<Claims, StoreError> {
+    let mut tx = pool.begin().await?;
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let mut values = vec![handler.into(), most.into(), millis(lease).into(), Value::Null];
+    if P::Tx::DIALECT == Dialect::Sqlite {
+        values.push(now.into());
+    }
+    let mut rows = query(&mut tx, &sql::CLAIM, values).await?;
+    if P::Tx::DIALECT == Dialect::Sqlite {
+        add_events(&mut tx, &mut rows).await?;
+    }
+    let mut claims = Claims::default();
+    for row in rows {
+        match read_claim(&row)? {
+            Claim::Claimed(claimed) => claims.claimed.push(claimed),
+            Claim::Buried(buried) => claims.buried.push(buried),
+            Claim::Empty(fence, buried) => {
+                fail(&mut tx, fence, Next::Dead, "the payload is gone", now).await?;
+                claims.buried.push(buried);
+            }
+        }
+    }
+    commit_or_fail::<P>(tx).await?;
+    Ok(claims)
+}
+
+/// Marks a delivery done together with whatever else this transaction writes.
+pub(crate) async fn finish<T: Transaction>(tx: &mut T, fence: Fence, now: UnixMillis) -> Result<Fenced, StoreError> {
+    execute(tx, &sql::FINISH_ONE, fence.values([now.into()])).await.map(fenced)
+}
+
+/// Records a failed attempt and what was decided about it.
+pub(crate) async fn fail<T: Transaction>(
+    tx: &mut T,
+    fence: Fence,
+    next: Next,
+    error: &str,
+    now: UnixMillis,
+) -> Result<Fenced, StoreError> {
+    let (state, outcome, pause) = match next {
+        Next::Retry { after } => ("ready", "failed", Some(millis(after))),
+        Next::Dead => ("dead", "dead", None),
+        Next::Held => ("held", "held", None),
+    };
+    let error = kept(error);
+    let attempt = fence.values([now.into(), outcome.into(), Value::Null, error.as_str().into()]);
+    if execute(tx, &sql::RECORD_ATTEMPT, attempt).await? == 0 {
+        return Ok(Fenced::LeaseLost);
+    }
+    let delivery = fence.values([now.into(), state.into(), pause.into(), error.as_str().into()]);
+    execute(tx, &sql::END_ATTEMPT, delivery).await.map(fenced)
+}
+
+/// Lets a worker keep a delivery for `lease` from now.
+pub(crate) async fn extend<P: Pool>(
+    pool: &P,
+    fence: Fence,
+    lease: Duration,
+    now: UnixMillis,
+) -> Result<Fenced, StoreError> {
+    let mut tx = pool.begin().await?;
+    let rows = query(&mut tx, &sql::EXTEND_LEASE, fence.values([now.into(), millis(lease).into()])).await?;
+    commit_or_fail::<P>(tx).await?;
+    Ok(if rows.is_empty() { Fenced::LeaseLost } else { Fenced::Recorded })
+}
+
+/// Puts a claim back in line without using an attempt.
+pub(crate) async fn give_back<P: Pool>(pool: &P, fence: Fence, now: UnixMillis) -> Result<Fenced, StoreError> {
+    let mut tx = pool.begin().await?;
+    let rows = execute(&mut tx, &sql::GIVE_BACK, fence.values([now.into(), Value::Int(0)])).await?;
+    commit_or_fail::<P>(tx).await?;
+    Ok(fenced(rows))
+}
+
+/// Takes back what is claimed beyond its lease, whoever has it, and says how many that were.
+pub(crate) async fn expire<P: Pool>(pool: &P, now: UnixMillis) -> Result<usize, StoreError> {
+    let mut tx = pool.begin().await?;
+    let error = "the lease ended without an answer";
+    let rows = query(&mut tx, &sql::EXPIRE_LEASES, vec![now.into(), SLICE.into(), error.into()]).await?;
+    for row in &rows {
+        let (node, started) = (row.optional_key(5)?.into(), row.optional_int(6)?.into());
+        let values = vec![row.key(0)?.into(), row.int(4)?.into(), node, started, now.into(), error.into()];
+        execute(&mut tx, &sql::LOST_ATTEMPT, values).await?;
+    }
+    commit_or_fail::<P>(tx).await?;
+    Ok(rows.len())
+}
+
+/// The columns of the event behind those of the claim, which is as far as SQLite's RETURNING goes.
+async fn add_events<T: Transaction>(tx: &mut T, rows: &mut [Row]) -> Result<(), StoreError> {
+    for row in rows.iter_mut() {
+        let key: EventKey = row.key(2)?;
+        let event = query(tx, &sql::CLAIMED_EVENT, vec![key.into()]).await?;
+        let event = event.into_iter().next().ok_or(StoreError::Corrupt { what: "delivery without event" })?;
+        row.0.extend(event.0);
+    }
+    // RETURNING has an order of its own.
+    rows.sort_by_key(|row| (row.int(7).unwrap_or(0), row.key(2).ok()));
+    Ok(())
+}

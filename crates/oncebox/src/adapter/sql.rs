@@ -1,0 +1,63 @@
+//! One constant per statement that runs inside an application's transaction. Most are files that our own store runs too.
+
+use std::sync::LazyLock;
+
+use super::Statement;
+
+macro_rules! shared {
+    ($($name:ident = $file:literal;)*) => {
+        $(pub(super) static $name: LazyLock<Statement> =
+            LazyLock::new(|| Statement::new(include_str!(concat!("../../sql/", $file))));)*
+    };
+}
+
+macro_rules! of_two {
+    ($($name:ident = $postgres:literal, $sqlite:literal;)*) => {
+        $(pub(super) static $name: LazyLock<Statement> = LazyLock::new(|| {
+            Statement::of_two(
+                include_str!(concat!("../../sql/", $postgres)),
+                include_str!(concat!("../../sql/", $sqlite)),
+            )
+        });)*
+    };
+}
+
+shared! {
+    IS_REMEMBERED = "shared/is_remembered.sql";
+    REGISTER_HANDLER = "shared/register_handler.sql";
+    FINISH_ONE = "shared/finish_one.sql";
+    RECORD_ATTEMPT = "shared/record_attempt.sql";
+    END_ATTEMPT = "shared/end_attempt.sql";
+    EXTEND_LEASE = "shared/extend_lease.sql";
+    GIVE_BACK = "shared/give_back.sql";
+    EXPIRE_LEASES = "shared/expire_leases.sql";
+    LOST_ATTEMPT = "shared/lost_attempt.sql";
+    HOLD_CLAIM = "shared/hold_claim.sql";
+    RECORD_STEP = "shared/record_step.sql";
+    STEP_RESULT = "shared/step_result.sql";
+}
+
+/// The worker's own claim, for one handler in place of several: arrays do not cross the seam.
+pub(super) static CLAIM: LazyLock<Statement> = LazyLock::new(|| {
+    let several = include_str!("../../sql/postgres/claim.sql");
+    let one = several.replace(
+        "unnest($1::text[], $2::bigint[], $3::bigint[])",
+        "(SELECT CAST($1 AS text), CAST($2 AS bigint), CAST($3 AS bigint))",
+    );
+    Statement::of_two(&one, include_str!("../../sql/sqlite/claim.sql"))
+});
+
+/// Only SQLite asks this; Postgres answers a claim with everything.
+pub(super) static CLAIMED_EVENT: LazyLock<Statement> =
+    LazyLock::new(|| Statement::of_two("", include_str!("../../sql/sqlite/claimed_event.sql")));
+
+of_two! {
+    SEND = "postgres/send.sql", "sqlite/send.sql";
+    REMEMBER = "shared/remember.sql", "sqlite/remember.sql";
+    CREATE_MIGRATIONS = "postgres/create_migrations.sql", "sqlite/create_migrations.sql";
+    APPLIED_MIGRATIONS = "postgres/applied_migrations.sql", "sqlite/applied_migrations.sql";
+    RECORD_MIGRATION = "postgres/record_migration.sql", "sqlite/record_migration.sql";
+    HAS_MIGRATIONS = "postgres/has_migrations.sql", "sqlite/has_migrations.sql";
+}
+
+pub(super) const LOCK_MIGRATIONS: &str = include_str!("../../sql/postgres/lock_migrations.sql");
