@@ -31,7 +31,7 @@ fn oncebox_json(folder: &Path, args: &[&str], status: i32) -> serde_json::Value 
 #[test]
 fn every_command_has_help() {
     let folder = tempfile::tempdir().expect("a folder");
-    let looking = ["events", "event", "tail", "dead-letters", "held", "status", "actions", "explain"];
+    let looking = ["events", "event", "tail", "dead-letters", "outbox", "held", "status", "actions", "explain"];
     let acting = ["replay", "release", "discard", "forget", "reconcile", "pause", "resume"];
     let running = ["dev", "serve", "check", "migrate", "send", "bench", ""];
     for command in looking.into_iter().chain(acting).chain(running) {
@@ -39,6 +39,13 @@ fn every_command_has_help() {
         let output = oncebox(folder.path(), &args, 0);
         assert!(output.stdout.contains("Usage: oncebox"), "{command}: {}", output.stdout);
     }
+}
+
+#[test]
+fn a_bench_of_the_relay() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let figures = oncebox_json(folder.path(), &["bench", "--relay", "--events", "500", "--json"], 0);
+    assert!(figures["ratio"].as_f64() > Some(0.0) && figures["messages"] == 500, "{figures}");
 }
 
 #[test]
