@@ -29,7 +29,13 @@ ONCEBOX=$(realpath "$ONCEBOX")
 export ONCEBOX
 
 command -v node >/dev/null && command -v npm >/dev/null || apt_install nodejs npm
-node -e 'process.exit(Number.parseInt(process.versions.node, 10) < 20 ? 1 : 0)' || stop "node 20 or newer is needed"
+# Debian's own node may be older than what the client is written for.
+is_node_new() { node -e 'process.exit(Number.parseInt(process.versions.node, 10) < 20 ? 1 : 0)'; }
+if ! is_node_new; then
+    npm install --prefix target/node --no-audit --no-fund --loglevel=error node@22
+    export PATH=$PWD/target/node/node_modules/.bin:$PATH
+    is_node_new || stop "node 20 or newer is needed"
+fi
 venv=$PWD/target/clients-venv
 if [[ ! -x $venv/bin/pip ]]; then
     python3 -m venv "$venv" >/dev/null 2>&1 || { apt_install python3-venv && python3 -m venv --clear "$venv"; }

@@ -6,6 +6,7 @@
 //!
 //! Methods on [`Store`] open their own transaction; functions that take a [`Tx`] join the caller's.
 
+mod action_filter;
 mod actions;
 mod arrivals;
 mod arrived_secrets;
@@ -59,7 +60,8 @@ mod sqlite_outbox;
 mod sqlite_reconcile;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
-pub use actions::{Action, ActionError, ActionFilter, ActionKind, ActionRecord};
+pub use action_filter::ActionFilter;
+pub use actions::{Action, ActionError, ActionKind, ActionRecord};
 pub use arrivals::ArrivalCount;
 pub use arrived_secrets::{ArrivedSecret, Kept};
 pub use attempts::{Failure, Fenced};

@@ -6,7 +6,8 @@
 
 use std::collections::HashSet;
 
-use super::{Dialect, Row, Store, StoreError, Tx, Value, sql};
+use super::action_filter::ActionFilter;
+use super::{Row, Store, StoreError, Tx, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::{Digest, EventKey, Fingerprint, Identity};
 use crate::routing::Route;
@@ -27,29 +28,6 @@ pub enum ActionKind {
     Forget,
     /// Done deliveries run again: only for `reconcile`, by keys.
     Requeue,
-}
-
-/// Which events or deliveries are meant. What is absent does not matter, but something must be there.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ActionFilter {
-    /// Exactly this source.
-    pub source: Option<String>,
-    /// A type, with `*` for any run of characters.
-    pub event_type: Option<String>,
-    /// `dead` or `held` for deliveries; the event's state for forget.
-    pub state: Option<String>,
-    /// Exactly this handler.
-    pub handler: Option<String>,
-    /// Received not before.
-    pub since: Option<UnixMillis>,
-    /// Received before.
-    pub until: Option<UnixMillis>,
-    /// Exactly this event.
-    pub key: Option<EventKey>,
-    /// Messages to this destination, in place of deliveries.
-    pub destination: Option<String>,
-    /// Exactly this message, in place of deliveries.
-    pub message: Option<EventKey>,
 }
 
 /// An action under its own id.
@@ -431,60 +409,6 @@ impl ActionKind {
     fn settles_events(self, filter: &ActionFilter) -> bool {
         let held = matches!(self, Self::Release | Self::Discard) && self.from(filter)[1] == "held";
         held && filter.handler.is_none() && !filter.is_about_messages()
-    }
-}
-
-impl ActionFilter {
-    fn check(&self, kind: ActionKind) -> Result<(), ActionError> {
-        if *self == Self::default() {
-            return Err(ActionError::EmptyFilter);
-        }
-        if self.is_about_messages() {
-            return self.check_messages(kind);
-        }
-        let fits = match (kind, self.state.as_deref()) {
-            (_, None) => true,
-            (ActionKind::Replay, Some(state)) => state == "dead",
-            (ActionKind::Release, Some(state)) => state == "held",
-            (ActionKind::Discard, Some(state)) => state == "dead" || state == "held",
-            (ActionKind::Forget, Some(state)) => ["accepted", "held", "conflict"].contains(&state),
-            (ActionKind::Requeue, Some(_)) => false,
-        };
-        let by_event = kind != ActionKind::Forget || self.handler.is_none();
-        if fits && by_event { Ok(()) } else { Err(ActionError::State) }
-    }
-
-    /// The values of `$1` to `$6`.
-    fn values(&self, after: EventKey, dialect: Dialect) -> Vec<Value> {
-        let glob = self.event_type.as_deref().map(|glob| pattern(glob, dialect));
-        vec![
-            after.into(),
-            self.source.as_deref().into(),
-            glob.as_deref().into(),
-            self.since.into(),
-            self.until.into(),
-            self.key.into(),
-        ]
-    }
-
-    fn to_json(&self) -> String {
-        let mut about = serde_json::json!({
-            "source": self.source, "type": self.event_type, "state": self.state, "handler": self.handler,
-            "since": self.since, "until": self.until, "key": self.key.map(|key| key.to_string()),
-        });
-        if self.is_about_messages() {
-            about["destination"] = self.destination.as_deref().into();
-            about["message"] = self.message.map(|id| id.to_string()).into();
-        }
-        about.to_string()
-    }
-}
-
-/// SQLite's LIKE ignores case on the connection that handlers share with us, so there it is GLOB.
-fn pattern(glob: &str, dialect: Dialect) -> String {
-    match dialect {
-        Dialect::Postgres => super::reports::like(glob),
-        Dialect::Sqlite => glob.replace('[', "[[]").replace('?', "[?]"),
     }
 }
 
