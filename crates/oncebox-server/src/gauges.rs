@@ -17,6 +17,8 @@ use crate::http::public::Setup;
 const PATIENCE: Duration = Duration::from_secs(2);
 const DELIVERY_STATES: [&str; 4] = ["ready", "claimed", "dead", "held"];
 const OUTBOX_STATES: [&str; 3] = ["ready", "claimed", "dead"];
+/// The destination of messages that wait for one to be configured.
+const NOT_CONFIGURED: &str = "not configured";
 /// The ledger is read whole, so that it may be under way for a twentieth of the time and no more.
 const LEDGER_PAUSE: u32 = 19;
 
@@ -72,12 +74,18 @@ impl Gauges {
         }
     }
 
+    /// Applications write the names of destinations, so that only configured ones have a series of their own.
     fn show_outbox(&self, depths: &[QueueCount]) {
-        for destination in self.destinations.add(depths.iter().map(|depth| depth.name.as_str())) {
-            for state in OUTBOX_STATES {
-                let count = depth_of(depths, &destination, state).map_or(0, |depth| depth.count);
-                gauge!("oncebox_outbox", "destination" => destination.clone(), "state" => state).set(count as f64);
+        let configured = self.destinations.add(std::iter::empty());
+        let is_known = |depth: &&QueueCount| configured.contains(&depth.name);
+        for state in OUTBOX_STATES {
+            for name in &configured {
+                let count = depth_of(depths, name, state).map_or(0, |depth| depth.count);
+                gauge!("oncebox_outbox", "destination" => name.clone(), "state" => state).set(count as f64);
             }
+            let others = depths.iter().filter(|depth| depth.state == state && !is_known(depth));
+            let count: i64 = others.map(|depth| depth.count).sum();
+            gauge!("oncebox_outbox", "destination" => NOT_CONFIGURED, "state" => state).set(count as f64);
         }
     }
 

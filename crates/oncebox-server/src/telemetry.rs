@@ -36,6 +36,7 @@ pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Full("oncebox_ack_seconds".into()), ACK_BUCKETS)?
         .set_buckets_for_metric(Matcher::Full("oncebox_handler_seconds".into()), HANDLER_BUCKETS)?
+        .set_buckets_for_metric(Matcher::Full("oncebox_outbox_seconds".into()), HANDLER_BUCKETS)?
         .install_recorder()?;
     metrics::describe_counter!("oncebox_arrivals_total", "Events that arrived, by what became of them");
     metrics::describe_counter!("oncebox_rejections_total", "Requests that could not be verified, by reason");
@@ -49,6 +50,11 @@ pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
     metrics::describe_gauge!("oncebox_deliveries", "Deliveries that wait, are claimed or are stopped");
     metrics::describe_gauge!("oncebox_oldest_ready_seconds", "How long the oldest ready delivery has been due");
     metrics::describe_gauge!("oncebox_outbox", "Outbox messages that wait, are claimed or are dead");
+    metrics::describe_counter!(
+        "oncebox_outbox_attempts_total",
+        "Attempts to send a message that ended, by destination, first or retry, and outcome"
+    );
+    metrics::describe_histogram!("oncebox_outbox_seconds", "How long a destination takes to answer");
     metrics::describe_gauge!("oncebox_ledger_rows", "Identities remembered, counted seldom where there are many");
     let upkeep = handle.clone();
     tokio::spawn(async move {

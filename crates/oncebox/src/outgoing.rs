@@ -16,7 +16,8 @@ use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use http::{HeaderMap, Method, Request, StatusCode};
+use http::header::CONTENT_LENGTH;
+use http::{HeaderMap, HeaderValue, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::Incoming;
 use hyper_util::client::legacy::Client;
@@ -130,10 +131,15 @@ impl Outgoing {
     /// Makes one call, once.
     pub async fn send(&self, call: Call) -> Result<Answer, CallError> {
         let mut over = pin!(sleep(call.deadline));
+        let has_body = !call.body.is_empty();
         let mut request = Request::new(Full::new(call.body));
         *request.method_mut() = call.method;
         *request.uri_mut() = call.target.uri().clone();
         *request.headers_mut() = call.headers;
+        // The client leaves it out where there is no body, and some servers then refuse with 411.
+        if !has_body && !matches!(*request.method(), Method::GET | Method::HEAD) {
+            request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));
+        }
         let response = tokio::select! {
             answered = self.client.request(request) => answered.map_err(|error| cause(&error))?,
             () = &mut over => return Err(CallError::TooSlow),

@@ -88,3 +88,14 @@ async fn silence_ends_with_the_deadline() {
     let refused = client(operator(), &[], false).send(Call::get(nobody, SOON)).await;
     assert_eq!(refused.map(|_| ()), Err(CallError::Unreachable));
 }
+
+#[tokio::test]
+async fn an_empty_body_has_its_length_said() {
+    let receiver = testkit::receiver::Receiver::start();
+    let own = client(operator(), &[], false);
+    for (method, expected) in [(Method::POST, Some("0")), (Method::GET, None)] {
+        let call = Call { method, ..Call::get(Target::parse(&receiver.url()).unwrap(), SOON) };
+        own.send(call).await.unwrap();
+        assert_eq!(receiver.calls().last().unwrap().header("content-length"), expected);
+    }
+}
