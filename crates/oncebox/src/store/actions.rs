@@ -13,7 +13,7 @@ use crate::event::{Digest, EventKey, Fingerprint, Identity};
 use crate::routing::Route;
 
 /// Rows of one slice.
-const SLICE: i64 = 500;
+pub(super) const SLICE: i64 = 500;
 
 /// What an operator wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

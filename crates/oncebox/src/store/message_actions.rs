@@ -1,12 +1,9 @@
 //! What operators do to dead messages: replay and discard, in the same slices and under the same ids as for deliveries.
 
-use super::actions::{Progress, Slice, count, first_int};
+use super::actions::{Progress, SLICE, Slice, count, first_int};
 use super::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
-
-/// Rows of one slice.
-const SLICE: i64 = 500;
 
 impl ActionFilter {
     /// True when it names messages and not deliveries or events.
