@@ -37,14 +37,16 @@ shared! {
     STEP_RESULT = "shared/step_result.sql";
 }
 
-/// The worker's own claim, for one handler in place of several: arrays do not cross the seam.
+/// The worker's own claim, for one handler in place of several: arrays do not cross the seam. It takes whatever is due,
+/// also what was lost with a worker before: each is handled by itself, so that none takes others along.
 pub(super) static CLAIM: LazyLock<Statement> = LazyLock::new(|| {
     let several = include_str!("../../sql/postgres/claim.sql");
     let one = several.replace(
         "unnest($1::text[], $2::bigint[], $3::bigint[])",
         "(SELECT CAST($1 AS text), CAST($2 AS bigint), CAST($3 AS bigint))",
     );
-    Statement::of_two(&one, include_str!("../../sql/sqlite/claim.sql"))
+    let whichever = |text: &str| text.replace("AND {care}", "");
+    Statement::of_two(&whichever(&one), &whichever(include_str!("../../sql/sqlite/claim.sql")))
 });
 
 /// Only SQLite asks this; Postgres answers a claim with everything.
