@@ -113,7 +113,9 @@ testkit::contract! {
             let answer = rig.send(&vendor::sns(&[("SigningCertURL", url.into())])).await;
             assert_eq!(answer, "out of reach");
         }
-        assert_eq!(rig.amazon.requests().len(), 6, "forged addresses make no storm");
+        // A fetch that a busy machine cuts off may not have been seen by the vendor.
+        let fetched = rig.amazon.requests().len();
+        assert!((4..=6).contains(&fetched), "forged addresses make no storm: {fetched}");
         rig.finish(0).await;
     }
 
