@@ -28,6 +28,7 @@ use crate::circuit::Reached;
 use crate::clock::Clock;
 use crate::event::EventKey;
 use crate::limits::{ENDED_MAX, POLL_EVERY};
+use crate::running::Running;
 use crate::shutdown::Shutdown;
 use crate::store::{MessageFence, MessageWant, Store, StoreError};
 use crate::wake::Wake;
@@ -54,21 +55,14 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Relay {
     destinations: watch::Sender<Arc<[Arc<DestinationSpec>]>>,
-    stopping: Shutdown,
-    grace: watch::Sender<Duration>,
-    /// Closed when the loop is over, whether it was asked to end or broke.
-    living: watch::Receiver<()>,
-    tasks: JoinSet<()>,
+    running: Running,
 }
 
 impl Relay {
     /// Starts it. A database that is away is waited for.
     pub fn start(parts: Parts, destinations: Vec<DestinationSpec>) -> Self {
         let (destinations, changes) = watch::channel(shared(destinations));
-        let (grace, grace_seen) = watch::channel(Duration::ZERO);
-        let (alive, living) = watch::channel(());
         let (ended, closing) = mpsc::channel(ENDED_MAX);
-        let stopping = Shutdown::new();
         let Parts { store, clock, wake, node } = parts;
         let mut tasks = JoinSet::new();
         tasks.spawn(Closer { store: store.clone(), clock: clock.clone(), wake: wake.clone() }.run(closing));
@@ -84,12 +78,8 @@ impl Relay {
             chores: JoinSet::new(),
             registered: false,
         };
-        let asked = stopping.clone();
-        tasks.spawn(async move {
-            let _alive = alive;
-            sender.run(changes, asked, grace_seen).await;
-        });
-        Self { destinations, stopping, grace, living, tasks }
+        let running = Running::start(tasks, |stopping, grace| sender.run(changes, stopping, grace));
+        Self { destinations, running }
     }
 
     /// Takes a changed config. Messages to a destination that is gone stay where they are until it returns.
@@ -99,19 +89,12 @@ impl Relay {
 
     /// Waits until the loop broke, which nothing but a mistake of ours can do: whoever runs it should start anew.
     pub async fn broke(&self) {
-        let mut living = self.living.clone();
-        // Nothing is ever sent; the end of the sender is the message.
-        while living.changed().await.is_ok() {}
-        if self.stopping.requested() {
-            std::future::pending::<()>().await;
-        }
+        self.running.broke().await;
     }
 
     /// Stops claiming, lets calls under way go on for `grace`, and puts the rest back without using an attempt.
-    pub async fn stop(mut self, grace: Duration) {
-        self.grace.send_replace(grace);
-        self.stopping.request();
-        while self.tasks.join_next().await.is_some() {}
+    pub async fn stop(self, grace: Duration) {
+        self.running.stop(grace).await;
     }
 }
 

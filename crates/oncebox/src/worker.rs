@@ -30,6 +30,7 @@ use crate::circuit::Reached;
 use crate::clock::Clock;
 use crate::handler::HandlerSpec;
 use crate::limits::POLL_EVERY;
+use crate::running::Running;
 use crate::shutdown::Shutdown;
 use crate::store::{Claims, Fence, NodeEntry, Store, StoreError, Want};
 use crate::wake::Wake;
@@ -58,19 +59,13 @@ pub struct Parts {
 #[derive(Debug)]
 pub struct Workers {
     handlers: watch::Sender<Arc<[Arc<HandlerSpec>]>>,
-    stopping: Shutdown,
-    grace: watch::Sender<Duration>,
-    /// Closed when the loop is over, whether it was asked to end or broke.
-    living: watch::Receiver<()>,
-    tasks: JoinSet<()>,
+    running: Running,
 }
 
 impl Workers {
     /// Starts them. A database that is away is waited for.
     pub fn start(parts: Parts, handlers: Vec<HandlerSpec>) -> Self {
         let (handlers, changes) = watch::channel(shared(handlers));
-        let (grace, grace_seen) = watch::channel(Duration::ZERO);
-        let stopping = Shutdown::new();
         let mut tasks = JoinSet::new();
         let (closer, closing) = Closer::new(parts.store.clone(), parts.clock.clone());
         tasks.spawn(closing);
@@ -88,17 +83,14 @@ impl Workers {
             registered: false,
         };
         let leases = Leases { store: parts.store, clock: parts.clock, wake: parts.wake, node: parts.node };
-        let asked = stopping.clone();
-        let (alive, living) = watch::channel(());
-        tasks.spawn(async move {
-            let _alive = alive;
-            let Some(lock) = begin(&leases, &asked).await else { return };
-            let looking = tokio::spawn(leases.run(lock, asked.clone()));
-            worker.run(changes, asked, grace_seen).await;
+        let running = Running::start(tasks, |stopping, grace| async move {
+            let Some(lock) = begin(&leases, &stopping).await else { return };
+            let looking = tokio::spawn(leases.run(lock, stopping.clone()));
+            worker.run(changes, stopping, grace).await;
             // Ends by itself: it was asked to stop as we were.
             let _ = looking.await;
         });
-        Self { handlers, stopping, grace, living, tasks }
+        Self { handlers, running }
     }
 
     /// Takes a changed config. Deliveries of a handler that is gone stay where they are.
@@ -108,19 +100,12 @@ impl Workers {
 
     /// Waits until the loop broke, which nothing but a mistake of ours can do: whoever runs it should start anew.
     pub async fn broke(&self) {
-        let mut living = self.living.clone();
-        // Nothing is ever sent; the end of the sender is the message.
-        while living.changed().await.is_ok() {}
-        if self.stopping.requested() {
-            std::future::pending::<()>().await;
-        }
+        self.running.broke().await;
     }
 
     /// Stops claiming, lets running attempts go on for `grace`, and puts the rest back without using an attempt.
-    pub async fn stop(mut self, grace: Duration) {
-        self.grace.send_replace(grace);
-        self.stopping.request();
-        while self.tasks.join_next().await.is_some() {}
+    pub async fn stop(self, grace: Duration) {
+        self.running.stop(grace).await;
     }
 }
 
