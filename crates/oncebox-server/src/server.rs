@@ -31,6 +31,7 @@ use crate::config::handler::{HandlerConfig, OrderRule};
 use crate::config::server::ServerConfig;
 use crate::gauges::Gauges;
 use crate::http::admin::{Admin, AdminParts};
+use crate::http::guard::{self, Guard};
 use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
@@ -113,15 +114,16 @@ impl Server {
             ArrivedSecrets::new(self.store.clone(), self.secret_key.as_ref(), clock.clone(), self.setup.clone());
         arrived.look().await;
         tokio::spawn(arrived.clone().run(draining.clone()));
+        let guard = Arc::new(Guard::new(guard::Access::new(&self.config), self.admin.local_addr()?)?);
         let admin = Admin::new(AdminParts {
             store: self.store.clone(),
             clock,
             setup: self.setup.clone(),
             rejections: rejections.clone(),
             arrived: arrived.clone(),
-            operator: self.config.admin_token.clone(),
+            guard: guard.clone(),
+            trusted_proxies: self.config.trusted_proxies,
             metrics: Some(metrics),
-            tokens: [&self.config.admin_token, &self.config.viewer_token].into_iter().flatten().cloned().collect(),
             gauges: Gauges::default(),
             draining: draining.clone(),
         });
@@ -140,7 +142,7 @@ impl Server {
             let service = move |peer| public.for_peer(peer);
             tokio::spawn(listener::serve(self.public, connections, service, draining, grace))
         };
-        wait_for_stop(&self.setup, &arrived, &processing, reload).await?;
+        wait_for_stop(&self.setup, &guard, &arrived, &processing, reload).await?;
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
         refreshing.await.context("the refreshing of keys failed")?;
@@ -183,6 +185,7 @@ fn serve_admin(
 /// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
 async fn wait_for_stop(
     setup: &ArcSwap<Setup>,
+    guard: &Guard,
     arrived: &ArrivedSecrets,
     processing: &Processing,
     reload: impl Fn() -> anyhow::Result<Config>,
@@ -197,7 +200,7 @@ async fn wait_for_stop(
             // Nothing would be handled any more; started anew, it goes on where it was.
             () = processing.broke() => anyhow::bail!("the workers broke"),
             _ = hangup.recv() => match reload() {
-                Ok(config) => take_over(setup, arrived, processing, &config).await,
+                Ok(config) => take_over(setup, guard, arrived, processing, &config).await,
                 Err(problems) => refuse_reload(&problems),
             }
         }
@@ -205,7 +208,19 @@ async fn wait_for_stop(
 }
 
 /// Takes a changed config, all of it or nothing.
-async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing: &Processing, config: &Config) {
+async fn take_over(
+    setup: &ArcSwap<Setup>,
+    guard: &Guard,
+    arrived: &ArrivedSecrets,
+    processing: &Processing,
+    config: &Config,
+) {
+    let access = guard::Access::new(&config.server);
+    if guard.would_be_open(&access) {
+        return refuse_reload(&anyhow::anyhow!(
+            "the admin listener is reachable from other machines and needs a token"
+        ));
+    }
     let (new, handlers) = match build_setup(config).and_then(|new| Ok((new, processing.read(config)?))) {
         Ok(read) => read,
         Err(problems) => return refuse_reload(&problems),
@@ -222,6 +237,7 @@ async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing:
     // The workers first: whatever is stored for a new handler finds it there.
     processing.change(handlers).await;
     setup.store(Arc::new(new));
+    guard.replace(access);
     arrived.look().await;
     tracing::info!("reloaded: {}, {}", sources.told("source"), wanted.told("handler"));
     // A database that is slow to answer must not keep a signal to stop waiting.

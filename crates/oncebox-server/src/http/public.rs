@@ -229,7 +229,7 @@ fn refuse_body(error: BodyError, source: &str) -> Problem {
 }
 
 /// The sender's address: the connection's, or what the trusted proxies in front of us saw.
-fn remote(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> String {
+pub(super) fn remote(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> String {
     let forwarded = || {
         let hops: Vec<&str> = headers
             .get_all("x-forwarded-for")
