@@ -9,7 +9,7 @@ use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, St
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;
-pub(crate) use outbox::{DeadLetterView, MessageDetailView, MessageView, OutboxStats};
+pub(crate) use outbox::{DeadLetterView, MessageAttemptView, MessageDetailView, MessageView, OutboxStats};
 pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
 
 /// A page of a list.
