@@ -20,7 +20,6 @@ use oncebox::store::Store;
 
 use super::guard::{self, Guard};
 use super::listener::{Answering, Peer};
-use super::problem::Problem;
 use super::public::Setup;
 use super::{actions, api, arm, dashboard, login, pull, tail};
 use crate::arrived_secrets::ArrivedSecrets;
@@ -101,7 +100,7 @@ impl Admin {
             .merge(acting.layer(middleware::from_fn(guard::need_operator)))
             .route("/api/v1/session", post(login::log_in))
             .merge(dashboard::routes())
-            .fallback(async || Problem::not_found().into_response().map(axum::body::Body::new))
+            .fallback(dashboard::nothing)
             .layer(middleware::from_fn_with_state(self.clone(), guard::check_site))
             .with_state(self.clone())
     }

@@ -30,10 +30,15 @@ mod words;
 
 use axum::Router;
 use axum::middleware;
-use axum::routing::get;
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::header::ACCEPT;
+use http::{HeaderMap, Uri};
 
 use super::admin::Admin;
 use super::guard;
+use super::problem::Problem;
+use pages::PageError;
 
 /// Every page. Those that show something are behind the login; the assets and the login itself are not.
 pub(super) fn routes() -> Router<Admin> {
@@ -59,6 +64,15 @@ pub(super) fn routes() -> Router<Admin> {
         .layer(middleware::from_fn(guard::need_login));
     pages
         .route("/login", get(login::ask).post(login::log_in))
-        .route("/logout", axum::routing::post(login::log_out))
+        .route("/logout", post(login::log_out))
         .merge(assets::routes())
+}
+
+/// The answer where nothing is: a page for a browser, a problem for a program.
+pub(super) async fn nothing(uri: Uri, headers: HeaderMap) -> Response {
+    let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
+    if accepts.contains("text/html") && !uri.path().starts_with("/api/") {
+        return PageError::not_found().into_response();
+    }
+    Problem::not_found().into_response().map(axum::body::Body::new)
 }
