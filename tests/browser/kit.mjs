@@ -12,7 +12,7 @@ import pg from "pg";
 import { chromium as playwright } from "playwright-core";
 import chromium from "@sparticuz/chromium";
 
-export const PATIENCE_MS = 30_000;
+export const PATIENCE_MS = 60_000;
 const program = process.env.ONCEBOX;
 const screenshots = process.env.ONCEBOX_SCREENSHOTS;
 

@@ -20,7 +20,6 @@ mod login;
 mod outbox;
 mod overview;
 mod pages;
-mod reasons;
 mod rejections;
 mod retention;
 mod sources;

@@ -36,11 +36,7 @@ pub(super) struct Moment {
 }
 
 /// The stories of an event's deliveries.
-pub(super) fn stories(
-    deliveries: Vec<DeliveryView>,
-    attempts: Vec<AttemptView>,
-    now: UnixMillis,
-) -> Vec<DeliveryStory> {
+pub(super) fn stories(deliveries: Vec<DeliveryView>, attempts: Vec<AttemptView>, now: UnixMillis) -> Vec<DeliveryStory> {
     let story = |delivery: DeliveryView| {
         let mut moments: Vec<Moment> = attempts
             .iter()
@@ -57,7 +53,7 @@ fn tried(attempt: &AttemptView, now: UnixMillis) -> Moment {
     Moment {
         title: format!("Attempt {} {}", attempt.attempt, ended(&attempt.outcome)),
         at: Some(When::read(&attempt.ended_at, now)),
-        took: attempt.started_at.as_deref().and_then(|started| apart(started, &attempt.ended_at)),
+        took: attempt.took_ms.map(span),
         status: attempt.status,
         error: attempt.error.clone(),
         outcome: attempt.outcome.clone(),
@@ -111,11 +107,6 @@ fn outcome(delivery: &DeliveryView) -> String {
     }
 }
 
-fn apart(started: &str, ended: &str) -> Option<String> {
-    let time = |text: &str| text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond);
-    Some(span(time(ended)? - time(started)?))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -140,6 +131,7 @@ mod tests {
             outcome: outcome.to_owned(),
             status: Some(500),
             error: Some("boom".to_owned()),
+            took_ms: Some(250),
         }
     }
 

@@ -10,14 +10,13 @@ use super::link::Link;
 use super::pages::{PageError, Visit, page};
 use super::tree::{self, Row};
 use super::words::{When, bytes, counted};
-use super::{curl, reasons};
+use super::curl;
 use crate::query;
-use crate::query::outbox::OutboxQuery;
+use crate::diagnosis;
 use crate::view::{EventDetailView, EventView, MessageView, PayloadView};
 
 /// More of a body than this is downloaded, not shown.
 const BODY_CHARS_MAX: usize = 100_000;
-const MESSAGES: usize = 50;
 
 #[derive(Template)]
 #[template(path = "event.html")]
@@ -28,8 +27,7 @@ struct EventPage {
     first: When,
     last: When,
     repeats: Repeats,
-    identity: &'static str,
-    held_because: Option<String>,
+    held_because: Option<HeldBecause>,
     arrivals: Vec<Arrival>,
     /// Arrivals that are counted and not kept one by one.
     unlisted: i64,
@@ -39,10 +37,17 @@ struct EventPage {
     offers: Vec<Offer>,
 }
 
+/// Why it waits for a person, or is flagged.
+struct HeldBecause {
+    why: &'static str,
+    release_does: &'static str,
+}
+
 /// How often it came again.
 struct Repeats {
     more: i64,
     words: String,
+    rule: String,
 }
 
 struct Arrival {
@@ -77,9 +82,7 @@ pub(super) async fn show(
     Path(name): Path<String>,
 ) -> Result<Response, PageError> {
     let detail = query::event(admin.store(), &name).await?.ok_or_else(PageError::not_found)?;
-    let asked = OutboxQuery { key: Some(detail.event.key.clone()), limit: Some(MESSAGES), ..OutboxQuery::default() };
-    let messages = query::outbox::messages(admin.store(), admin.clock(), asked).await?.items;
-    let EventDetailView { event, recent_arrivals, deliveries, attempts, payload } = detail;
+    let EventDetailView { event, recent_arrivals, deliveries, attempts, payload, messages, repeats } = detail;
     let mut arrivals: Vec<Arrival> = recent_arrivals
         .into_iter()
         .map(|one| Arrival { at: When::read(&one.at, visit.now), remote: one.remote, answer: "duplicate" })
@@ -87,23 +90,27 @@ pub(super) async fn show(
     let first_remote = payload.as_ref().map(|payload| payload.remote.clone()).unwrap_or_default();
     let first = When::read(&event.received_at, visit.now);
     arrivals.push(Arrival { at: first.clone(), remote: first_remote, answer: first_answer(&event.state) });
-    let more = (event.arrivals - 1).max(0);
+    let more = repeats.count.max(0);
     page(&EventPage {
         kind: if event.r#type.is_empty() { "(no type)".to_owned() } else { event.r#type.clone() },
         last: When::read(&event.last_arrival_at, visit.now),
-        repeats: Repeats { more, words: counted(more, "more time") },
-        identity: reasons::identity(&event.identity),
-        held_because: event.reason.as_deref().map(|reason| reasons::held(reason).to_owned()),
+        repeats: Repeats { more, words: counted(more, "more time"), rule: repeats.rule },
+        held_because: held_because(&event),
         unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
         offers: offers(&event, &deliveries),
         deliveries: deliveries::stories(deliveries, attempts, visit.now),
-        payload: payload.map(|payload| Payload::new(payload, &event.source)),
+        payload: payload.map(|payload| Payload::new(payload, &url(&admin, &event.source))),
         first,
         arrivals,
         messages,
         event,
         visit,
     })
+}
+
+fn held_because(event: &EventView) -> Option<HeldBecause> {
+    let reason = event.reason.as_deref()?;
+    Some(HeldBecause { why: diagnosis::of_held(Some(reason)), release_does: diagnosis::of_release(Some(reason)) })
 }
 
 fn first_answer(state: &str) -> &'static str {
@@ -140,14 +147,20 @@ fn offers(event: &EventView, deliveries: &[crate::view::DeliveryView]) -> Vec<Of
     offers
 }
 
+/// Where the source's requests go; without a configured URL, the place to fill in says so.
+fn url(admin: &Admin, source: &str) -> String {
+    let base = admin.desk().public_url.unwrap_or_else(|| "http://PUBLIC_LISTENER".to_owned());
+    format!("{base}/in/{source}")
+}
+
 impl Payload {
-    fn new(payload: PayloadView, source: &str) -> Self {
+    fn new(payload: PayloadView, url: &str) -> Self {
         let body = payload.body.as_deref();
         let cut = body.and_then(|body| body.char_indices().nth(BODY_CHARS_MAX)).map(|(end, _)| end);
         let text = body.map(|body| body[..cut.unwrap_or(body.len())].to_owned());
         Self {
             size: bytes(payload.body_bytes),
-            curl: curl::command(&format!("http://127.0.0.1:8080/in/{source}"), &payload.headers, body),
+            curl: curl::command(url, &payload.headers, body),
             tree: body.and_then(|body| tree::rows(body.as_bytes())),
             cut: cut.is_some(),
             text,

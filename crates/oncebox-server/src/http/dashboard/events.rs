@@ -15,6 +15,8 @@ use crate::query::{self, EventsQuery};
 use crate::view::EventView;
 
 const ROWS: usize = 50;
+/// States of deliveries that one may look for.
+const DELIVERY_STATES: [&str; 7] = ["ready", "claimed", "done", "dead", "held", "superseded", "discarded"];
 
 /// What the search form sends; an empty field is no filter.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -25,6 +27,8 @@ pub(super) struct Search {
     pub(super) since: Option<String>,
     pub(super) until: Option<String>,
     pub(super) text: Option<String>,
+    pub(super) body: Option<String>,
+    pub(super) delivery_state: Option<String>,
     pub(super) cursor: Option<String>,
 }
 
@@ -43,6 +47,7 @@ struct EventsPage {
     rows: Vec<EventRow>,
     newest: Link,
     older: Option<Link>,
+    searched_until: Option<When>,
 }
 
 /// One event in a list.
@@ -50,8 +55,6 @@ struct EventsPage {
 pub(super) struct EventRow {
     /// The first arrival.
     pub(super) received: When,
-    /// The latest arrival.
-    pub(super) last: When,
     /// The type, or that there is none.
     pub(super) kind: String,
     /// It was accepted although its bytes were known.
@@ -65,7 +68,6 @@ impl EventRow {
     pub(super) fn new(event: EventView, visit: &Visit) -> Self {
         Self {
             received: When::read(&event.received_at, visit.now),
-            last: When::read(&event.last_arrival_at, visit.now),
             kind: if event.r#type.is_empty() { "(no type)".to_owned() } else { event.r#type.clone() },
             flagged: event.state == "accepted" && event.original.is_some(),
             event,
@@ -83,6 +85,8 @@ impl Search {
             since: given(self.since),
             until: given(self.until),
             text: given(self.text),
+            body: given(self.body),
+            delivery_state: given(self.delivery_state),
             cursor: given(self.cursor),
         }
     }
@@ -96,11 +100,15 @@ impl Search {
             .with_some("since", self.since.as_deref())
             .with_some("until", self.until.as_deref())
             .with_some("text", self.text.as_deref())
+            .with_some("body", self.body.as_deref())
+            .with_some("delivery_state", self.delivery_state.as_deref())
     }
 
     /// True where anything is filtered.
     pub(super) fn filters(&self) -> bool {
-        [&self.source, &self.r#type, &self.state, &self.since, &self.until, &self.text].iter().any(|one| one.is_some())
+        let exact = [&self.source, &self.r#type, &self.state, &self.delivery_state];
+        let loose = [&self.since, &self.until, &self.text, &self.body];
+        exact.iter().chain(&loose).any(|one| one.is_some())
     }
 
     /// What a field of the form shows.
@@ -118,8 +126,11 @@ impl Search {
             since: search.since,
             until: search.until,
             text: search.text,
+            body: search.body,
+            delivery_state: search.delivery_state,
             cursor: search.cursor,
             limit: Some(rows),
+            ..EventsQuery::default()
         }
     }
 }
@@ -138,6 +149,7 @@ pub(super) async fn show(
         rows: found.items.into_iter().map(|event| EventRow::new(event, &visit)).collect(),
         newest: search.link("/events"),
         older: found.next_cursor.map(|cursor| search.link("/events").with("cursor", &cursor)),
+        searched_until: When::maybe(found.searched_until.as_deref(), visit.now),
         search,
         visit,
     })

@@ -1,19 +1,18 @@
 //! `/handlers`: what reacts to events, how much waits for each, and the switch that pauses it.
 
-use std::collections::BTreeMap;
-
 use askama::Template;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use oncebox::clock::UnixMillis;
 use serde::Deserialize;
 
 use super::super::admin::Admin;
 use super::link::Link;
 use super::pages::{PageError, Visit, page};
-use super::words::{percent, span};
-use crate::query;
-use crate::view::StatsView;
+use super::words::{grouped, percent, span};
+use crate::query::queues;
+use crate::view::screens::{DepthView, HandlerView};
 
 /// Who was just paused or resumed.
 #[derive(Debug, Default, Deserialize)]
@@ -30,75 +29,64 @@ struct HandlersPage {
 }
 
 /// One handler and where its deliveries stand.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(super) struct HandlerRow {
     pub(super) name: String,
     pub(super) configured: bool,
     pub(super) paused: bool,
-    pub(super) ready: i64,
-    pub(super) claimed: i64,
-    pub(super) dead: i64,
-    pub(super) held: i64,
+    pub(super) ready: String,
+    pub(super) claimed: String,
+    pub(super) dead: String,
+    pub(super) has_dead: bool,
+    pub(super) held: String,
     /// How long the oldest ready one has been due.
     pub(super) oldest: Option<String>,
-    pub(super) first_tries: i64,
+    pub(super) done: i64,
     pub(super) error_rate: Option<String>,
+    pub(super) policy: Option<String>,
 }
 
 impl HandlerRow {
+    /// Prepares a handler for a table.
+    pub(super) fn new(view: &HandlerView, now: UnixMillis) -> Self {
+        let due = view.oldest_due_at.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());
+        #[expect(clippy::cast_precision_loss, reason = "a rate is shown with two digits")]
+        let rate = (view.first_tries > 0).then(|| view.first_tries_failed as f64 / view.first_tries as f64);
+        let policy = view.attempts.zip(view.lease_seconds);
+        Self {
+            name: view.handler.clone(),
+            configured: view.configured,
+            paused: view.paused,
+            ready: depth(view.ready),
+            claimed: depth(view.claimed),
+            dead: depth(view.dead),
+            has_dead: view.dead.count > 0,
+            held: depth(view.held),
+            oldest: due.map(|due| now - due.as_millisecond()).filter(|age| *age > 0).map(span),
+            done: view.done,
+            error_rate: rate.map(percent),
+            policy: policy.map(|(attempts, lease)| format!("{attempts} attempts, lease {lease} s")),
+        }
+    }
+
     fn switch(&self) -> Link {
         Link::to(if self.paused { "/act/resume" } else { "/act/pause" }).with("handler", &self.name)
     }
-
-    fn letters(&self) -> Link {
-        Link::to("/dead-letters").with("handler", &self.name)
-    }
 }
 
-/// Every handler that is configured or still has deliveries.
+/// Every handler that any server ever had.
 pub(super) async fn show(
     State(admin): State<Admin>,
     visit: Visit,
     changed: Result<Query<Changed>, QueryRejection>,
 ) -> Result<Response, PageError> {
-    let stats = query::stats(admin.store(), admin.clock(), Vec::new()).await?;
-    let rows = rows(&admin, &stats, visit.now);
+    let handlers = queues::handlers(&admin.desk()).await?;
+    let rows: Vec<HandlerRow> = handlers.iter().map(|one| HandlerRow::new(one, visit.now)).collect();
     let Query(Changed { changed }) = changed?;
     page(&HandlersPage { changed: changed.filter(|name| rows.iter().any(|row| row.name == *name)), rows, visit })
 }
 
-/// Brings together what is configured, what waits and how first attempts went.
-pub(super) fn rows(admin: &Admin, stats: &StatsView, now: i64) -> Vec<HandlerRow> {
-    let setup = admin.setup();
-    let mut rows: BTreeMap<String, HandlerRow> = BTreeMap::new();
-    let mut row = |name: &str, change: &dyn Fn(&mut HandlerRow)| {
-        let row = rows
-            .entry(name.to_owned())
-            .or_insert_with(|| HandlerRow { name: name.to_owned(), ..HandlerRow::default() });
-        change(row);
-    };
-    for name in setup.routes.handlers() {
-        row(name, &|row| row.configured = true);
-    }
-    for one in &stats.handler_health {
-        row(&one.handler, &|row| {
-            row.paused = one.paused;
-            row.first_tries = one.first_tries;
-            row.error_rate = one.first_try_error_rate.map(percent);
-        });
-    }
-    for one in &stats.handlers {
-        let due = one.oldest_due_at.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());
-        row(&one.handler, &|row| match one.state.as_str() {
-            "ready" => {
-                row.ready = one.count;
-                row.oldest = due.map(|due| now - due.as_millisecond()).filter(|age| *age > 0).map(span);
-            }
-            "claimed" => row.claimed = one.count,
-            "dead" => row.dead = one.count,
-            "held" => row.held = one.count,
-            _ => {}
-        });
-    }
-    rows.into_values().collect()
+/// A count that may have been cut.
+pub(super) fn depth(depth: DepthView) -> String {
+    format!("{}{}", grouped(depth.count), if depth.more { "+" } else { "" })
 }

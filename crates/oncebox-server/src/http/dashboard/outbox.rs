@@ -1,7 +1,5 @@
 //! `/destinations`, `/outbox` and `/outbox/{id}`: what handlers wanted sent, and how that went.
 
-use std::collections::BTreeMap;
-
 use askama::Template;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
@@ -9,10 +7,13 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use super::super::admin::Admin;
+use super::handlers::depth;
 use super::link::{Link, given};
 use super::pages::{PageError, Visit, page};
 use super::words::When;
 use crate::query::outbox::{self, OutboxQuery};
+use crate::query::queues;
+use crate::view::screens::DestinationView;
 use crate::view::{MessageDetailView, MessageView};
 
 const ROWS: usize = 50;
@@ -33,11 +34,13 @@ struct DestinationsPage {
     rows: Vec<Destination>,
 }
 
-/// A destination and its messages by state.
+/// A destination and where its messages stand.
 struct Destination {
-    name: String,
-    configured: bool,
-    counts: Vec<(String, i64)>,
+    ready: String,
+    claimed: String,
+    dead: String,
+    oldest: Option<When>,
+    view: DestinationView,
 }
 
 #[derive(Template)]
@@ -49,6 +52,7 @@ struct OutboxPage {
     rows: Vec<MessageRow>,
     newest: Link,
     older: Option<Link>,
+    searched_until: Option<When>,
 }
 
 struct MessageRow {
@@ -70,15 +74,15 @@ struct MessagePage {
 
 /// Every destination that is configured or still has messages.
 pub(super) async fn destinations(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
-    let configured = admin.setup().destinations.clone();
-    let mut counts: BTreeMap<String, Vec<(String, i64)>> =
-        configured.iter().map(|name| (name.clone(), Vec::new())).collect();
-    for one in admin.store().outbox_depths().await? {
-        counts.entry(one.name).or_default().push((one.state, one.count));
-    }
-    let rows =
-        counts.into_iter().map(|(name, counts)| Destination { configured: configured.contains(&name), name, counts });
-    page(&DestinationsPage { rows: rows.collect(), visit })
+    let row = |view: DestinationView| Destination {
+        ready: depth(view.ready),
+        claimed: depth(view.claimed),
+        dead: depth(view.dead),
+        oldest: When::maybe(view.oldest_due_at.as_deref(), visit.now),
+        view,
+    };
+    let rows = queues::destinations(&admin.desk()).await?.into_iter().map(row).collect();
+    page(&DestinationsPage { rows, visit })
 }
 
 /// A page of messages, newest first.
@@ -110,6 +114,7 @@ pub(super) async fn list(
         destinations: admin.setup().destinations.clone(),
         rows: found.items.into_iter().map(row).collect(),
         older: found.next_cursor.map(|cursor| newest.clone().with("cursor", &cursor)),
+        searched_until: When::maybe(found.searched_until.as_deref(), visit.now),
         newest,
         search,
         visit,

@@ -8,7 +8,6 @@ use axum::response::Response;
 
 use super::super::admin::Admin;
 use super::pages::{PageError, Visit, page};
-use super::reasons;
 use super::words::{When, span};
 use crate::view::RejectionView;
 
@@ -61,7 +60,7 @@ fn grouped(latest: &[RejectionView], now: i64) -> Vec<Group> {
             reason: one.reason.clone(),
             count: 0,
             last: When::read(&one.at, now),
-            diagnosis: reasons::rejected(&one.reason, one.off_by_seconds),
+            diagnosis: one.diagnosis.clone(),
         };
         groups.entry((&one.source, &one.step, &one.reason)).or_insert_with(new).count += 1;
     }
