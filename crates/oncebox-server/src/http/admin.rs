@@ -26,8 +26,10 @@ use super::{actions, api, arm, login, pull, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::query::QueryError;
+use crate::query::desk::Desk;
 use crate::query::names::{self, Configured};
 use crate::rejections::Rejections;
+use crate::traffic::Traffic;
 
 /// The admin listener's service. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -44,6 +46,10 @@ pub(crate) struct AdminParts {
     pub(crate) setup: Arc<ArcSwap<Setup>>,
     /// The last rejections.
     pub(crate) rejections: Rejections,
+    /// The last hour of this node.
+    pub(crate) traffic: Traffic,
+    /// How senders reach the public listener, without a slash at the end.
+    pub(crate) public_url: Option<String>,
     /// Renders the metrics.
     pub(crate) metrics: Option<PrometheusHandle>,
     /// Secrets that a handshake brings.
@@ -74,7 +80,12 @@ impl Admin {
     pub(crate) fn router(&self) -> Router {
         let open = Router::new().route("/readyz", get(api::ready)).route("/metrics", get(metrics));
         let looking = Router::new()
+            .route("/api/v1/overview", get(api::overview))
             .route("/api/v1/sources", get(api::sources))
+            .route("/api/v1/sources/{name}", get(api::source))
+            .route("/api/v1/handlers", get(api::handlers))
+            .route("/api/v1/destinations", get(api::destinations))
+            .route("/api/v1/dead-letters/groups", get(api::dead_groups))
             .route("/api/v1/events", get(api::events))
             .route("/api/v1/events/{key}", get(api::event))
             .route("/api/v1/events/{key}/payload", get(api::payload))
@@ -127,8 +138,16 @@ impl Admin {
         names::check(self.store(), Some(&configured), source, handler).await
     }
 
-    pub(super) fn rejections(&self) -> &Rejections {
-        &self.0.rejections
+    /// All that the screens are made from.
+    pub(super) fn desk(&self) -> Desk {
+        Desk {
+            store: self.0.store.clone(),
+            clock: self.0.clock.clone(),
+            setup: self.setup(),
+            traffic: self.0.traffic.clone(),
+            rejections: self.0.rejections.clone(),
+            public_url: self.0.public_url.clone(),
+        }
     }
 
     pub(super) fn arrived(&self) -> &ArrivedSecrets {

@@ -10,9 +10,6 @@ use axum::extract::{
 use axum::response::{IntoResponse, Response};
 use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use oncebox::limits::PAGE_MAX;
-use oncebox::source::Source;
-use serde::Serialize;
 use serde_json::json;
 
 use super::admin::Admin;
@@ -20,34 +17,49 @@ use super::problem::Problem;
 use crate::query::deliveries::DeliveriesQuery;
 use crate::query::outbox::OutboxQuery;
 use crate::query::{self, EventsQuery, QueryError};
-use crate::view::{Items, RejectionView};
+use crate::view::Items;
 
 /// A database that does not answer within this is not ready, whatever its own deadline.
 const READY_WAIT: Duration = Duration::from_secs(2);
 
-/// A source as the API shows it.
-#[derive(Debug, Serialize)]
-struct SourceView {
-    name: String,
-    provider: String,
-    url: String,
-    secrets: usize,
-    verified: bool,
+/// The three numbers, the last hour, the queues.
+pub(super) async fn overview(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(query::overview::overview(&admin.desk()).await?).into_response())
 }
 
-pub(super) async fn sources(State(admin): State<Admin>) -> Response {
-    let setup = admin.setup();
-    let mut items: Vec<SourceView> = setup.sources.values().map(|source| view(source)).collect();
-    items.sort_by(|a, b| a.name.cmp(&b.name));
-    Json(Items { items, next_cursor: None }).into_response()
+/// The sources.
+pub(super) async fn sources(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(Items::whole(query::sources::sources(&admin.desk()).await?)).into_response())
+}
+
+/// One source, with the guide of its provider.
+pub(super) async fn source(State(admin): State<Admin>, Path(name): Path<String>) -> Result<Response, ApiError> {
+    let detail = query::sources::source(&admin.desk(), &name).await?.ok_or_else(Problem::not_found)?;
+    Ok(Json(detail).into_response())
+}
+
+/// The handlers.
+pub(super) async fn handlers(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(Items::whole(query::queues::handlers(&admin.desk()).await?)).into_response())
+}
+
+/// The destinations.
+pub(super) async fn destinations(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(Items::whole(query::queues::destinations(&admin.desk()).await?)).into_response())
+}
+
+/// Dead letters by error.
+pub(super) async fn dead_groups(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(query::dead::groups(admin.store()).await?).into_response())
 }
 
 pub(super) async fn events(
     State(admin): State<Admin>,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
-    let Query(query) = query?;
-    admin.check_names(query.source.as_deref(), None).await?;
+    let Query(mut query) = query?;
+    admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
+    query.sources = admin.setup().sources.keys().cloned().collect();
     Ok(Json(query::events(admin.store(), admin.clock(), query).await?).into_response())
 }
 
@@ -57,7 +69,7 @@ pub(super) async fn held(
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
     admin.check_names(query.source.as_deref(), None).await?;
-    Ok(Json(query::held(admin.store(), admin.clock(), query).await?).into_response())
+    Ok(Json(query::held::held(admin.store(), admin.clock(), query).await?).into_response())
 }
 
 pub(super) async fn deliveries(
@@ -110,8 +122,7 @@ pub(super) async fn payload(State(admin): State<Admin>, Path(name): Path<String>
 }
 
 pub(super) async fn rejections(State(admin): State<Admin>) -> Response {
-    let items: Vec<RejectionView> = admin.rejections().latest(PAGE_MAX).into_iter().map(Into::into).collect();
-    Json(Items { items, next_cursor: None }).into_response()
+    Json(Items::whole(query::sources::rejections(&admin.desk()))).into_response()
 }
 
 pub(super) async fn stats(State(admin): State<Admin>) -> Result<Response, ApiError> {
@@ -132,16 +143,6 @@ pub(super) async fn ready(State(admin): State<Admin>) -> Result<Response, ApiErr
         Err(_) => return Err(Problem::unavailable("the database does not answer").into()),
     }
     Ok(Json(json!({"status": "ready", "store": admin.store().kind()})).into_response())
-}
-
-fn view(source: &Source) -> SourceView {
-    SourceView {
-        name: source.name().to_owned(),
-        provider: source.provider().to_owned(),
-        url: format!("/in/{}", source.name()),
-        secrets: source.secrets_count(),
-        verified: !source.is_unverified(),
-    }
 }
 
 /// What an API call failed with.

@@ -90,7 +90,7 @@ pub(super) async fn claim(
     };
     let claims = claims.map_err(QueryError::from)?;
     let items: Vec<ClaimView> = claims.claimed.iter().map(view).collect();
-    Ok(Json(Items { items, next_cursor: None }).into_response())
+    Ok(Json(Items::whole(items)).into_response())
 }
 
 pub(super) async fn finish(

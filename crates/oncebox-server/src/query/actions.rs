@@ -93,7 +93,7 @@ pub(crate) async fn act(
 /// The newest lines of the audit log.
 pub(crate) async fn actions(store: &Store) -> Result<Items<ActionView>, QueryError> {
     let items = store.actions(ACTIONS_MAX).await?.into_iter().map(Into::into).collect();
-    Ok(Items { items, next_cursor: None })
+    Ok(Items::whole(items))
 }
 
 /// One line of the audit log: how far an action came.

@@ -49,6 +49,9 @@ pub(crate) struct AttemptView {
     pub(crate) status: Option<i64>,
     /// Why.
     pub(crate) error: Option<String>,
+    /// How long it took.
+    #[serde(default)]
+    pub(crate) took_ms: Option<i64>,
 }
 
 /// One line of the audit log.
@@ -125,6 +128,7 @@ impl From<AttemptRecord> for AttemptView {
         Self {
             handler: attempt.handler,
             attempt: attempt.attempt,
+            took_ms: attempt.started_at.map(|started| attempt.ended_at - started),
             started_at: attempt.started_at.map(time),
             ended_at: time(attempt.ended_at),
             outcome: attempt.outcome,
