@@ -24,7 +24,8 @@ use serde::{Deserialize, Serialize};
 use crate::view::{EventDetailView, EventView, Items, StatsView};
 
 /// Filters as a person writes them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventsQuery {
     /// Exactly this source.

@@ -17,7 +17,7 @@ pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, Mis
 pub(crate) use screens::RepeatsView;
 
 /// A page of a list.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct Items<T> {
     /// The rows.
     pub(crate) items: Vec<T>,
@@ -57,7 +57,7 @@ impl<T> Items<T> {
 }
 
 /// One event.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct EventView {
     /// The source's name.
     pub(crate) source: String,
@@ -86,7 +86,7 @@ pub(crate) struct EventView {
 }
 
 /// One event with all that belongs to it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct EventDetailView {
     /// The event.
     #[serde(flatten)]
@@ -108,7 +108,7 @@ pub(crate) struct EventDetailView {
 }
 
 /// One later arrival.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct ArrivalView {
     /// When.
     pub(crate) at: String,
@@ -117,7 +117,7 @@ pub(crate) struct ArrivalView {
 }
 
 /// One delivery.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct DeliveryView {
     /// The handler's name.
     pub(crate) handler: String,
@@ -134,7 +134,7 @@ pub(crate) struct DeliveryView {
 }
 
 /// The bytes of an event.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct PayloadView {
     /// Where the first arrival came from.
     pub(crate) remote: String,
@@ -149,7 +149,7 @@ pub(crate) struct PayloadView {
 }
 
 /// The numbers of `status`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct StatsView {
     /// `sqlite` or `postgres`.
     pub(crate) store: String,
@@ -180,7 +180,7 @@ pub(crate) struct StatsView {
 }
 
 /// Whether a handler is paused, and how its first attempts went.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct HandlerHealth {
     /// The handler's name.
     pub(crate) handler: String,
@@ -195,7 +195,7 @@ pub(crate) struct HandlerHealth {
 }
 
 /// Events of one source in one state.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct SourceStats {
     /// The source's name.
     pub(crate) source: String,
@@ -208,7 +208,7 @@ pub(crate) struct SourceStats {
 }
 
 /// Deliveries of one handler in one state.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct HandlerStats {
     /// The handler's name.
     pub(crate) handler: String,
@@ -224,7 +224,7 @@ pub(crate) struct HandlerStats {
 }
 
 /// One rejection.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct RejectionView {
     /// When.
     pub(crate) at: String,

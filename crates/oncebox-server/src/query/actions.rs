@@ -17,7 +17,7 @@ const WHO_CHARS_MAX: usize = 200;
 const ACTIONS_MAX: usize = 1000;
 
 /// An action as it is submitted.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ActionRequest {
     /// To what.
@@ -33,7 +33,7 @@ pub(crate) struct ActionRequest {
 }
 
 /// Which events or deliveries, in a person's words.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FilterRequest {
     /// Exactly this source.

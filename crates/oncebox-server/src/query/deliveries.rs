@@ -10,7 +10,8 @@ use super::{QueryError, cursor, moment, page_limit};
 use crate::view::{DeliveryLineView, HandlerHealth, Items};
 
 /// Filters as a person writes them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeliveriesQuery {
     /// Exactly this state.
@@ -34,7 +35,7 @@ pub(crate) struct DeliveriesQuery {
 }
 
 /// Who pauses or resumes; the body may be left out.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct PauseRequest {
     /// For the audit log.
     pub(crate) who: Option<String>,

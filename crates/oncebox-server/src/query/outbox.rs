@@ -11,7 +11,8 @@ use super::{QueryError, cursor, moment, page_limit};
 use crate::view::{DeadLetterView, Items, MessageDetailView, MessageView};
 
 /// Filters as a person writes them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutboxQuery {
     /// Exactly this state.

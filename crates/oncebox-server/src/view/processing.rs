@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::time;
 
 /// One delivery in a list, with the columns of `deliveries_v1`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct DeliveryLineView {
     /// The delivery's own key.
     pub(crate) delivery: String,
@@ -33,7 +33,7 @@ pub(crate) struct DeliveryLineView {
 }
 
 /// An attempt other than the one that the delivery itself tells of.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct AttemptView {
     /// The handler's name.
     pub(crate) handler: String,
@@ -55,7 +55,7 @@ pub(crate) struct AttemptView {
 }
 
 /// One line of the audit log.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct ActionView {
     /// The id.
     pub(crate) action_id: String,
@@ -76,7 +76,7 @@ pub(crate) struct ActionView {
 }
 
 /// What an action did, or in a dry run would do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct Done {
     /// How many it concerned.
     pub(crate) count: i64,
@@ -90,7 +90,7 @@ pub(crate) struct Done {
 }
 
 /// An event marked done whose id the business does not know.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct MissingView {
     /// The event's key.
     pub(crate) key: String,

@@ -9,7 +9,7 @@ use crate::traffic::{Minute, Results};
 use crate::view::{rate, time};
 
 /// The first page.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct OverviewView {
     /// The three numbers.
     pub(crate) numbers: NumbersView,
@@ -34,7 +34,7 @@ pub(crate) struct OverviewView {
 }
 
 /// The three numbers people watch.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct NumbersView {
     /// Share of first attempts that failed.
     pub(crate) first_try_error_rate: RateView,
@@ -47,7 +47,7 @@ pub(crate) struct NumbersView {
 }
 
 /// A share within the last hour, beside what it was before.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, utoipa::ToSchema)]
 pub(crate) struct RateView {
     /// The share; none where there was nothing.
     pub(crate) value: Option<f64>,
@@ -60,7 +60,7 @@ pub(crate) struct RateView {
 }
 
 /// What came within one minute.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct MinuteView {
     /// When it began.
     pub(crate) at: String,
@@ -76,7 +76,7 @@ pub(crate) struct MinuteView {
 }
 
 /// What became of arrivals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(crate) struct ResultsView {
     /// New events.
     pub(crate) accepted: u64,
@@ -93,7 +93,7 @@ pub(crate) struct ResultsView {
 }
 
 /// How many wait, counted up to a bound.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
 pub(crate) struct DepthView {
     /// How many.
     pub(crate) count: i64,
@@ -102,7 +102,7 @@ pub(crate) struct DepthView {
 }
 
 /// A handler.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct HandlerView {
     /// Its name.
     pub(crate) handler: String,
@@ -135,7 +135,7 @@ pub(crate) struct HandlerView {
 }
 
 /// A destination of the outbox.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct DestinationView {
     /// Its name.
     pub(crate) destination: String,
@@ -154,7 +154,7 @@ pub(crate) struct DestinationView {
 }
 
 /// A source.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct SourceView {
     /// Its name.
     pub(crate) name: String,
@@ -187,7 +187,7 @@ pub(crate) struct SourceView {
 }
 
 /// How one secret is used.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct SecretUseView {
     /// Which one, from 1.
     pub(crate) position: usize,
@@ -198,7 +198,7 @@ pub(crate) struct SecretUseView {
 }
 
 /// A source with its guide.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct SourceDetailView {
     /// The source.
     #[serde(flatten)]
@@ -208,7 +208,7 @@ pub(crate) struct SourceDetailView {
 }
 
 /// How to set a provider up.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct GuideView {
     /// The vendor's name.
     pub(crate) title: String,
@@ -225,7 +225,7 @@ pub(crate) struct GuideView {
 }
 
 /// What waits for a person.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct HeldView {
     /// The event.
     #[serde(flatten)]
@@ -237,7 +237,7 @@ pub(crate) struct HeldView {
 }
 
 /// What a dead letter is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, utoipa::ToSchema)]
 #[serde(rename_all = "lowercase")]
 pub(crate) enum LetterKind {
     /// A delivery.
@@ -247,7 +247,7 @@ pub(crate) enum LetterKind {
 }
 
 /// Dead letters by error.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct DeadGroupsView {
     /// The groups, the largest first.
     pub(crate) items: Vec<DeadGroupView>,
@@ -256,7 +256,7 @@ pub(crate) struct DeadGroupsView {
 }
 
 /// Dead letters with one error.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct DeadGroupView {
     /// Deliveries or messages.
     pub(crate) kind: LetterKind,
@@ -279,7 +279,7 @@ pub(crate) struct DeadGroupView {
 }
 
 /// How often an event came again, and why that counts as the same event.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct RepeatsView {
     /// Arrivals beyond the first: each was answered `duplicate` and ran nothing.
     pub(crate) count: i64,
