@@ -11,6 +11,7 @@ pub(crate) mod guard;
 pub(crate) mod listener;
 mod login;
 mod login_limit;
+mod openapi;
 pub(crate) mod problem;
 pub(crate) mod public;
 pub(crate) mod pull;

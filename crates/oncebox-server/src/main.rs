@@ -11,6 +11,7 @@ mod database;
 mod destinations;
 mod dev;
 mod dev_secrets;
+mod diagnosis;
 mod forward;
 mod gauges;
 mod handler_sql;
@@ -24,6 +25,7 @@ mod rejections;
 mod server;
 mod telemetry;
 mod terminal;
+mod traffic;
 mod vendors;
 mod view;
 

@@ -36,6 +36,7 @@ use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
+use crate::traffic::Traffic;
 use crate::{database, handler_sql, vendors};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
@@ -102,6 +103,7 @@ impl Server {
         let (draining, stopped) = (Shutdown::new(), Shutdown::new());
         let clock = self.clock;
         let rejections = Rejections::new(clock.clone());
+        let traffic = Traffic::new(clock.clone());
         let wake = Wake::default();
         let keys = Arc::new(KeyMaker::default());
         let (ingest, batcher) =
@@ -120,6 +122,8 @@ impl Server {
             clock,
             setup: self.setup.clone(),
             rejections: rejections.clone(),
+            traffic: traffic.clone(),
+            public_url: self.config.public_url.clone(),
             arrived: arrived.clone(),
             guard: guard.clone(),
             trusted_proxies: self.config.trusted_proxies,
@@ -133,7 +137,7 @@ impl Server {
                 self.setup.clone(),
                 ingest,
                 caps(&self.config),
-                rejections,
+                (rejections, traffic),
                 arrived.clone(),
                 draining.clone(),
             );

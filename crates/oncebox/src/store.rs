@@ -58,6 +58,7 @@ mod sqlite_migrate;
 mod sqlite_outbox;
 #[cfg(feature = "sqlite")]
 mod sqlite_reconcile;
+mod windows;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use action_filter::ActionFilter;
@@ -81,11 +82,12 @@ pub use outbox_reports::{MessageAttempt, MessageDetail, MessageFilter, MessageLi
 pub use pulled::{PulledClaim, PulledFailure};
 pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{
-    ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
+    ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, PayloadRecord, QueueCount, SourceCount,
     StoreStats,
 };
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;
+pub use windows::{DeadError, Depth, Page, Recent};
 
 use sql::Statement;
 

@@ -10,23 +10,28 @@ use axum::Router;
 use axum::extract::State;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
 use hyper::body::Incoming;
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::clock::Clock;
 use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
 use super::guard::{self, Guard};
 use super::listener::{Answering, Peer};
+use super::openapi::{self, Document, Refusals};
+use super::problem::Problem;
 use super::public::Setup;
 use super::{actions, api, arm, dashboard, login, pull, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::query::QueryError;
+use crate::query::desk::Desk;
 use crate::query::names::{self, Configured};
 use crate::rejections::Rejections;
+use crate::traffic::Traffic;
 
 /// The admin listener's service. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -43,6 +48,10 @@ pub(crate) struct AdminParts {
     pub(crate) setup: Arc<ArcSwap<Setup>>,
     /// The last rejections.
     pub(crate) rejections: Rejections,
+    /// The last hour of this node.
+    pub(crate) traffic: Traffic,
+    /// How senders reach the public listener, without a slash at the end.
+    pub(crate) public_url: Option<String>,
     /// Renders the metrics.
     pub(crate) metrics: Option<PrometheusHandle>,
     /// Secrets that a handshake brings.
@@ -69,38 +78,24 @@ impl Admin {
         AdminConnection(TowerToHyperService::new(router))
     }
 
-    /// All routes.
+    /// All routes. Whatever is under `/api` is put in by `routes!`, which takes path and method from the description in
+    /// the document, so that neither can be without the other.
     pub(crate) fn router(&self) -> Router {
-        let open = Router::new().route("/readyz", get(api::ready)).route("/metrics", get(metrics));
-        let looking = Router::new()
-            .route("/api/v1/sources", get(api::sources))
-            .route("/api/v1/events", get(api::events))
-            .route("/api/v1/events/{key}", get(api::event))
-            .route("/api/v1/events/{key}/payload", get(api::payload))
-            .route("/api/v1/deliveries", get(api::deliveries))
-            .route("/api/v1/dead-letters", get(api::dead_letters))
-            .route("/api/v1/held", get(api::held))
-            .route("/api/v1/outbox", get(api::outbox))
-            .route("/api/v1/outbox/{id}", get(api::message))
-            .route("/api/v1/actions", get(actions::log))
-            .route("/api/v1/actions/{id}", get(actions::one))
-            .route("/api/v1/tail", get(tail::tail))
-            .route("/api/v1/rejections", get(api::rejections))
-            .route("/api/v1/stats", get(api::stats))
-            .route("/api/v1/session", get(login::show).delete(login::log_out));
-        let acting = Router::new()
-            .route("/api/v1/sources/{name}/arm", post(arm::arm))
-            .route("/api/v1/handlers/{name}/claim", post(pull::claim))
-            .route("/api/v1/deliveries/{delivery}/finish", post(pull::finish))
-            .route("/api/v1/deliveries/{delivery}/fail", post(pull::fail))
-            .route("/api/v1/deliveries/{delivery}/extend", post(pull::extend))
-            .merge(actions::routes());
+        let (open, described) = open().split_for_parts();
+        let (looking, looked) = looking().split_for_parts();
+        let (acting, acted) = acting().split_for_parts();
+        // Whoever logs in is nobody yet.
+        let (entering, entered) = OpenApiRouter::new().routes(routes!(login::log_in)).split_for_parts();
+        let document = Document::new([described, looked, acted, entered]);
+        let refuse = async |problem: Problem| problem.into_response().map(axum::body::Body::new);
         open.layer(middleware::from_fn(guard::need_viewer_beyond_loopback))
             .merge(looking.layer(middleware::from_fn(guard::need_viewer)))
             .merge(acting.layer(middleware::from_fn(guard::need_operator)))
-            .route("/api/v1/session", post(login::log_in))
+            .merge(entering)
             .merge(dashboard::routes())
             .fallback(dashboard::nothing)
+            .method_not_allowed_fallback(move || refuse(Problem::method(String::new())))
+            .layer(axum::Extension(document))
             .layer(middleware::from_fn_with_state(self.clone(), guard::check_site))
             .with_state(self.clone())
     }
@@ -127,8 +122,16 @@ impl Admin {
         names::check(self.store(), Some(&configured), source, handler).await
     }
 
-    pub(super) fn rejections(&self) -> &Rejections {
-        &self.0.rejections
+    /// All that the screens are made from.
+    pub(super) fn desk(&self) -> Desk {
+        Desk {
+            store: self.0.store.clone(),
+            clock: self.0.clock.clone(),
+            setup: self.setup(),
+            traffic: self.0.traffic.clone(),
+            rejections: self.0.rejections.clone(),
+            public_url: self.0.public_url.clone(),
+        }
     }
 
     pub(super) fn arrived(&self) -> &ArrivedSecrets {
@@ -153,6 +156,56 @@ impl Admin {
     }
 }
 
+/// For everybody on this machine, and for whoever may look from elsewhere.
+fn open() -> OpenApiRouter<Admin> {
+    OpenApiRouter::new()
+        .routes(routes!(api::ready))
+        .routes(routes!(metrics))
+        .routes(routes!(openapi::document))
+        .routes(routes!(openapi::docs))
+}
+
+/// For whoever may look.
+fn looking() -> OpenApiRouter<Admin> {
+    OpenApiRouter::new()
+        .routes(routes!(api::overview))
+        .routes(routes!(api::stats))
+        .routes(routes!(api::sources))
+        .routes(routes!(api::source))
+        .routes(routes!(api::handlers))
+        .routes(routes!(api::destinations))
+        .routes(routes!(api::events))
+        .routes(routes!(api::event))
+        .routes(routes!(api::payload))
+        .routes(routes!(api::deliveries))
+        .routes(routes!(api::dead_letters))
+        .routes(routes!(api::dead_groups))
+        .routes(routes!(api::held))
+        .routes(routes!(api::outbox))
+        .routes(routes!(api::message))
+        .routes(routes!(api::rejections))
+        .routes(routes!(actions::log))
+        .routes(routes!(actions::one))
+        .routes(routes!(tail::tail))
+        .routes(routes!(login::show, login::log_out))
+}
+
+/// For whoever may act.
+fn acting() -> OpenApiRouter<Admin> {
+    OpenApiRouter::new()
+        .routes(routes!(actions::replay))
+        .routes(routes!(actions::release))
+        .routes(routes!(actions::discard))
+        .routes(routes!(actions::forget))
+        .routes(routes!(actions::pause))
+        .routes(routes!(actions::resume))
+        .routes(routes!(arm::arm))
+        .routes(routes!(pull::claim))
+        .routes(routes!(pull::finish))
+        .routes(routes!(pull::fail))
+        .routes(routes!(pull::extend))
+}
+
 /// One connection's service.
 #[derive(Clone, Debug)]
 pub(crate) struct AdminConnection(TowerToHyperService<Router>);
@@ -167,6 +220,9 @@ impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
     }
 }
 
+/// The metrics in the text format of Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "numbers",
+    responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"), Refusals))]
 async fn metrics(State(admin): State<Admin>) -> Response {
     admin.0.gauges.count(admin.store(), admin.clock(), &admin.setup()).await;
     let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();

@@ -13,12 +13,13 @@ use serde::{Deserialize, Serialize};
 use super::admin::Admin;
 use super::api::ApiError;
 use super::guard::{Caller, LoginRefusal, Role};
+use super::openapi::Refusals;
 use super::problem::Problem;
 use super::public::remote;
 use super::session::{Channel, Opened, SESSION_LASTS};
 
 /// A login.
-#[derive(Deserialize)]
+#[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LoginBody {
     /// The operator's or the viewer's token.
@@ -26,7 +27,7 @@ pub(super) struct LoginBody {
 }
 
 /// Who is logged in.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, utoipa::ToSchema)]
 pub(super) struct SessionView {
     /// What the caller may do.
     role: Role,
@@ -37,6 +38,8 @@ pub(super) struct SessionView {
 }
 
 /// Opens a session.
+#[utoipa::path(post, path = "/api/v1/session", tag = "session", request_body = LoginBody,
+    responses((status = 200, description = "The session; its cookie comes with the answer.", body = SessionView), Refusals))]
 pub(super) async fn log_in(
     State(admin): State<Admin>,
     Extension(peer): Extension<SocketAddr>,
@@ -51,12 +54,16 @@ pub(super) async fn log_in(
 }
 
 /// Tells who is logged in.
+#[utoipa::path(get, path = "/api/v1/session", tag = "session",
+    responses((status = 200, description = "What the caller may do.", body = SessionView), Refusals))]
 pub(super) async fn show(Extension(caller): Extension<Caller>) -> Response {
     let form_token = caller.form_token().map(str::to_owned);
     Json(SessionView { role: caller.role, form_token, lasts_seconds: None }).into_response()
 }
 
 /// Ends the session.
+#[utoipa::path(delete, path = "/api/v1/session", tag = "session",
+    responses((status = 204, description = "Ended."), Refusals))]
 pub(super) async fn log_out(State(admin): State<Admin>, headers: HeaderMap) -> Response {
     (StatusCode::NO_CONTENT, [(SET_COOKIE, admin.guard().log_out(&headers))]).into_response()
 }

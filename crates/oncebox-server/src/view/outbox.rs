@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{DeliveryLineView, time};
 
 /// One message in a list, with the columns of `outbox_v1` and what explains it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct MessageView {
     /// Its name.
     pub(crate) id: String,
@@ -37,7 +37,7 @@ pub(crate) struct MessageView {
 }
 
 /// One message with all that belongs to it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct MessageDetailView {
     /// The message.
     #[serde(flatten)]
@@ -59,7 +59,7 @@ pub(crate) struct MessageDetailView {
 }
 
 /// An attempt that was not taken.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct MessageAttemptView {
     /// Which attempt, from 1.
     pub(crate) attempt: i64,
@@ -76,7 +76,7 @@ pub(crate) struct MessageAttemptView {
 }
 
 /// What gave up: a delivery or a message.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum DeadLetterView {
     /// A delivery.
@@ -86,7 +86,7 @@ pub(crate) enum DeadLetterView {
 }
 
 /// Messages to one destination in one state.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct OutboxStats {
     /// The destination's name.
     pub(crate) destination: String,

@@ -2,6 +2,7 @@
 
 mod actions;
 mod answers;
+mod api;
 mod arming;
 mod bad_http;
 mod bad_input;
@@ -18,5 +19,6 @@ mod kill;
 mod nodes;
 mod outage;
 mod relay;
+mod security;
 mod stop;
 mod world;

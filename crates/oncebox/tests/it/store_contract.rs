@@ -16,6 +16,7 @@ mod once;
 mod operators;
 mod order;
 mod outbox;
+mod plans;
 mod repeated;
 mod reports;
 mod sessions;
