@@ -39,7 +39,7 @@ struct Row {
 
 /// The latest rejections of this node, grouped and one by one.
 pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
-    let latest = admin.rejections().latest(oncebox::limits::REJECTIONS_MAX);
+    let latest = admin.desk().rejections.latest(oncebox::limits::REJECTIONS_MAX);
     let latest: Vec<RejectionView> = latest.into_iter().map(Into::into).collect();
     let groups = grouped(&latest, visit.now);
     let rows = latest.into_iter().take(ROWS).map(|rejection| Row {
