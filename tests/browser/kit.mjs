@@ -10,7 +10,6 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import pg from "pg";
 import { chromium as playwright } from "playwright-core";
-import chromium from "@sparticuz/chromium";
 
 export const PATIENCE_MS = 60_000;
 const program = process.env.ONCEBOX;
@@ -118,8 +117,8 @@ export class Program {
 export class Browser {
   static async open() {
     const self = new Browser();
-    // Playwright has its own idea of what is headless; the rest is for a machine without a display or a sandbox.
-    const args = chromium.args.filter((one) => !one.startsWith("--headless"));
+    // For a machine without a display, where tests may run as root.
+    const args = ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"];
     self.browser = await playwright.launch({ executablePath: process.env.ONCEBOX_CHROMIUM, args, headless: true });
     return self;
   }
