@@ -112,7 +112,8 @@ mod tests {
 
     /// What is still to run, or a word of the refusal, where these steps were applied with this floor.
     fn check(versions: &[i64], floor: i64, expected: Result<&[i64], &str>) {
-        let checksum = |version| KNOWN.iter().find(|step| step.version == version).map_or_else(String::new, Migration::checksum);
+        let checksum =
+            |version| KNOWN.iter().find(|step| step.version == version).map_or_else(String::new, Migration::checksum);
         let applied: Vec<_> =
             versions.iter().map(|version| Applied { version: *version, checksum: checksum(*version), floor }).collect();
         match (pending(KNOWN, &applied), expected) {

@@ -208,7 +208,13 @@ impl Store {
         Ok(first_int(&self.query(&sql::ACTION_COUNT_EVENTS, values).await?)?)
     }
 
-    pub(super) async fn open_action(&self, action: &Action, about: &str, counted: i64, now: UnixMillis) -> Result<(), StoreError> {
+    pub(super) async fn open_action(
+        &self,
+        action: &Action,
+        about: &str,
+        counted: i64,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         let first = EventKey::from_bytes([0; 16]);
         let (id, kind, who) = (action.id.as_str(), action.kind.as_str(), action.who.as_str());

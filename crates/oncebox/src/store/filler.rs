@@ -38,6 +38,8 @@ pub enum Filled {
     Written,
     /// It was there.
     Known,
+    /// Some of it was there, so that it is another slice; nothing was written.
+    Partly,
 }
 
 impl PastEvent {
@@ -48,12 +50,15 @@ impl PastEvent {
 }
 
 impl Store {
-    /// Writes a slice with a finished delivery of each event to this handler, in one transaction. Where the first event
-    /// is there already, so is the slice.
+    /// Writes a slice with a finished delivery of each event to this handler, in one transaction. Where its first and its
+    /// last event are there already, so is the slice.
     pub async fn fill(&self, events: Vec<PastEvent>, handler: &str) -> Result<Filled, StoreError> {
-        let Some(first) = events.first() else { return Ok(Filled::Known) };
-        if self.ledger_keys(&[first.identity()]).await?.iter().any(Option::is_some) {
-            return Ok(Filled::Known);
+        let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(Filled::Known) };
+        let ends = self.ledger_keys(&[first.identity(), last.identity()]).await?;
+        match (ends[0], ends[1]) {
+            (None, None) => {}
+            (Some(_), Some(_)) => return Ok(Filled::Known),
+            _ => return Ok(Filled::Partly),
         }
         let mut tx = self.begin().await?;
         self.faults.at("fill.slice").await?;

@@ -30,9 +30,8 @@ impl Store {
     /// The room that each table of ours takes; on SQLite this reads the whole file.
     pub async fn table_sizes(&self) -> Result<Vec<TableSize>, StoreError> {
         let rows = self.query(&sql::TABLE_SIZES, Vec::new()).await?;
-        let read = |row: &super::Row| {
-            Ok(TableSize { table: row.text(0)?, rows_bytes: row.int(1)?, index_bytes: row.int(2)? })
-        };
+        let read =
+            |row: &super::Row| Ok(TableSize { table: row.text(0)?, rows_bytes: row.int(1)?, index_bytes: row.int(2)? });
         rows.iter().map(read).collect()
     }
 

@@ -29,17 +29,11 @@ pub struct Copied {
 impl Store {
     /// Copies an SQLite database into a file that is not there yet, tells after each step how far it came, and checks the
     /// copy's structure. The file is flushed; its name is the caller's to settle.
-    pub async fn back_up(
-        &self,
-        to: &Path,
-        tell: impl FnMut(Copied) + Send + 'static,
-    ) -> Result<(), StoreError> {
+    pub async fn back_up(&self, to: &Path, tell: impl FnMut(Copied) + Send + 'static) -> Result<(), StoreError> {
         match &self.database {
             super::Database::Sqlite(database) => database.back_up(to, tell).await,
             #[cfg(feature = "postgres")]
-            super::Database::Postgres(_) => {
-                Err(StoreError::Refused("Postgres is backed up by its own tools".into()))
-            }
+            super::Database::Postgres(_) => Err(StoreError::Refused("Postgres is backed up by its own tools".into())),
         }
     }
 }
@@ -81,8 +75,7 @@ fn copy(from: &Connection, to: &Path, tell: &mut impl FnMut(Copied)) -> Result<(
 
 fn check(copy: &Path) -> Result<(), StoreError> {
     let connection = Connection::open(copy).map_err(classify)?;
-    let verdict: String =
-        connection.pragma_query_value(None, "quick_check", |row| row.get(0)).map_err(classify)?;
+    let verdict: String = connection.pragma_query_value(None, "quick_check", |row| row.get(0)).map_err(classify)?;
     connection.close().map_err(|(_, error)| classify(error))?;
     if verdict == "ok" { Ok(()) } else { Err(StoreError::Refused(format!("the copy is damaged: {verdict}").into())) }
 }

@@ -30,9 +30,8 @@ impl Database {
 fn applied(connection: &Connection) -> Result<Vec<Applied>, StoreError> {
     connection.execute_batch(sql::CREATE_MIGRATIONS).map_err(classify)?;
     let mut statement = connection.prepare(sql::APPLIED_MIGRATIONS).map_err(classify)?;
-    let read = |row: &rusqlite::Row<'_>| {
-        Ok(Applied { version: row.get(0)?, checksum: row.get(1)?, floor: row.get(2)? })
-    };
+    let read =
+        |row: &rusqlite::Row<'_>| Ok(Applied { version: row.get(0)?, checksum: row.get(1)?, floor: row.get(2)? });
     let rows = statement.query_map([], read).map_err(classify)?;
     rows.collect::<Result<_, _>>().map_err(classify)
 }
