@@ -83,7 +83,7 @@ fn text(url: &StoreUrl, found: &[Finding], wrong: i64) -> String {
     }
     let verdict = match wrong {
         0 => terminal::paint("nothing wrong was found", Tone::Good),
-        _ => terminal::paint(&terminal::counted(wrong, "thing") + " wrong", Tone::Bad),
+        _ => terminal::paint(&format!("{} wrong", terminal::counted(wrong, "thing")), Tone::Bad),
     };
     format!("{url}\n\n{}\n\n{verdict}", table.trim_fmt())
 }
