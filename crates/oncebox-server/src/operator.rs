@@ -21,6 +21,7 @@ use crate::config::store::{StoreConfig, StoreUrl};
 use crate::database;
 use crate::query::actions::ActionRequest;
 use crate::query::deliveries::DeliveriesQuery;
+use crate::query::erase::{EraseRequest, Erased};
 use crate::query::names::{self, Configured};
 use crate::query::outbox::OutboxQuery;
 use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
@@ -124,6 +125,21 @@ impl Operator {
                 names::check(store, names.as_ref(), source, handler).await.map_err(refuse)?;
                 let (clock, routes) = (Clock::system(), Routes::default());
                 query::actions::act(store, &clock, &routes, kind, request.clone()).await.map_err(refuse)
+            }
+        }
+    }
+
+    /// Counts, or erases.
+    pub(crate) async fn erase(&self, request: &EraseRequest) -> anyhow::Result<Erased> {
+        match self {
+            Self::Server(client) => match client.erase(request).await? {
+                Some(erased) => Ok(erased),
+                None => bail!("there is no event {}", request.filter.key.as_deref().unwrap_or("of this name")),
+            },
+            Self::Database(store, names) => {
+                let source = request.filter.source.as_deref();
+                names::check(store, names.as_ref(), source, None).await.map_err(refuse)?;
+                query::erase::erase(store, &Clock::system(), request.clone()).await.map_err(refuse)
             }
         }
     }
