@@ -101,6 +101,9 @@ shared! {
     OUTBOX_DEPTHS = "shared/outbox_depths.sql";
     MESSAGE_ACTION_COUNT = "shared/message_action_count.sql";
     MESSAGE_ACTION_SLICE = "shared/message_action_slice.sql";
+    WAITING_MESSAGE_COUNT = "shared/waiting_message_count.sql";
+    WAITING_MESSAGE_SLICE = "shared/waiting_message_slice.sql";
+    DESTINATIONS = "shared/destinations.sql";
     REMEMBER = "shared/remember.sql";
 }
 

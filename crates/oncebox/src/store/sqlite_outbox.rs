@@ -27,6 +27,7 @@ impl Tx {
                     Value::Int(millis(want.lease)),
                     node.into(),
                     Value::Int(now),
+                    Value::Int(i64::try_from(want.bytes).unwrap_or(i64::MAX)),
                 ];
                 claims.extend(read_rows(connection, sql::CLAIM_MESSAGES, values)?);
             }
