@@ -29,8 +29,9 @@ SET state = CASE WHEN m.attempt - m.attempts_before >= c.attempts THEN 'dead' EL
     attempt = CASE WHEN m.attempt - m.attempts_before >= c.attempts THEN m.attempt ELSE m.attempt + 1 END,
     last_error = CASE WHEN m.attempt - m.attempts_before >= c.attempts AND m.last_error IS NULL
                       THEN 'the attempts are used up' ELSE m.last_error END,
-    token = gen_random_uuid(), node = $4, claimed_at_ms = now_ms.at, lease_until_ms = now_ms.at + c.lease_ms
-FROM chosen c, (SELECT oncebox.now_ms() AS at) now_ms
+    token = gen_random_uuid(), node = $4, claimed_at_ms = (SELECT oncebox.now_ms()),
+    lease_until_ms = (SELECT oncebox.now_ms()) + c.lease_ms
+FROM chosen c
 WHERE m.id = c.id AND m.id = ANY(ARRAY(SELECT id FROM chosen))
 RETURNING m.id, m.token, m.destination, m.state, m.attempt, m.attempts_before, m.due_at_ms, m.idempotency_key, m.method,
           m.path, m.headers, m.body, m.key, m.handler, m.step, m.order_key, c.source, c.event_id

@@ -275,3 +275,127 @@ impl Lane {
         (self.ended, self.claimed_at) = (0, now);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashMap;
+
+    use bytes::Bytes;
+    use http::HeaderMap;
+
+    use super::*;
+    use crate::event::EventKey;
+    use crate::outgoing::{Outgoing, Policy, Settings, Target};
+    use crate::retry::RetryPolicy;
+
+    fn lane(concurrency: usize) -> Lane {
+        let policy = Policy::Operator { allow: Vec::new() };
+        let settings = Settings { policy, authorities: Vec::new(), hosts: HashMap::new() };
+        Lane::new(Arc::new(DestinationSpec {
+            name: "crm".into(),
+            target: Target::parse("https://crm.example/").expect("a URL"),
+            client: Outgoing::new(settings).expect("a client"),
+            headers: HeaderMap::new(),
+            signing: None,
+            timeout: Duration::from_secs(10),
+            concurrency,
+            rate: None,
+            retry: RetryPolicy::default(),
+            retry_on: Vec::new(),
+            ordered: false,
+        }))
+    }
+
+    fn messages(count: usize, bytes: usize) -> Vec<ClaimedMessage> {
+        let one = |number: usize| ClaimedMessage {
+            fence: MessageFence {
+                id: EventKey::from_bytes([u8::try_from(number).expect("a few"); 16]),
+                token: EventKey::from_bytes([8; 16]),
+            },
+            destination: "crm".to_owned(),
+            idempotency_key: String::new(),
+            method: "POST".to_owned(),
+            path: String::new(),
+            headers: "{}".to_owned(),
+            body: Bytes::from(vec![0; bytes]),
+            attempt: 1,
+            attempts_before: 0,
+            key: None,
+            source: None,
+            event_id: None,
+            handler: None,
+            step: None,
+            has_order_key: false,
+        };
+        (0..count).map(one).collect()
+    }
+
+    const fn ms(millis: u64) -> Duration {
+        Duration::from_millis(millis)
+    }
+
+    #[test]
+    fn half_a_hand_is_claimed_at_a_time() {
+        let mut lane = lane(2);
+        let want = lane.want(ms(0)).expect("it is hungry at first");
+        assert_eq!((want.limit, want.bytes), (8, MESSAGES_BYTES_MAX));
+        assert!(lane.want(ms(0)).is_none(), "one claim at a time");
+        lane.take(messages(8, 1), 0, &want, ms(0));
+        assert!(!lane.is_due() && !lane.becomes_due());
+        for _ in 0..4 {
+            let one = lane.start(ms(1)).expect("a message");
+            lane.end(one.message.fence);
+        }
+        assert!(lane.becomes_due() && !lane.becomes_due(), "said once");
+        assert_eq!(lane.want(ms(1)).map(|want| want.limit > 4), Some(true));
+    }
+
+    #[test]
+    fn what_is_claimed_ahead_follows_the_pace() {
+        for (time, expected) in [(ms(1), MESSAGES_AHEAD_MAX), (ms(100), 20), (ms(10_000), 2)] {
+            let mut lane = lane(2);
+            let want = lane.want(ms(0)).expect("hungry");
+            lane.take(messages(8, 1), 0, &want, ms(0));
+            while let Some(one) = lane.start(ms(0)) {
+                lane.end(one.message.fence);
+            }
+            assert_eq!(lane.want(time).map(|want| want.limit), Some(2 + expected), "{time:?}");
+        }
+    }
+
+    #[test]
+    fn bytes_in_hand_are_bounded() {
+        let mut lane = lane(2);
+        let want = lane.want(ms(0)).expect("hungry");
+        lane.take(messages(2, MESSAGES_BYTES_MAX / 2), 0, &want, ms(0));
+        assert!(lane.backlog && !lane.is_due(), "cut off by the bytes, and no room for more");
+        let one = lane.start(ms(0)).expect("a message");
+        lane.end(one.message.fence);
+        assert_eq!(lane.want(ms(1)).map(|want| want.bytes), Some(MESSAGES_BYTES_MAX / 2));
+    }
+
+    #[test]
+    fn what_must_not_be_begun_is_put_back() {
+        let mut spared = lane(32);
+        let want = spared.want(ms(0)).expect("hungry");
+        spared.take(messages(40, 1), 0, &want, ms(0));
+        for _ in 0..16 {
+            let one = spared.start(ms(0)).expect("a message");
+            spared.tell(Reached::No, ms(0));
+            spared.end(one.message.fence);
+        }
+        assert!(spared.start(ms(0)).is_none(), "nobody is there");
+        let (fences, pause) = spared.put_back(ms(0)).expect("what waits");
+        assert_eq!((fences.len(), pause), (24, ms(1000)));
+        assert_eq!(spared.want(ms(1000)).map(|want| want.limit), Some(1), "a probe");
+        spared.take(messages(1, 1), 0, &want, ms(1000));
+        assert!(spared.put_back(ms(1000)).is_none() && spared.start(ms(1000)).is_some(), "the probe goes");
+
+        let mut late = lane(1);
+        let want = late.want(ms(0)).expect("hungry");
+        late.take(messages(2, 1), 0, &want, ms(0));
+        assert!(late.put_back(ms(29_000)).is_none());
+        assert!(late.start(ms(31_000)).is_none(), "it might end after its lease");
+        assert_eq!(late.put_back(ms(31_000)).map(|(fences, pause)| (fences.len(), pause)), Some((2, ms(0))));
+    }
+}

@@ -98,6 +98,19 @@ testkit::contract! {
         assert!(world.store.was_sent(one.fence).await.unwrap());
     }
 
+    async fn a_claim_ends_with_its_bytes(db: TestDatabase) {
+        let world = sending(db).await;
+        for body in ["12345", "1234", "123", "12"] {
+            fresh(&world, Message::new("crm", body)).await;
+        }
+        for (bytes, expected) in [(6, vec![5, 4]), (1, vec![3]), (100, vec![2]), (1, vec![])] {
+            let want = MessageWant { destination: "crm".to_owned(), limit: 10, bytes, lease: LEASE };
+            let claimed = world.store.claim_messages(&[want], None, NOW).await.unwrap().claimed;
+            let sizes: Vec<usize> = claimed.iter().map(|one| one.body.len()).collect();
+            assert_eq!(sizes, expected, "{bytes} bytes");
+        }
+    }
+
     async fn a_given_key_is_one_message_for_its_destination(db: TestDatabase) {
         let world = sending(db).await;
         let id = fresh(&world, Message::new("crm", "first").key("order-1")).await;
