@@ -29,7 +29,7 @@ SET state = CASE WHEN m.attempt - m.attempts_before >= c.attempts THEN 'dead' EL
     attempt = CASE WHEN m.attempt - m.attempts_before >= c.attempts THEN m.attempt ELSE m.attempt + 1 END,
     last_error = CASE WHEN m.attempt - m.attempts_before >= c.attempts AND m.last_error IS NULL
                       THEN 'the attempts are used up' ELSE m.last_error END,
-    token = gen_random_uuid(), node = $4, claimed_at_ms = (SELECT oncebox.now_ms()),
+    token = (SELECT gen_random_uuid()), node = $4, claimed_at_ms = (SELECT oncebox.now_ms()),
     lease_until_ms = (SELECT oncebox.now_ms()) + c.lease_ms
 FROM chosen c
 WHERE m.id = c.id AND m.id = ANY(ARRAY(SELECT id FROM chosen))

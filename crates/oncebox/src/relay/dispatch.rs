@@ -234,8 +234,7 @@ impl Dispatch {
             }
         }
         self.callers.shutdown().await;
-        let cut_off: Vec<MessageFence> =
-            self.lanes.values().flat_map(|lane| lane.lock().take_cut_off()).collect();
+        let cut_off: Vec<MessageFence> = self.lanes.values().flat_map(|lane| lane.lock().take_cut_off()).collect();
         if !cut_off.is_empty() {
             tracing::warn!("{} calls were cut off; their messages are sent again under the same key", cut_off.len());
         }

@@ -187,6 +187,7 @@ pub(super) mod sqlite {
     pub(in crate::store) const CLAIMED_EVENT: &str = include_str!("../../sql/sqlite/claimed_event.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/sqlite/finish.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/sqlite/claim_messages.sql");
+    pub(in crate::store) const CLAIM_MESSAGE: &str = include_str!("../../sql/sqlite/claim_message.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/sqlite/sent.sql");
     pub(in crate::store) const KEEP_ANSWER: &str = include_str!("../../sql/sqlite/keep_answer.sql");
     pub(in crate::store) const INSERT_DELIVERY: &str = include_str!("../../sql/sqlite/insert_delivery.sql");
