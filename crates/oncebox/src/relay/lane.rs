@@ -131,7 +131,8 @@ impl Lane {
         if !self.is_due() {
             return None;
         }
-        let room = self.hand() - self.in_hand();
+        self.measure(now);
+        let room = self.hand().saturating_sub(self.in_hand());
         // Nothing is claimed that would then have to wait for its turn under the rate.
         let room = match &self.rate {
             Some(rate) => rate.free(now, room + self.queue.len()).saturating_sub(self.queue.len()),
@@ -142,7 +143,6 @@ impl Lane {
             Pass::Probe => 1,
             Pass::Wait(_) => return None,
         };
-        self.measure(now);
         // Whoever wakes us from here on wakes us for the next claim.
         (self.hungry, self.backlog) = (false, false);
         let bytes = MESSAGES_BYTES_MAX.saturating_sub(self.bytes).max(1);
