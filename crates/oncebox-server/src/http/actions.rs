@@ -54,7 +54,8 @@ async fn act(
     request.who = Some(caller(request.who.as_deref(), peer));
     admin.check_names(request.filter.source.as_deref(), request.filter.handler.as_deref()).await?;
     let setup = admin.setup();
-    let done = actions::act(admin.store(), admin.clock(), &setup.routes, kind, request).await?;
+    let known = actions::Known { routes: &setup.routes, destinations: &admin.destinations() };
+    let done = actions::act(admin.store(), admin.clock(), known, kind, request).await?;
     Ok(Json(done).into_response())
 }
 

@@ -75,8 +75,11 @@ pub enum ActionError {
     /// The state is none that this action starts from.
     #[error("the state does not fit the action")]
     State,
-    /// Messages can be replayed and discarded when they are dead, and no part of an event names them.
-    #[error("only dead messages can be replayed or discarded, by destination, message, handler, since and until")]
+    /// Messages can be replayed and discarded when they are stopped, and no part of an event names them.
+    #[error(
+        "messages can be replayed when they are dead, and discarded when they are dead or nobody serves their destination; \
+         name them by destination, message, handler, since and until"
+    )]
     Messages,
     /// The id belongs to another action.
     #[error("the action id was used for something else")]
@@ -89,7 +92,7 @@ pub enum ActionError {
 /// How far an action came.
 pub(super) struct Progress {
     pub(super) acted: i64,
-    phase: i64,
+    pub(super) phase: i64,
     pub(super) reached: EventKey,
     pub(super) finished: bool,
 }
@@ -151,7 +154,8 @@ impl Store {
             counted += self.count_missing(&action.filter, route).await?;
         }
         self.open_action(action, &action.filter.to_json(), counted, now).await?;
-        let phases = if action.kind.settles_events(&action.filter) || route.is_some() { 2 } else { 1 };
+        let has_two = action.kind.settles_events(&action.filter) || route.is_some() || action.filter.waiting;
+        let phases = if has_two { 2 } else { 1 };
         loop {
             self.faults.at("actions.slice").await.map_err(StoreError::from)?;
             let mut tx = self.begin().await?;

@@ -101,6 +101,9 @@ shared! {
     OUTBOX_DEPTHS = "shared/outbox_depths.sql";
     MESSAGE_ACTION_COUNT = "shared/message_action_count.sql";
     MESSAGE_ACTION_SLICE = "shared/message_action_slice.sql";
+    WAITING_MESSAGE_COUNT = "shared/waiting_message_count.sql";
+    WAITING_MESSAGE_SLICE = "shared/waiting_message_slice.sql";
+    DESTINATIONS = "shared/destinations.sql";
     REMEMBER = "shared/remember.sql";
     EVENT_ROWS = "shared/event_rows.sql";
     PAYLOAD_ROWS = "shared/payload_rows.sql";
@@ -236,6 +239,7 @@ pub(super) mod sqlite {
     pub(in crate::store) const CLAIMED_EVENT: &str = include_str!("../../sql/sqlite/claimed_event.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/sqlite/finish.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/sqlite/claim_messages.sql");
+    pub(in crate::store) const CLAIM_MESSAGE: &str = include_str!("../../sql/sqlite/claim_message.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/sqlite/sent.sql");
     pub(in crate::store) const KEEP_ANSWER: &str = include_str!("../../sql/sqlite/keep_answer.sql");
     pub(in crate::store) const FILL_DELIVERY: &str = include_str!("../../sql/sqlite/fill_delivery.sql");
