@@ -22,6 +22,7 @@ use crate::database;
 use crate::query::actions::{ActionRequest, Known};
 use crate::query::deliveries::DeliveriesQuery;
 use crate::query::destinations::Destinations;
+use crate::query::erase::{EraseRequest, Erased};
 use crate::query::names::{self, Configured};
 use crate::query::outbox::OutboxQuery;
 use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
@@ -136,6 +137,21 @@ impl Operator {
                 let destinations = destinations(store, names.as_ref()).await?;
                 let known = Known { routes: &Routes::default(), destinations: &destinations };
                 query::actions::act(store, &Clock::system(), known, kind, request.clone()).await.map_err(refuse)
+            }
+        }
+    }
+
+    /// Counts, or erases.
+    pub(crate) async fn erase(&self, request: &EraseRequest) -> anyhow::Result<Erased> {
+        match self {
+            Self::Server(client) => match client.erase(request).await? {
+                Some(erased) => Ok(erased),
+                None => bail!("there is no event {}", request.filter.key.as_deref().unwrap_or("of this name")),
+            },
+            Self::Database(store, names) => {
+                let source = request.filter.source.as_deref();
+                names::check(store, names.as_ref(), source, None).await.map_err(refuse)?;
+                query::erase::erase(store, &Clock::system(), request.clone()).await.map_err(refuse)
             }
         }
     }

@@ -3,6 +3,7 @@
 pub(crate) mod actions;
 pub(crate) mod deliveries;
 pub(crate) mod destinations;
+pub(crate) mod erase;
 pub(crate) mod names;
 pub(crate) mod outbox;
 pub(crate) mod reconcile;

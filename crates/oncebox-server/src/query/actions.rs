@@ -141,7 +141,7 @@ async fn takes_waiting(store: &Store, filter: &ActionFilter, config: Known<'_>) 
     Ok(!config.destinations.serves(&destination))
 }
 
-async fn known_action(store: &Store, id: &str) -> Result<Option<ActionRecord>, QueryError> {
+pub(super) async fn known_action(store: &Store, id: &str) -> Result<Option<ActionRecord>, QueryError> {
     if id.is_empty() || id.chars().count() > ID_CHARS_MAX || id.chars().any(char::is_control) {
         return Err(QueryError::Bad(format!("action_id must have 1 to {ID_CHARS_MAX} plain characters")));
     }
@@ -190,11 +190,11 @@ async fn read(
     })
 }
 
-fn is_age(text: &str) -> bool {
+pub(super) fn is_age(text: &str) -> bool {
     text.parse::<jiff::SignedDuration>().is_ok()
 }
 
-fn recorded(action: &ActionRecord, name: &str) -> Option<i64> {
+pub(super) fn recorded(action: &ActionRecord, name: &str) -> Option<i64> {
     let filter: serde_json::Value = serde_json::from_str(&action.filter).ok()?;
     filter.get(name)?.as_i64()
 }
@@ -208,7 +208,7 @@ async fn one_message(store: &Store, id: &str) -> Result<EventKey, QueryError> {
 }
 
 /// The one event that a name means; a conflicting namesake never runs and is not meant.
-async fn one_event(store: &Store, name: &str) -> Result<EventKey, QueryError> {
+pub(super) async fn one_event(store: &Store, name: &str) -> Result<EventKey, QueryError> {
     if let Ok(key) = name.parse() {
         return Ok(key);
     }

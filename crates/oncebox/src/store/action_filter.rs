@@ -44,7 +44,7 @@ impl ActionFilter {
             (ActionKind::Release, Some(state)) => state == "held",
             (ActionKind::Discard, Some(state)) => state == "dead" || state == "held",
             (ActionKind::Forget, Some(state)) => ["accepted", "held", "conflict"].contains(&state),
-            (ActionKind::Requeue, Some(_)) => false,
+            (ActionKind::Requeue | ActionKind::Erase, Some(_)) => false,
         };
         let by_event = kind != ActionKind::Forget || self.handler.is_none();
         if fits && by_event { Ok(()) } else { Err(ActionError::State) }
