@@ -41,6 +41,6 @@ pub const ENDED_MAX: usize = 256;
 pub const MARKS_MAX: usize = 512;
 /// Messages that wait in hand for one destination, beside its calls under way: enough to send on while the next ones are
 /// claimed, few enough that a dead relay holds little back.
-pub const MESSAGES_AHEAD_MAX: usize = 512;
+pub const MESSAGES_AHEAD_MAX: usize = 1024;
 /// Body bytes of the messages in hand for one destination; a single message may go beyond it.
 pub const MESSAGES_BYTES_MAX: usize = 64 * 1024 * 1024;

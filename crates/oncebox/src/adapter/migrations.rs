@@ -64,6 +64,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
     },
     Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/postgres/0008_steps.sql") },
     Migration { version: 9, name: "functions", sql: include_str!("../../sql/migrations/postgres/0009_functions.sql") },
+    Migration {
+        version: 11,
+        name: "outbox_checks",
+        sql: include_str!("../../sql/migrations/postgres/0011_outbox_checks.sql"),
+    },
     Migration { version: 13, name: "erasure", sql: include_str!("../../sql/migrations/postgres/0013_erasure.sql") },
 ];
 

@@ -213,6 +213,7 @@ pub(super) mod postgres {
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/postgres/finish.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/postgres/claim_messages.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/postgres/sent.sql");
+    pub(in crate::store) const BY_INDEX: &str = include_str!("../../sql/postgres/by_index.sql");
     pub(in crate::store) const KEEP_ANSWERS: &str = include_str!("../../sql/postgres/keep_answers.sql");
     pub(in crate::store) const FILL_LEDGER: &str = include_str!("../../sql/postgres/fill_ledger.sql");
     pub(in crate::store) const FILL_EVENTS: &str = include_str!("../../sql/postgres/fill_events.sql");
