@@ -7,8 +7,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+pub(crate) use gather::Gathering;
 pub(crate) use scan::Scanner;
 
+mod gather;
 mod scan;
 
 /// Longest pointer, in names: deeper ones would make one text be scanned too often.
@@ -119,15 +121,19 @@ impl Wanted {
 
     /// The same for the next value of a text, which the scanner goes over.
     pub(crate) fn find_next<'a>(&self, scanner: &mut Scanner<'a>) -> Result<Hits<'a>, Unreadable> {
-        let mut hits = vec![Hit::Missing; self.nodes_count];
-        self.root.walk(scanner, &mut hits)?;
-        Ok(Hits(hits))
+        let mut hits = self.no_hits();
+        self.root.walk(scanner, &mut hits.0)?;
+        Ok(hits)
     }
 
     /// What was found at a pointer that is one of the wanted.
     pub(crate) fn hit<'a>(&self, hits: &Hits<'a>, pointer: &Pointer) -> Hit<'a> {
         let slot = self.pointers.iter().find(|(wanted, _)| wanted == pointer).map(|(_, slot)| *slot);
         slot.and_then(|slot| hits.0.get(slot)).copied().unwrap_or(Hit::Missing)
+    }
+
+    fn no_hits<'a>(&self) -> Hits<'a> {
+        Hits(vec![Hit::Missing; self.nodes_count])
     }
 }
 
@@ -220,16 +226,26 @@ impl Node {
         let mut more = !scanner.take(b'}');
         while more {
             let name = scanner.name()?;
-            match self.children.iter().find(|(known, _)| *known == name) {
+            match self.named(&name) {
                 None => scanner.skip()?,
-                Some((_, child)) if matches!(hits[child.slot], Hit::Missing) => child.walk(scanner, hits)?,
-                Some((_, child)) => {
-                    scanner.skip()?;
-                    child.mark_ambiguous(hits);
-                }
+                Some(child) => child.meet(scanner, hits)?,
             }
             more = scanner.another(b'}')?;
         }
+        Ok(())
+    }
+
+    fn named(&self, name: &str) -> Option<&Self> {
+        self.children.iter().find(|(known, _)| known == name).map(|(_, child)| child)
+    }
+
+    /// Goes over the value of a member of this name, which may be the second one.
+    fn meet<'a>(&self, scanner: &mut Scanner<'a>, hits: &mut [Hit<'a>]) -> Result<(), Unreadable> {
+        if matches!(hits[self.slot], Hit::Missing) {
+            return self.walk(scanner, hits);
+        }
+        scanner.skip()?;
+        self.mark_ambiguous(hits);
         Ok(())
     }
 

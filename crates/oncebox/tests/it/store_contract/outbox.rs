@@ -304,7 +304,7 @@ async fn on_sqlite_a_view_takes_messages() {
         [["2"]]
     );
     for (text, error) in [
-        (format!("{insert} values ('crm', 'x', :delivery, 'notify')"), "sent already in this attempt"),
+        (format!("{insert} values ('crm', 'x', :delivery, 'notify')"), "sent already in this claim"),
         (format!("{insert} values ('crm', 'x', :delivery, 'a b')"), "CHECK constraint"),
         (format!("{insert} values ('c rm', 'x', :delivery, 'c')"), "CHECK constraint"),
         (format!("{insert} values ('crm', 'x', :key, 'c')"), "no such delivery"),
