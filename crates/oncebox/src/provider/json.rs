@@ -6,6 +6,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
 pub(crate) use gather::Gathering;
 pub(crate) use scan::Scanner;
@@ -16,19 +17,19 @@ mod scan;
 /// Longest pointer, in names: deeper ones would make one text be scanned too often.
 const POINTER_NAMES_MAX: usize = 16;
 
-/// A JSON Pointer (RFC 6901), split into its names.
+/// A JSON Pointer (RFC 6901), split into its names; copies share them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pointer(Vec<String>);
+pub(crate) struct Pointer(Arc<[String]>);
 
 impl Pointer {
     /// Reads `""` (the whole text) or `/a/b`, with `~1` for a slash and `~0` for a tilde.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
-            return Some(Self(Vec::new()));
+            return Some(Self(Arc::default()));
         }
         let names = text.strip_prefix('/')?.split('/').map(|name| name.replace("~1", "/").replace("~0", "~"));
         let names: Vec<String> = names.collect();
-        (names.len() <= POINTER_NAMES_MAX).then_some(Self(names))
+        (names.len() <= POINTER_NAMES_MAX).then(|| Self(names.into()))
     }
 
     /// The names from the outside in.
@@ -128,7 +129,10 @@ impl Wanted {
 
     /// What was found at a pointer that is one of the wanted.
     pub(crate) fn hit<'a>(&self, hits: &Hits<'a>, pointer: &Pointer) -> Hit<'a> {
-        let slot = self.pointers.iter().find(|(wanted, _)| wanted == pointer).map(|(_, slot)| *slot);
+        // Whoever asks nearly always has a copy of the very pointer, which is found without reading its names.
+        let copy = self.pointers.iter().find(|(wanted, _)| Arc::ptr_eq(&wanted.0, &pointer.0));
+        let found = copy.or_else(|| self.pointers.iter().find(|(wanted, _)| wanted == pointer));
+        let slot = found.map(|(_, slot)| *slot);
         slot.and_then(|slot| hits.0.get(slot)).copied().unwrap_or(Hit::Missing)
     }
 

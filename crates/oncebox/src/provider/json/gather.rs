@@ -16,7 +16,8 @@ pub(crate) struct Gathering<'a, 'w> {
 impl<'a, 'w> Gathering<'a, 'w> {
     /// Starts before a value.
     pub(crate) fn new(wanted: &'w Wanted) -> Self {
-        Self { wanted, hits: wanted.no_hits() }
+        let hits = if wanted.is_empty() { Hits(Vec::new()) } else { wanted.no_hits() };
+        Self { wanted, hits }
     }
 
     /// Goes over the whole value, which the other reader has no use for.
