@@ -32,7 +32,7 @@ use toml::de::DeTable;
 use destination::DestinationConfig;
 use handler::HandlerConfig;
 use outside::{Outside, Overrides};
-use problem::{Problems, Report};
+use problem::{Problem, Problems, Report};
 use reader::{Scope, Table};
 use retention::RetentionConfig;
 use server::{LogFormat, ServerConfig};
@@ -62,6 +62,17 @@ pub(crate) struct Config {
     pub(crate) warnings: Vec<String>,
 }
 
+/// A file as far as it could be read, to be looked at further.
+#[derive(Debug)]
+pub(crate) struct Examined {
+    /// Only to look at where there are problems: what is wrong was left out or has its default.
+    pub(crate) config: Config,
+    /// What is wrong so far.
+    pub(crate) problems: Vec<Problem>,
+    /// The database is the one that was meant.
+    pub(crate) knows_store: bool,
+}
+
 /// What an operator's command needs in order to reach the server or its database.
 #[derive(Clone, Debug)]
 pub(crate) struct Reach {
@@ -88,6 +99,17 @@ impl Config {
         let report = Report::new(file_name, text);
         let config = Self::read(root(&report, outside, &document));
         report.finish().map(|warnings| Self { warnings, ..config })
+    }
+
+    /// Reads a file whatever is wrong with it; fails only where it is no TOML at all.
+    pub(crate) fn examine(path: &Path, overrides: &Overrides) -> Result<Examined, Problems> {
+        let (text, file_name, outside) = (read_text(path)?, path.display().to_string(), real(overrides));
+        let document = parse_toml(&text, &file_name)?;
+        let report = Report::new(&file_name, &text);
+        let config = Self::read(root(&report, &outside, &document));
+        let knows_store = !report.mentions("store.url");
+        let (problems, warnings) = report.into_parts();
+        Ok(Examined { config: Self { warnings, ..config }, problems, knows_store })
     }
 
     fn read(mut root: Table<'_>) -> Self {

@@ -214,6 +214,7 @@ async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing:
     let old = setup.load_full();
     let sources = Changes::between(old.configured.keys(), new.configured.keys());
     let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
+    let reached = Changes::between(&old.destinations, &new.destinations);
     for (name, source) in &new.sources {
         // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
         if let Some(earlier) = old.sources.get(name) {
@@ -224,7 +225,8 @@ async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing:
     processing.change(handlers).await;
     setup.store(Arc::new(new));
     arrived.look().await;
-    tracing::info!("reloaded: {}, {}", sources.told("source"), wanted.told("handler"));
+    let told = [sources.told("source"), wanted.told("handler"), reached.told("destination")];
+    tracing::info!("reloaded: {}", told.join(", "));
     // A database that is slow to answer must not keep a signal to stop waiting.
     let (store, handlers) = (processing.store().clone(), config.handlers.clone());
     tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });

@@ -327,6 +327,14 @@ fn handlers() {
             "sql = 'commit'",
             "3:1: handler.h.sql: COMMIT cannot be used: the effect is one transaction with its mark; correct the statement",
         ),
+        (
+            "sql = 'select :evnt_id'",
+            "3:1: handler.h.sql: :evnt_id in line 1, column 8 of the SQL cannot be bound; did you mean :event_id?",
+        ),
+        (
+            "http = { url = 'http://[fe80::1]/' }",
+            "3:10: handler.h.http.url: leads to a link-local or cloud-metadata address, which is never called; write another host, or allow = [\"fe80::1\"] beside it if that is meant",
+        ),
         ("pull = true\nsources = []", "4:1: handler.h.sources: is empty; name a source, or remove the key to take all"),
         (
             "pull = true\ntypes = ['[a]']",
@@ -370,6 +378,7 @@ fn handlers() {
     }
     let config = good(&handler("http = { url = 'http://x' }\nlease = '1s'"));
     assert!(matches!(&config.handlers[0].kind, HandlerKind::Http(http) if http.timeout.as_millis() == 500));
+    good(&handler("http = { url = 'http://169.254.169.254/', allow = ['169.254.0.0/16'] }"));
     good(&handler("sql = \"insert into t values (:event_id); delete from u where id = :key\""));
 }
 
@@ -390,7 +399,7 @@ fn destinations() {
         ),
         (
             "headers = { a = \"hunter\\n2\" }",
-            "4:13: destination.crm.headers.a: does not fit into a header; remove line breaks and control characters",
+            "4:13: destination.crm.headers.a: holds a line break, which no header can carry; write the value on one line",
         ),
     ] {
         check(&destination(rest), expected);

@@ -36,6 +36,11 @@ pub(crate) const SQLITE: &[Migration] = &[
     },
     Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/sqlite/0008_steps.sql") },
     Migration { version: 13, name: "erasure", sql: include_str!("../../sql/migrations/sqlite/0013_erasure.sql") },
+    Migration {
+        version: 14,
+        name: "function_words",
+        sql: include_str!("../../sql/migrations/sqlite/0014_function_words.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -70,6 +75,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         sql: include_str!("../../sql/migrations/postgres/0011_outbox_checks.sql"),
     },
     Migration { version: 13, name: "erasure", sql: include_str!("../../sql/migrations/postgres/0013_erasure.sql") },
+    Migration {
+        version: 14,
+        name: "function_words",
+        sql: include_str!("../../sql/migrations/postgres/0014_function_words.sql"),
+    },
 ];
 
 /// A step that the database has.

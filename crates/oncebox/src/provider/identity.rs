@@ -9,10 +9,10 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 
-use super::batch::{Batch, Element};
+use super::batch::{Around, Batch, Element};
 use super::describe::{IdentityRule, RepeatScope};
 use super::handshake::Greeting;
-use super::place::{Composite, Outer, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants, has_controls};
+use super::place::{Composite, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants, has_controls};
 use super::scheme::Verified;
 use super::verifier::Verifier;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
@@ -103,27 +103,25 @@ impl Naming {
                 Some(opened) => self.event(&View::of_body(request, opened, &self.wants), body, verified.covered),
             }];
         };
-        let Ok(elements) = each.split(document, self.wants.json()) else {
+        let Ok(split) = each.split(document, self.wants.of_batch()) else {
             return vec![self.held(request.body.clone(), HeldReason::Unreadable)];
         };
-        let mut outer = self.wants.around(document);
-        elements.into_iter().map(|element| self.element(request, document, element, &mut outer)).collect()
+        let event = |element| self.element(request, document, element, &split.around);
+        split.elements.into_iter().map(event).collect()
     }
 
     fn element<'a>(
         &self,
-        request: &Request,
+        request: &'a Request,
         document: &Bytes,
         element: Element<'a>,
-        outer: &mut Outer<'a>,
+        around: &Around<'a>,
     ) -> Identified {
         let body = document.slice_ref(element.text.as_bytes());
         if !element.known {
             return self.held(body, HeldReason::Unreadable);
         }
-        self.wants.enter(outer, element.parent);
-        let view = View::of_element(request, element.text, element.hits, &self.wants, outer);
-        self.event(&view, body, None)
+        self.event(&View::of_element(request, element, &self.wants, around), body, None)
     }
 
     /// True when headers alone hold an id: it is the request's, so the body is one event, list or not.
@@ -243,24 +241,41 @@ fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'
         };
         return Ok(Some(Id { shown, compared, outside }));
     }
-    let mut texts: Vec<Cow<'a, str>> = Vec::with_capacity(composite.parts().len());
-    let mut outside = false;
+    let mut joined = Joined::default();
     for part in composite.parts() {
-        let Some((text, is_outside)) = read_part(part, view)? else { return Ok(None) };
-        outside |= is_outside;
-        texts.push(text);
+        let Some((text, outside)) = read_part(part, view)? else { return Ok(None) };
+        joined.add(&text, outside);
     }
-    let mut compared = Vec::new();
-    for text in &texts {
-        // No single id holds a NUL, so a joined one can never equal it.
-        compared.extend_from_slice(&(text.len() as u64).to_be_bytes());
-        compared.extend_from_slice(text.as_bytes());
-    }
-    let shown = texts.iter().filter(|text| !text.is_empty()).map(AsRef::as_ref).collect::<Vec<_>>().join(":");
-    if !is_usable(&shown) {
+    if !is_usable(&joined.shown) {
         return Err(HeldReason::UnusableId);
     }
-    Ok(Some(Id { shown: Cow::Owned(shown), compared: Cow::Owned(compared), outside }))
+    Ok(Some(Id { shown: Cow::Owned(joined.shown), compared: Cow::Owned(joined.compared), outside: joined.outside }))
+}
+
+/// An id of several parts.
+#[derive(Default)]
+struct Joined {
+    shown: String,
+    compared: Vec<u8>,
+    outside: bool,
+}
+
+impl Joined {
+    fn add(&mut self, text: &str, outside: bool) {
+        if self.compared.is_empty() {
+            // Enough for most, so that it does not grow part by part.
+            self.shown.reserve(128);
+            self.compared.reserve(192);
+        }
+        // No single id holds a NUL, so a joined one can never equal it.
+        self.compared.extend_from_slice(&(text.len() as u64).to_be_bytes());
+        self.compared.extend_from_slice(text.as_bytes());
+        if !text.is_empty() {
+            self.shown.push_str(if self.shown.is_empty() { "" } else { ":" });
+            self.shown.push_str(text);
+        }
+        self.outside |= outside;
+    }
 }
 
 /// A part's text, and whether it stands outside the body; none where it is missing and must not be.

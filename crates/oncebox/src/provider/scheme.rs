@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName};
 use subtle::ConstantTimeEq;
 
 use super::address::Address;
-use super::batch::Batch;
+use super::batch::{Asked, Batch};
 use super::describe::{CarriedAt, Carrier, TimeAt, name_fits};
 use super::json::{self, Hit, Pointer, Scalar, Wanted};
 use super::mac::{Encoding, Key, Mac};
@@ -293,7 +293,8 @@ impl Carrier {
 fn every_token(list: &Batch, place: &Pointer, keys: &[Key], body: &[u8]) -> Result<Verified, Rejection> {
     let wanted = Wanted::new([place]);
     let unread = Wanted::default();
-    let elements = list.split(body, &unread).map_err(|_unreadable| reject(Reason::MalformedSignature))?;
+    let asked = Asked { element: &unread, parent: &unread, document: &unread };
+    let elements = list.split(body, asked).map_err(|_unreadable| reject(Reason::MalformedSignature))?.elements;
     let mut first = None;
     for element in elements.iter().filter(|element| element.known) {
         let hits = wanted.find(element.text.as_bytes()).map_err(|_not_json| reject(Reason::MalformedSignature))?;

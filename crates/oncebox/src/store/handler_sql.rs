@@ -35,10 +35,15 @@ pub enum HandlerSqlError {
     #[error("{0} cannot be used: the effect is one transaction with its mark")]
     Transaction(String),
     /// A parameter that is not one of ours.
-    #[error(
-        "{0} cannot be bound; use :source, :event_id, :key, :delivery, :type, :body, :body_bytes, :received_at or :attempt"
-    )]
-    Unknown(String),
+    #[error("{bind} in line {line}, column {column} of the SQL cannot be bound")]
+    Unknown {
+        /// As it is written.
+        bind: String,
+        /// Its line in the SQL, from 1.
+        line: usize,
+        /// Its column, from 1.
+        column: usize,
+    },
 }
 
 /// What a parameter stands for.
@@ -61,6 +66,10 @@ pub(super) enum Bind {
 pub(super) struct NotText;
 
 impl HandlerSql {
+    /// What may be bound, each with its colon.
+    pub const BINDS: [&'static str; 9] =
+        [":source", ":event_id", ":key", ":delivery", ":type", ":body", ":body_bytes", ":received_at", ":attempt"];
+
     /// Reads the statements; fails with the first thing that is wrong.
     pub fn parse(text: &str, dialect: Dialect) -> Result<Self, HandlerSqlError> {
         let mut reader = Reader::new(text, dialect);
@@ -97,20 +106,22 @@ impl Prepared {
 }
 
 impl Bind {
-    const ALL: [(&'static str, Self); 9] = [
-        ("source", Self::Source),
-        ("event_id", Self::EventId),
-        ("key", Self::Key),
-        ("delivery", Self::Delivery),
-        ("type", Self::Type),
-        ("body", Self::Body),
-        ("body_bytes", Self::BodyBytes),
-        ("received_at", Self::ReceivedAt),
-        ("attempt", Self::Attempt),
+    /// In the order of [`HandlerSql::BINDS`].
+    const ALL: [Self; 9] = [
+        Self::Source,
+        Self::EventId,
+        Self::Key,
+        Self::Delivery,
+        Self::Type,
+        Self::Body,
+        Self::BodyBytes,
+        Self::ReceivedAt,
+        Self::Attempt,
     ];
 
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, bind)| *bind)
+    /// Reads a name with its colon.
+    fn named(written: &str) -> Option<Self> {
+        HandlerSql::BINDS.iter().position(|known| *known == written).map(|index| Self::ALL[index])
     }
 
     /// The expression that stands in its place.
@@ -190,6 +201,8 @@ struct Reader<'a> {
     first_word: Option<String>,
     has_code: bool,
     leaves_traces: bool,
+    /// The brackets that are open: directly within a square one Postgres writes slices with a colon.
+    open: Vec<char>,
     statements: Vec<Prepared>,
     problems: Vec<HandlerSqlError>,
 }
@@ -204,6 +217,7 @@ impl<'a> Reader<'a> {
             first_word: None,
             has_code: false,
             leaves_traces: false,
+            open: Vec::new(),
             statements: Vec::new(),
             problems: Vec::new(),
         }
@@ -230,7 +244,7 @@ impl<'a> Reader<'a> {
                 '/' if self.rest().starts_with("/*") => self.comment()?,
                 '$' if postgres => self.dollar()?,
                 '$' | '?' | '@' if !postgres => {
-                    self.refuse(HandlerSqlError::Unknown(c.to_string()));
+                    self.refuse_bind(c.to_string());
                     self.take(1);
                 }
                 ':' => self.colon(),
@@ -241,6 +255,7 @@ impl<'a> Reader<'a> {
                 c if is_word(c) => self.word()?,
                 c => {
                     self.has_code |= !c.is_whitespace();
+                    self.bracket(c);
                     self.take(c.len_utf8());
                 }
             }
@@ -252,6 +267,28 @@ impl<'a> Reader<'a> {
     fn refuse(&mut self, problem: HandlerSqlError) {
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
+        }
+    }
+
+    /// Says which bind is not known and where it stands; once for each name.
+    fn refuse_bind(&mut self, bind: String) {
+        let is_told =
+            |problem: &HandlerSqlError| matches!(problem, HandlerSqlError::Unknown { bind: told, .. } if *told == bind);
+        if !self.problems.iter().any(is_told) {
+            let before = &self.text[..self.at];
+            let (line, start) = (before.matches('\n').count() + 1, before.rfind('\n').map_or(0, |at| at + 1));
+            let column = before[start..].chars().count() + 1;
+            self.problems.push(HandlerSqlError::Unknown { bind, line, column });
+        }
+    }
+
+    fn bracket(&mut self, c: char) {
+        match c {
+            '(' | '[' => self.open.push(c),
+            ')' | ']' => {
+                self.open.pop();
+            }
+            _ => {}
         }
     }
 
@@ -306,7 +343,7 @@ impl<'a> Reader<'a> {
         let after = &self.rest()[1..];
         let tag = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
         if tag.starts_with(|c: char| c.is_ascii_digit()) {
-            self.refuse(HandlerSqlError::Unknown(format!("${tag}")));
+            self.refuse_bind(format!("${tag}"));
             self.take(1 + tag.len());
             return Ok(());
         }
@@ -326,21 +363,19 @@ impl<'a> Reader<'a> {
         if self.rest().starts_with("::") {
             return self.take(2);
         }
-        let after = &self.rest()[1..];
-        let name = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
-        match Bind::named(name) {
-            Some(bind) => {
-                self.at += 1 + name.len();
-                self.bind(bind);
-            }
-            None => {
-                // Postgres has other uses for a colon, such as slices of arrays; SQLite would quietly bind nothing.
-                if self.dialect == Dialect::Sqlite {
-                    self.refuse(HandlerSqlError::Unknown(format!(":{name}")));
-                }
-                self.take(1 + name.len());
-            }
+        let rest = self.rest();
+        let written = &rest[..rest[1..].find(|c| !is_word(c)).map_or(rest.len(), |end| end + 1)];
+        if let Some(bind) = Bind::named(written) {
+            self.at += written.len();
+            return self.bind(bind);
         }
+        // On Postgres a colon without a name is an assignment, and one in square brackets a slice of an array. Elsewhere
+        // it would only hear of a syntax error; SQLite would quietly bind nothing.
+        let is_other = written.len() == 1 || self.open.last() == Some(&'[');
+        if self.dialect == Dialect::Sqlite || !is_other {
+            self.refuse_bind(written.to_owned());
+        }
+        self.take(written.len());
     }
 
     fn bind(&mut self, bind: Bind) {
