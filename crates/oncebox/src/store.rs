@@ -67,7 +67,7 @@ pub use arrived_secrets::{ArrivedSecret, Kept};
 pub use attempts::{Failure, Fenced};
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
 pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTries};
-pub use effects::Ran;
+pub use effects::{EffectFailed, Failures, Ran, RanEach};
 pub use events::{Inserted, NewEvent, insert_events};
 pub use handler_sql::{HandlerSql, HandlerSqlError};
 pub use handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};

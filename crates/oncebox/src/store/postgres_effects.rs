@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::future::poll_fn;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
@@ -11,30 +11,34 @@ use futures_util::future::{MaybeDone, maybe_done};
 use tokio_postgres::{Error, Statement};
 
 use super::StoreError;
-use super::effects::{Step, StepFailed};
+use super::effects::{Blame, Step, StepFailed};
 use super::postgres::{Database, Tx, as_params, classify};
+use super::sql::postgres as sql;
 
 /// What the answer may take beyond the statements' own deadline.
 const GRACE: Duration = Duration::from_secs(2);
 
 impl Tx {
+    /// Runs the steps; `apart`: behind a savepoint, so that a failure undoes them and nothing else.
     pub(super) async fn run_steps(
         &mut self,
         steps: &[Step],
+        apart: bool,
         deadline: Duration,
     ) -> Result<Result<(), StepFailed>, StoreError> {
-        let ran = self.step_within(deadline + GRACE, async |client| Ok(run(client, steps, deadline).await)).await?;
-        match ran {
-            Ok(()) => Ok(Ok(())),
-            Err((index, error)) => {
-                let text = describe(&error);
-                match classify(error) {
-                    // The event cannot be blamed for a lost connection.
-                    lost @ StoreError::Disconnected(_) => Err(lost),
-                    _ => Ok(Err((index, text))),
-                }
-            }
+        let limit = deadline + GRACE;
+        let ran = self.step_within(limit, async |client| Ok(run(client, steps, apart, deadline).await)).await?;
+        let Err((index, error)) = ran else { return Ok(Ok(())) };
+        let text = describe(&error);
+        let blame = match classify(error) {
+            StoreError::Disconnected(_) => Blame::Session,
+            StoreError::Busy(_) => Blame::Unclear,
+            _ => Blame::Event,
+        };
+        if apart && blame == Blame::Event {
+            self.step(async |client| client.batch_execute(sql::UNDO_CHUNK).await).await?;
         }
+        Ok(Err(StepFailed::new(index, text, blame)))
     }
 }
 
@@ -54,10 +58,8 @@ impl Database {
     }
 }
 
-async fn run(client: &Object, steps: &[Step], deadline: Duration) -> Result<(), (usize, Error)> {
-    let first = steps.first().map_or(0, |step| step.index);
-    let limit = format!("SET LOCAL statement_timeout = {}", deadline.as_millis().clamp(1, 86_400_000));
-    client.batch_execute(&limit).await.map_err(|error| (first, error))?;
+async fn run(client: &Object, steps: &[Step], apart: bool, deadline: Duration) -> Result<(), (usize, Error)> {
+    let (first, last) = (steps.first().map_or(0, |step| step.index), steps.last().map_or(0, |step| step.index));
     let mut statements: HashMap<&str, Statement> = HashMap::new();
     for step in steps {
         if !statements.contains_key(step.sql.as_str()) {
@@ -65,23 +67,42 @@ async fn run(client: &Object, steps: &[Step], deadline: Duration) -> Result<(), 
             statements.insert(&step.sql, statement);
         }
     }
+    let limit = format!("SET LOCAL statement_timeout = {}", deadline.as_millis().clamp(1, 86_400_000));
+    let begin = if apart { format!("{limit};{}", sql::BEGIN_CHUNK) } else { limit };
     let send = async |step: &Step| client.execute(&statements[step.sql.as_str()], &as_params(&step.values)).await;
+    let mut begun = pin!(maybe_done(client.batch_execute(&begin)));
     let mut sent: Vec<Pin<Box<MaybeDone<_>>>> = steps.iter().map(|step| Box::pin(maybe_done(send(step)))).collect();
+    let mut ended = pin!(maybe_done(async {
+        match apart {
+            true => client.batch_execute(sql::END_CHUNK).await,
+            false => Ok(()),
+        }
+    }));
     // The first poll sends; the driver keeps the order of the first polls.
     poll_fn(|context| {
+        let _ = begun.as_mut().poll(context);
         for one in &mut sent {
             let _ = one.as_mut().poll(context);
         }
+        let _ = ended.as_mut().poll(context);
         Poll::Ready(())
     })
     .await;
+    begun.as_mut().await;
+    if let Some(Err(error)) = begun.as_mut().take_output() {
+        return Err((first, error));
+    }
     for (step, mut one) in steps.iter().zip(sent) {
         one.as_mut().await;
         if let Some(Err(error)) = one.as_mut().take_output() {
             return Err((step.index, error));
         }
     }
-    Ok(())
+    ended.as_mut().await;
+    match ended.as_mut().take_output() {
+        Some(Err(error)) => Err((last, error)),
+        _ => Ok(()),
+    }
 }
 
 /// What the server said, with its code; never the statement's values.

@@ -161,6 +161,10 @@ pub(super) mod postgres {
     pub(in crate::store) const INSERT_PAYLOADS: &str = include_str!("../../sql/postgres/insert_payloads.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/postgres/finish.sql");
+    pub(in crate::store) const PLAN_ONCE: &str = include_str!("../../sql/postgres/plan_once.sql");
+    pub(in crate::store) const BEGIN_CHUNK: &str = include_str!("../../sql/postgres/begin_chunk.sql");
+    pub(in crate::store) const END_CHUNK: &str = include_str!("../../sql/postgres/end_chunk.sql");
+    pub(in crate::store) const UNDO_CHUNK: &str = include_str!("../../sql/postgres/undo_chunk.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/postgres/claim_messages.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/postgres/sent.sql");
     pub(in crate::store) const KEEP_ANSWERS: &str = include_str!("../../sql/postgres/keep_answers.sql");
@@ -183,6 +187,9 @@ pub(super) mod sqlite {
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/sqlite/add_arrivals.sql");
     pub(in crate::store) const CLAIMED_EVENT: &str = include_str!("../../sql/sqlite/claimed_event.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/sqlite/finish.sql");
+    pub(in crate::store) const BEGIN_CHUNK: &str = include_str!("../../sql/sqlite/begin_chunk.sql");
+    pub(in crate::store) const END_CHUNK: &str = include_str!("../../sql/sqlite/end_chunk.sql");
+    pub(in crate::store) const UNDO_CHUNK: &str = include_str!("../../sql/sqlite/undo_chunk.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/sqlite/claim_messages.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/sqlite/sent.sql");
     pub(in crate::store) const KEEP_ANSWER: &str = include_str!("../../sql/sqlite/keep_answer.sql");
