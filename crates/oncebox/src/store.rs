@@ -15,6 +15,7 @@ mod deliveries;
 mod delivery_reports;
 mod effects;
 mod events;
+mod handler_loop;
 mod handler_sql;
 mod handlers;
 mod leases;

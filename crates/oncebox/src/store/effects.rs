@@ -37,11 +37,15 @@ pub enum Ran {
 pub enum RanEach {
     /// All are written but these, which left nothing behind.
     Written(Vec<EffectFailed>),
-    /// This one stopped the batch; the transaction must roll back.
+    /// Something stopped the batch; the transaction must roll back.
     Stopped {
-        /// Where and why.
-        failed: EffectFailed,
-        /// The connection was lost at this event.
+        /// The event at which it did, where that is known.
+        at: Option<usize>,
+        /// Whether another try may help.
+        failed: Failed,
+        /// Why, for people.
+        error: String,
+        /// The connection was lost.
         session_lost: bool,
     },
 }
@@ -109,10 +113,10 @@ impl Tx {
         let batch: Vec<&Claimed> = batch.iter().collect();
         match self.run_each(sql, &batch, Failures::Together, deadline).await? {
             RanEach::Written(_) => Ok(Ran::All),
-            RanEach::Stopped { failed, session_lost: true } => Err(StoreError::Disconnected(failed.error.into())),
-            RanEach::Stopped { failed: EffectFailed { index, failed, error }, .. } => {
+            RanEach::Stopped { at: Some(index), failed, error, session_lost: false } => {
                 Ok(Ran::Failed { index, failed, error })
             }
+            RanEach::Stopped { error, .. } => Err(StoreError::Disconnected(error.into())),
         }
     }
 
@@ -148,19 +152,31 @@ impl Tx {
     ) -> Result<RanEach, StoreError> {
         // One alone needs no savepoint: there is nobody to be spared.
         let apart = failures == Failures::Apart && batch.len() > 1;
+        #[cfg(feature = "postgres")]
+        if let (true, Some(looped), TxInner::Postgres(tx)) = (apart, &sql.looped, &mut self.inner) {
+            match tx.run_loop(looped, batch, until.saturating_duration_since(Instant::now())).await? {
+                Some(Ok(failed)) => return Ok(RanEach::Written(failed)),
+                Some(Err(stop)) => return Ok(stop.into_stopped()),
+                None => {}
+            }
+        }
         let mut left: VecDeque<usize> = (0..batch.len()).collect();
         let mut size = if apart { CHUNK_DELIVERIES_MAX } else { batch.len() };
         let mut all_failed = Vec::new();
         while !left.is_empty() {
             let chunk: Vec<usize> = left.iter().copied().take(size).collect();
-            let Err(StepFailed { failed, blame }) = self.run_chunk(sql, batch, &chunk, apart, until).await? else {
+            let Err(stop) = self.run_chunk(sql, batch, &chunk, apart, until).await? else {
                 left.drain(..chunk.len());
                 size = (size * 2).min(CHUNK_DELIVERIES_MAX);
                 continue;
             };
-            if !apart || blame != Blame::Event {
-                return Ok(RanEach::Stopped { failed, session_lost: blame == Blame::Session });
-            }
+            let failed = match stop.into_failed() {
+                Ok(failed) if apart => failed,
+                Ok(EffectFailed { index, failed, error }) => {
+                    return Ok(RanEach::Stopped { at: Some(index), failed, error, session_lost: false });
+                }
+                Err(stopped) => return Ok(stopped),
+            };
             // Those before it are known to be good; whether those after it are must show.
             size = chunk.iter().position(|index| *index == failed.index).unwrap_or(0).max(1);
             left.retain(|index| *index != failed.index);
@@ -198,10 +214,12 @@ pub(super) struct Step {
     pub(super) values: Vec<Value>,
 }
 
-/// The event that failed, and who is to blame.
+/// What stopped a chunk, and who is to blame.
 #[derive(Debug)]
 pub(super) struct StepFailed {
-    failed: EffectFailed,
+    index: Option<usize>,
+    failed: Failed,
+    error: String,
     blame: Blame,
 }
 
@@ -217,12 +235,31 @@ pub(super) enum Blame {
 
 impl StepFailed {
     pub(super) fn new(index: usize, error: String, blame: Blame) -> Self {
-        Self { failed: EffectFailed { index, failed: Failed::Transient { retry_after: None }, error }, blame }
+        Self { index: Some(index), ..Self::somewhere(error, blame) }
+    }
+
+    /// Where it is not known at which event.
+    pub(super) fn somewhere(error: String, blame: Blame) -> Self {
+        Self { index: None, failed: Failed::Transient { retry_after: None }, error, blame }
     }
 
     fn no_text(index: usize, error: NotText) -> Self {
-        let failed = EffectFailed { index, failed: Failed::Permanent, error: error.to_string() };
-        Self { failed, blame: Blame::Event }
+        Self { failed: Failed::Permanent, ..Self::new(index, error.to_string(), Blame::Event) }
+    }
+
+    /// The event's own failure, or else what stops the whole batch.
+    fn into_failed(self) -> Result<EffectFailed, RanEach> {
+        match self {
+            Self { index: Some(index), failed, error, blame: Blame::Event } => {
+                Ok(EffectFailed { index, failed, error })
+            }
+            other => Err(other.into_stopped()),
+        }
+    }
+
+    fn into_stopped(self) -> RanEach {
+        let Self { index, failed, error, blame } = self;
+        RanEach::Stopped { at: index, failed, error, session_lost: blame == Blame::Session }
     }
 }
 

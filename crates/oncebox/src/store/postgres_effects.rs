@@ -3,17 +3,21 @@
 use std::collections::HashMap;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
+use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
 use deadpool_postgres::Object;
-use futures_util::future::{MaybeDone, maybe_done};
+use futures_util::future::{MaybeDone, join4, maybe_done};
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Statement};
 
-use super::StoreError;
-use super::effects::{Blame, Step, StepFailed};
+use super::effects::{Blame, EffectFailed, Step, StepFailed};
+use super::handler_loop::Loop;
 use super::postgres::{Database, Tx, as_params, classify};
 use super::sql::postgres as sql;
+use super::{Claimed, StoreError};
+use crate::delivery::Failed;
 
 /// What the answer may take beyond the statements' own deadline.
 const GRACE: Duration = Duration::from_secs(2);
@@ -42,6 +46,82 @@ impl Tx {
     }
 }
 
+impl Tx {
+    /// Runs a handler's statements for a whole batch as one block, each failure apart, and says which failed; none where
+    /// this way is not open to them.
+    pub(super) async fn run_loop(
+        &mut self,
+        looped: &Loop,
+        batch: &[&Claimed],
+        deadline: Duration,
+    ) -> Result<Option<Result<Vec<EffectFailed>, StepFailed>>, StoreError> {
+        let Some(values) = self.loops.load(Ordering::Relaxed).then(|| looped.values(batch)).flatten() else {
+            return Ok(None);
+        };
+        let limit = deadline + GRACE;
+        let ran =
+            self.step_within(limit, async |client| Ok(run_block(client, looped, &values, deadline).await)).await?;
+        let error = match ran {
+            Ok(said) => return read_failed(&said, batch.len()).map(|failed| Some(Ok(failed))),
+            Err(error) => error,
+        };
+        let text = describe(&error);
+        let blame = match classify(error) {
+            StoreError::Disconnected(_) => Blame::Session,
+            StoreError::Busy(_) => Blame::Unclear,
+            // What an event does wrong is caught inside, so it is the block that is refused.
+            _ => {
+                tracing::warn!("statements are sent one by one from now on, because a block was refused: {text}");
+                self.loops.store(false, Ordering::Relaxed);
+                Blame::Unclear
+            }
+        };
+        Ok(Some(Err(StepFailed::somewhere(text, blame))))
+    }
+}
+
+async fn run_block(
+    client: &Object,
+    looped: &Loop,
+    values: &[String],
+    deadline: Duration,
+) -> Result<Vec<String>, Error> {
+    let hand_over = client.prepare_cached(&looped.hand_over).await?;
+    let failed = client.prepare_cached(sql::EACH_FAILED).await?;
+    let values: Vec<&(dyn ToSql + Sync)> = values.iter().map(|value| value as &(dyn ToSql + Sync)).collect();
+    let limit = limit_of(deadline);
+    // The driver sends in the order of the first polls; nothing runs after what failed.
+    let (limited, handed, ran, said) = join4(
+        client.batch_execute(&limit),
+        client.query_one(&hand_over, &values),
+        client.batch_execute(&looped.block),
+        client.query_one(&failed, &[]),
+    )
+    .await;
+    limited?;
+    handed?;
+    ran?;
+    said?.try_get(0)
+}
+
+/// Three texts for each that failed: its number from 1, the code and the message. Nothing is guessed: an event that is
+/// missing here counts as written.
+fn read_failed(said: &[String], events: usize) -> Result<Vec<EffectFailed>, StoreError> {
+    let corrupt = || StoreError::Corrupt { what: "answer of a block" };
+    let read = |three: &[String]| {
+        let [number, code, message] = three else { return Err(corrupt()) };
+        let index = number.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        let index = index.filter(|index| *index < events).ok_or_else(corrupt)?;
+        let failed = Failed::Transient { retry_after: None };
+        Ok(EffectFailed { index, failed, error: format!("{message} ({code})") })
+    };
+    said.chunks(3).map(read).collect()
+}
+
+fn limit_of(deadline: Duration) -> String {
+    format!("SET LOCAL statement_timeout = {}", deadline.as_millis().clamp(1, 86_400_000))
+}
+
 impl Database {
     /// Prepares each statement on a connection that is closed afterwards, and says what is wrong with them.
     pub(super) async fn prepare_each(&self, statements: &[String]) -> Result<Vec<String>, StoreError> {
@@ -67,7 +147,7 @@ async fn run(client: &Object, steps: &[Step], apart: bool, deadline: Duration) -
             statements.insert(&step.sql, statement);
         }
     }
-    let limit = format!("SET LOCAL statement_timeout = {}", deadline.as_millis().clamp(1, 86_400_000));
+    let limit = limit_of(deadline);
     let begin = if apart { format!("{limit};{}", sql::BEGIN_CHUNK) } else { limit };
     let send = async |step: &Step| client.execute(&statements[step.sql.as_str()], &as_params(&step.values)).await;
     let mut begun = pin!(maybe_done(client.batch_execute(&begin)));

@@ -165,6 +165,7 @@ pub(super) mod postgres {
     pub(in crate::store) const BEGIN_CHUNK: &str = include_str!("../../sql/postgres/begin_chunk.sql");
     pub(in crate::store) const END_CHUNK: &str = include_str!("../../sql/postgres/end_chunk.sql");
     pub(in crate::store) const UNDO_CHUNK: &str = include_str!("../../sql/postgres/undo_chunk.sql");
+    pub(in crate::store) const EACH_FAILED: &str = include_str!("../../sql/postgres/each_failed.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/postgres/claim_messages.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/postgres/sent.sql");
     pub(in crate::store) const KEEP_ANSWERS: &str = include_str!("../../sql/postgres/keep_answers.sql");

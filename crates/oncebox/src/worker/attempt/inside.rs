@@ -296,9 +296,9 @@ async fn run_statements(
     let failures = if spec.order.are_none() { Failures::Apart } else { Failures::Together };
     let all_failed = match tx.run_each(sql, &batch, failures, deadline).await {
         Ok(RanEach::Written(failed)) => failed,
-        Ok(RanEach::Stopped { failed, session_lost: true }) => return Err(Ran::SessionLost { error: failed.error }),
-        Ok(RanEach::Stopped { failed, .. }) => {
-            return Err(Ran::Failed { at: Some(places[failed.index]), failed: failed.failed, error: failed.error });
+        Ok(RanEach::Stopped { error, session_lost: true, .. }) => return Err(Ran::SessionLost { error }),
+        Ok(RanEach::Stopped { at, failed, error, .. }) => {
+            return Err(Ran::Failed { at: at.map(|at| places[at]), failed, error });
         }
         // The database went away, or something beside the statements.
         Err(error) => {

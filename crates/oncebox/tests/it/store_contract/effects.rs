@@ -108,7 +108,7 @@ testkit::contract! {
         let sql = parse(&world, "insert into strict values (:event_id)");
         let mut tx = world.store.begin().await.unwrap();
         let ran = tx.run_each(&sql, &all, Failures::Together, DEADLINE).await.unwrap();
-        assert!(matches!(&ran, RanEach::Stopped { failed, session_lost: false } if batch[failed.index].event_id == "evt_2"), "{ran:?}");
+        assert!(matches!(&ran, RanEach::Stopped { at: Some(at), session_lost: false, .. } if batch[*at].event_id == "evt_2"), "{ran:?}");
         assert!(committed(tx).await.is_err());
         assert_eq!(world.db.count("strict"), 0);
     }
