@@ -122,6 +122,7 @@ impl Server {
             operator: self.config.admin_token.clone(),
             metrics: Some(metrics),
             tokens: [&self.config.admin_token, &self.config.viewer_token].into_iter().flatten().cloned().collect(),
+            spared: processing.spared(),
             gauges: Gauges::default(),
             draining: draining.clone(),
         });
