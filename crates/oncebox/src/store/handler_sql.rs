@@ -4,6 +4,7 @@
 //! parameter with its type, so that both databases see what the other one does. What would end the transaction is
 //! refused: the effect and its mark are one.
 
+use super::handler_loop::Loop;
 use super::{Claimed, Dialect, Value};
 
 /// The statements of a handler, ready to be prepared.
@@ -12,6 +13,8 @@ pub struct HandlerSql {
     pub(super) statements: Vec<Prepared>,
     /// Whether they may leave something in the session that outlives the transaction: a setting, a lock, a role.
     pub(super) leaves_traces: bool,
+    /// The same as one block for many events, where they are of a kind that allows it.
+    pub(super) looped: Option<Loop>,
 }
 
 /// One statement with numbered parameters, and what each of them is.
@@ -74,9 +77,10 @@ impl HandlerSql {
     pub fn parse(text: &str, dialect: Dialect) -> Result<Self, HandlerSqlError> {
         let mut reader = Reader::new(text, dialect);
         reader.read();
+        let looped = reader.looped();
         match reader.problems.into_iter().next() {
             Some(problem) => Err(problem),
-            None => Ok(Self { statements: reader.statements, leaves_traces: reader.leaves_traces }),
+            None => Ok(Self { statements: reader.statements, leaves_traces: reader.leaves_traces, looped }),
         }
     }
 
@@ -124,22 +128,36 @@ impl Bind {
         HandlerSql::BINDS.iter().position(|known| *known == written).map(|index| Self::ALL[index])
     }
 
-    /// The expression that stands in its place.
-    fn expression(self, number: usize, dialect: Dialect) -> String {
-        match (dialect, self) {
-            (Dialect::Sqlite, Self::ReceivedAt) => {
-                format!("strftime('%Y-%m-%dT%H:%M:%fZ', ?{number} / 1000.0, 'unixepoch')")
-            }
-            (Dialect::Sqlite, _) => format!("?{number}"),
-            (Dialect::Postgres, Self::ReceivedAt) => format!("to_timestamp(${number}::bigint / 1000.0)"),
-            (Dialect::Postgres, Self::Attempt) => format!("(${number}::bigint::int)"),
-            (Dialect::Postgres, Self::BodyBytes) => format!("(${number}::bytea)"),
-            (Dialect::Postgres, Self::Delivery) => format!("(${number}::text::uuid)"),
-            (Dialect::Postgres, _) => format!("(${number}::text)"),
+    pub(super) fn name(self) -> &'static str {
+        let index = Self::ALL.iter().position(|bind| *bind == self);
+        index.map_or("", |index| HandlerSql::BINDS[index].trim_start_matches(':'))
+    }
+
+    /// What an array of its values is on Postgres.
+    pub(super) fn array_type(self) -> &'static str {
+        match self {
+            Self::ReceivedAt | Self::Attempt => "bigint[]",
+            Self::BodyBytes => "bytea[]",
+            _ => "text[]",
         }
     }
 
-    fn value(self, claimed: &Claimed) -> Result<Value, NotText> {
+    /// The expression that stands in its place, where `value` is what the database knows it as.
+    fn expression(self, value: &str, dialect: Dialect) -> String {
+        match (dialect, self) {
+            (Dialect::Sqlite, Self::ReceivedAt) => {
+                format!("strftime('%Y-%m-%dT%H:%M:%fZ', {value} / 1000.0, 'unixepoch')")
+            }
+            (Dialect::Sqlite, _) => value.to_owned(),
+            (Dialect::Postgres, Self::ReceivedAt) => format!("to_timestamp({value}::bigint / 1000.0)"),
+            (Dialect::Postgres, Self::Attempt) => format!("({value}::bigint::int)"),
+            (Dialect::Postgres, Self::BodyBytes) => format!("({value}::bytea)"),
+            (Dialect::Postgres, Self::Delivery) => format!("({value}::text::uuid)"),
+            (Dialect::Postgres, _) => format!("({value}::text)"),
+        }
+    }
+
+    pub(super) fn value(self, claimed: &Claimed) -> Result<Value, NotText> {
         Ok(match self {
             Self::Source => claimed.source.as_str().into(),
             Self::EventId => claimed.event_id.as_str().into(),
@@ -182,6 +200,9 @@ const DEFINING: [&str; 5] = ["alter", "create", "do", "drop", "set"];
 /// First words of statements that leave nothing behind in the session but their rows.
 const TRACELESS: [&str; 8] = ["delete", "insert", "merge", "select", "table", "update", "values", "with"];
 
+/// First words of statements that may be part of a loop.
+const LOOPED: [&str; 3] = ["delete", "insert", "update"];
+
 /// Words that do, wherever they stand. What hides inside a function of the application's own is not seen.
 const TRACES: [&str; 7] = [
     "pg_advisory_lock",
@@ -203,7 +224,11 @@ struct Reader<'a> {
     leaves_traces: bool,
     /// The brackets that are open: directly within a square one Postgres writes slices with a colon.
     open: Vec<char>,
+    answers: bool,
     statements: Vec<Prepared>,
+    /// The current statement, and those before it, with values from arrays in place of parameters.
+    current_looped: String,
+    looped: Vec<String>,
     problems: Vec<HandlerSqlError>,
 }
 
@@ -218,7 +243,10 @@ impl<'a> Reader<'a> {
             has_code: false,
             leaves_traces: false,
             open: Vec::new(),
+            answers: false,
             statements: Vec::new(),
+            current_looped: String::new(),
+            looped: Vec::new(),
             problems: Vec::new(),
         }
     }
@@ -264,6 +292,12 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    fn looped(&self) -> Option<Loop> {
+        let fits = |one: &Prepared| LOOPED.contains(&one.first_word.as_str());
+        let all_fit = self.dialect == Dialect::Postgres && self.statements.iter().all(fits);
+        (all_fit && !self.answers && !self.leaves_traces).then(|| Loop::new(&self.statements, &self.looped))
+    }
+
     fn refuse(&mut self, problem: HandlerSqlError) {
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
@@ -298,7 +332,9 @@ impl<'a> Reader<'a> {
 
     /// Keeps so many bytes as they are.
     fn take(&mut self, bytes: usize) {
-        self.current.text.push_str(&self.rest()[..bytes]);
+        let taken = &self.rest()[..bytes];
+        self.current.text.push_str(taken);
+        self.current_looped.push_str(taken);
         self.at += bytes;
     }
 
@@ -384,7 +420,10 @@ impl<'a> Reader<'a> {
             self.current.binds.push(bind);
             self.current.binds.len() - 1
         });
-        self.current.text.push_str(&bind.expression(number + 1, self.dialect));
+        let sign = if self.dialect == Dialect::Postgres { '$' } else { '?' };
+        self.current.text.push_str(&bind.expression(&format!("{sign}{}", number + 1), self.dialect));
+        let element = format!("oncebox_{}[oncebox_n]", bind.name());
+        self.current_looped.push_str(&bind.expression(&element, self.dialect));
     }
 
     fn word(&mut self) -> Result<(), HandlerSqlError> {
@@ -395,6 +434,7 @@ impl<'a> Reader<'a> {
         let word = &rest[..length];
         let lower = word.to_ascii_lowercase();
         self.leaves_traces |= TRACES.contains(&lower.as_str());
+        self.answers |= lower == "returning";
         self.first_word.get_or_insert(lower);
         self.take(length);
         let escapes = self.dialect == Dialect::Postgres && word.eq_ignore_ascii_case("e");
@@ -402,13 +442,14 @@ impl<'a> Reader<'a> {
     }
 
     fn end(&mut self) {
-        let statement = std::mem::take(&mut self.current);
+        let (statement, looped) = (std::mem::take(&mut self.current), std::mem::take(&mut self.current_looped));
         let first_word = self.first_word.take().unwrap_or_default();
         self.leaves_traces |= !first_word.is_empty() && !TRACELESS.contains(&first_word.as_str());
         if REFUSED.contains(&first_word.as_str()) {
             self.refuse(HandlerSqlError::Transaction(first_word.to_ascii_uppercase()));
         }
         if std::mem::take(&mut self.has_code) {
+            self.looped.push(looped.trim().to_owned());
             self.statements.push(Prepared { text: statement.text.trim().to_owned(), first_word, ..statement });
         }
     }

@@ -3,6 +3,8 @@
 //! A [`Tx`] takes its connection out of the pool for good unless it ended cleanly, by an answered COMMIT or ROLLBACK: a
 //! connection in an unknown state is closed, never handed to the next caller. Leases and due times follow the database's clock, so no time is read here.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use deadpool_postgres::{
@@ -33,6 +35,8 @@ pub(super) struct Database {
     pool: Pool,
     readers: Pool,
     unsafe_because: Option<String>,
+    /// Cleared for good once the server refuses a handler's statements as one block.
+    loops: Arc<AtomicBool>,
 }
 
 impl Database {
@@ -67,7 +71,7 @@ impl Database {
         let (pool, readers) = (pool(connections)?, pool(READERS_MAX)?);
         let client = pool.get().await.map_err(no_connection)?;
         let unsafe_because = danger(&client).await.map_err(classify)?;
-        Ok(Self { pool, readers, unsafe_because })
+        Ok(Self { pool, readers, unsafe_because, loops: Arc::new(AtomicBool::new(true)) })
     }
 
     pub(super) fn close(&self) {
@@ -94,7 +98,8 @@ impl Database {
     /// Takes a connection; BEGIN travels with the first step.
     pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
         let client = self.pool.get().await.map_err(no_connection)?;
-        Ok(Tx { client: Some(client), begun: false, failed: false, lost: false, soiled: false, staged: None })
+        let loops = self.loops.clone();
+        Ok(Tx { client: Some(client), begun: false, failed: false, lost: false, soiled: false, staged: None, loops })
     }
 
     /// Reads on the readers' own connections, so that a slow report never stands before a commit.
@@ -143,6 +148,7 @@ pub(super) struct Tx {
     /// A handler's statements may have left something in the session.
     soiled: bool,
     staged: Option<Staged>,
+    pub(super) loops: Arc<AtomicBool>,
 }
 
 impl Tx {
