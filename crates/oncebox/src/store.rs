@@ -26,6 +26,8 @@ mod outbox_reports;
 mod pulled;
 mod reconcile;
 mod reports;
+mod retention;
+mod retention_log;
 mod sql;
 
 #[cfg(feature = "postgres")]
@@ -43,6 +45,8 @@ mod postgres_outbox;
 #[cfg(feature = "postgres")]
 mod postgres_reconcile;
 #[cfg(feature = "postgres")]
+mod postgres_retention;
+#[cfg(feature = "postgres")]
 mod postgres_tls;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -58,6 +62,8 @@ mod sqlite_migrate;
 mod sqlite_outbox;
 #[cfg(feature = "sqlite")]
 mod sqlite_reconcile;
+#[cfg(feature = "sqlite")]
+mod sqlite_retention;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use action_filter::ActionFilter;
@@ -84,6 +90,10 @@ pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
     StoreStats,
 };
+#[cfg(feature = "postgres")]
+pub use postgres_retention::{Exclusive, Partition};
+pub use retention::{Aged, AgedDelivery, AgedRow, RetentionLock, Trail};
+pub use retention_log::{Removed, RetentionRecord, RunRecord, WindowRecord};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;
 

@@ -35,6 +35,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         sql: include_str!("../../sql/migrations/sqlite/0007_lost_attempts.sql"),
     },
     Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/sqlite/0008_steps.sql") },
+    Migration {
+        version: 12,
+        name: "retention",
+        sql: include_str!("../../sql/migrations/sqlite/0012_retention.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -63,6 +68,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
     },
     Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/postgres/0008_steps.sql") },
     Migration { version: 9, name: "functions", sql: include_str!("../../sql/migrations/postgres/0009_functions.sql") },
+    Migration {
+        version: 12,
+        name: "retention",
+        sql: include_str!("../../sql/migrations/postgres/0012_retention.sql"),
+    },
 ];
 
 /// The steps still to run, given what was applied. Steps that we do not know belong to a newer version of ours running
