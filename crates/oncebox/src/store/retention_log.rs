@@ -139,19 +139,17 @@ impl Store {
     }
 
     /// Writes down that somebody looked, and what proves how much time passes from now on.
-    pub async fn note_look(
-        &self,
-        at: UnixMillis,
-        boot: Option<&(String, i64)>,
-        behind: Option<(i64, UnixMillis)>,
-        back: bool,
-    ) -> Result<(), StoreError> {
+    pub async fn note_look(&self, at: UnixMillis, boot: Option<&(String, i64)>) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         let (name, uptime) = (boot.map(|boot| boot.0.as_str()), boot.map(|boot| boot.1));
-        tx.execute(&sql::NOTE_LOOK, vec![at.into(), name.into(), uptime.into(), i64::from(back).into()]).await?;
-        if let Some((by, when)) = behind {
-            tx.execute(&sql::NOTE_BEHIND, vec![by.into(), when.into()]).await?;
-        }
+        tx.execute(&sql::NOTE_LOOK, vec![at.into(), name.into(), uptime.into()]).await?;
+        tx.commit_or_fail().await
+    }
+
+    /// Writes down how far a clock was behind, and when.
+    pub async fn note_behind(&self, behind: (i64, UnixMillis)) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        tx.execute(&sql::NOTE_BEHIND, vec![behind.0.into(), behind.1.into()]).await?;
         tx.commit_or_fail().await
     }
 
