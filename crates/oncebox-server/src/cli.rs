@@ -6,6 +6,7 @@
 pub(crate) mod action;
 pub(crate) mod operator;
 mod private;
+pub(crate) mod retention;
 pub(crate) mod send;
 pub(crate) mod values;
 
@@ -20,6 +21,7 @@ use crate::config::store::StoreUrl;
 
 use action::{ActionArgs, ActionsArgs, ListArgs, OutboxArgs, PauseArgs, ReconcileArgs, TailArgs};
 use operator::{ArmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
+use retention::RetentionArgs;
 use private::{private, secret, store_url};
 use send::{BenchArgs, SendArgs};
 use values::listen;
@@ -132,6 +134,8 @@ Examples:
     Providers(ProvidersArgs),
     /// Show rates, queues, dead letters, held events and paused handlers
     Status(StatusArgs),
+    /// Show how long things are kept and what was removed, or remove now what is over
+    Retention(RetentionArgs),
     /// Let the next handshake of a source bring its secret, once
     Arm(ArmArgs),
     /// Measure how fast events are accepted

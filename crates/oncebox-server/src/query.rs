@@ -5,6 +5,7 @@ pub(crate) mod deliveries;
 pub(crate) mod names;
 pub(crate) mod outbox;
 pub(crate) mod reconcile;
+pub(crate) mod retention;
 pub(crate) mod tail;
 
 use jiff::{SignedDuration, Timestamp};
@@ -83,7 +84,8 @@ pub(crate) async fn event(store: &Store, name: &str) -> Result<Option<EventDetai
     let Some(first) = find(store, name).await?.into_iter().next() else { return Ok(None) };
     let Some(detail) = store.event_detail(first.key).await? else { return Ok(None) };
     let attempts = store.attempts(first.key).await?;
-    Ok(Some(EventDetailView::new(detail, attempts)))
+    let (received_at, windows) = (detail.event.received_at, store.windows().await?);
+    Ok(Some(EventDetailView::new(detail, attempts).with_windows(received_at, &windows)))
 }
 
 /// The numbers of `status`.
@@ -91,7 +93,8 @@ pub(crate) async fn stats(store: &Store, clock: &Clock, unverified: Vec<String>)
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let stats = store.stats(clock.now() - DAY).await?;
     let health = deliveries::health(store).await?;
-    Ok(StatsView::new(store, stats, health, unverified))
+    let stopped = store.retention().await?.stopped.map(|(_, why)| why);
+    Ok(StatsView::new(store, stats, health, unverified, stopped))
 }
 
 fn items(page: Page<EventRecord>) -> Items<EventView> {

@@ -97,6 +97,7 @@ pub struct Retention {
 pub struct Desk {
     asks: mpsc::Sender<oneshot::Sender<Result<RunRecord, NotRun>>>,
     progress: Progress,
+    settings: watch::Receiver<Settings>,
 }
 
 impl Desk {
@@ -106,6 +107,11 @@ impl Desk {
         let gone = |_| NotRun::Store(StoreError::Disconnected("the server is stopping".into()));
         self.asks.send(answer).await.map_err(|_| gone(()))?;
         wait.await.unwrap_or_else(|_| Err(gone(())))
+    }
+
+    /// What is configured now.
+    pub fn settings(&self) -> Settings {
+        self.settings.borrow().clone()
     }
 
     /// How far the run that is under way came.
@@ -122,8 +128,9 @@ impl Retention {
         let (asks, asked) = mpsc::channel(1);
         let progress = Progress::default();
         let keeper = Keeper::new(parts, progress.clone());
+        let desk = Desk { asks, progress: progress.clone(), settings: changes.clone() };
         let running = Running::start(JoinSet::new(), |stopping, _| keeper.run(changes, asked, stopping));
-        Self { settings, desk: Desk { asks, progress }, running }
+        Self { settings, desk, running }
     }
 
     /// Takes a changed config.

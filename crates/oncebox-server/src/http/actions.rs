@@ -89,6 +89,6 @@ async fn set_paused(
 }
 
 /// Who the audit log names: what the caller says, and where it called from.
-fn caller(who: Option<&str>, peer: SocketAddr) -> String {
+pub(super) fn caller(who: Option<&str>, peer: SocketAddr) -> String {
     format!("{} from {}", who.unwrap_or("operator"), peer.ip())
 }

@@ -72,6 +72,9 @@ pub(crate) async fn act(
         None => None,
     };
     let filter = read(store, clock, &request.filter, known.as_ref()).await?;
+    if known.is_none() {
+        refuse_without_payload(store, kind, &filter).await?;
+    }
     let route = backfill(kind, &filter, routes);
     if request.dry_run {
         let mut count = store.count_action(kind, &filter).await?;
@@ -88,6 +91,16 @@ pub(crate) async fn act(
         tracing::info!(action = action.id, kind = kind.as_str(), who = action.who, count, "an operator acted");
     }
     Ok(Done { count, dry_run: false, action_id: Some(action.id), repeated })
+}
+
+/// One event that was named cannot run without its bytes; among many, those without are left out.
+async fn refuse_without_payload(store: &Store, kind: ActionKind, filter: &ActionFilter) -> Result<(), QueryError> {
+    let (ActionKind::Replay | ActionKind::Release, Some(key)) = (kind, filter.key) else { return Ok(()) };
+    if store.event(key).await?.is_some() && store.payload(key).await?.is_none() {
+        let sentence = format!("the payload of {key} is no longer kept, so it cannot run again; see `oncebox event {key}`");
+        return Err(QueryError::Conflict(sentence));
+    }
+    Ok(())
 }
 
 /// The newest lines of the audit log.
