@@ -18,5 +18,6 @@ mod kill;
 mod nodes;
 mod outage;
 mod relay;
+mod retention;
 mod stop;
 mod world;
