@@ -93,7 +93,7 @@ pub(crate) async fn stats(store: &Store, clock: &Clock, unverified: Vec<String>)
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let stats = store.stats(clock.now() - DAY).await?;
     let health = deliveries::health(store).await?;
-    let stopped = store.retention().await?.stopped.map(|(_, why)| why);
+    let stopped = store.retention(clock.now()).await?.stopped.map(|(_, why)| why);
     Ok(StatsView::new(store, stats, health, unverified, stopped))
 }
 

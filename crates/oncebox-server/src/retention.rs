@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oncebox::clock::Clock;
+use oncebox::fault::Faults;
 use oncebox::retention::{self, Boot, Parts, Settings, Windows};
 use oncebox::store::Store;
 
@@ -16,15 +17,17 @@ pub(crate) fn settings(config: &Config) -> Settings {
     Settings { windows, schedule: config.retention.schedule }
 }
 
-/// What retention is made of here.
+/// What retention is made of here. The passages of fault points are counted without it, unless it is meant.
 pub(crate) fn parts(store: &Store, clock: &Clock) -> Parts {
-    Parts { store: store.clone(), clock: clock.clone(), boot: Arc::new(boot) }
+    let is_meant = std::env::var("ONCEBOX_FAULTS").is_ok_and(|plan| plan.contains("retention"));
+    let store = if is_meant { store.clone() } else { store.clone().with_faults(Faults::none()) };
+    Parts { store, clock: clock.clone(), boot: Arc::new(boot) }
 }
 
 /// Makes the places of the payloads to come; without them they only lie elsewhere, so that nothing waits for it.
 pub(crate) async fn prepare(store: &Store, clock: &Clock, config: &Config) {
     // Fault points are met by what is served, not by the start.
-    let store = store.clone().with_faults(oncebox::fault::Faults::none());
+    let store = store.clone().with_faults(Faults::none());
     if let Err(error) = retention::prepare(&store, clock, &settings(config).windows).await {
         tracing::warn!("payloads of the next days have no place of their own yet: {}", error.chain());
     }

@@ -1,6 +1,6 @@
 //! Retention: what is over goes, never early, one node at a time.
 //!
-//! The loop looks at the clocks a few times a minute, counts identities behind the writers, and runs when the schedule
+//! The loop looks at the clocks a few times a minute, counts identities now and then, and runs when the schedule
 //! says so. A clock that jumped stops all deletes, on every node, until a person confirms the time. Nothing else in the
 //! system waits for any of this: without it rows only stay.
 
@@ -34,8 +34,10 @@ use crate::running::Running;
 use crate::shutdown::Shutdown;
 use crate::store::{RetentionRecord, RunRecord, Store, StoreError};
 
-/// How often the clocks are looked at and identities are counted.
+/// How often the clocks are looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(20);
+/// How often that is written down: a node that has nothing to do leaves the database alone.
+const NOTE_EVERY: Duration = Duration::from_secs(600);
 /// Identities are counted this far behind, so that whoever is just writing is not missed.
 const WRITERS_MS: i64 = 60_000;
 /// How far a clock may be behind without anybody minding.
@@ -179,12 +181,13 @@ struct Keeper {
     before: Option<Sample>,
     /// What the latest look made of the time: with everything against it taken off, or why it is not believed.
     time: Result<(UnixMillis, UnixMillis), String>,
-    noted_hour: i64,
+    /// When it last wrote down that it looked.
+    noted_at: Option<Duration>,
 }
 
 impl Keeper {
     fn new(parts: Parts, progress: Progress) -> Self {
-        Self { parts, progress, before: None, time: Err("nobody looked yet".to_owned()), noted_hour: 0 }
+        Self { parts, progress, before: None, time: Err("nobody looked yet".to_owned()), noted_at: None }
     }
 
     async fn run(
@@ -265,13 +268,14 @@ impl Keeper {
     async fn look(&mut self) -> Result<(), StoreError> {
         let Parts { store, clock, boot } = &self.parts;
         store.pass("retention.look").await?;
-        let stored = store.retention().await?;
-        let (wall, database) = (clock.now(), store.time(clock.now()).await?);
+        let wall = clock.now();
+        let stored = store.retention(wall).await?;
+        let database = stored.time;
         let now = Sample { wall, database, passed: clock.passed(), boot: boot() };
         let doubt = guard::judge(self.before.as_ref(), &stored, &now);
-        let behind = behind(&stored, guard::behind(doubt.as_ref(), &now), database, self.remembers().await?);
+        let behind = behind(&stored, guard::behind(doubt.as_ref(), &now));
         self.before = Some(now.clone());
-        if behind != stored.behind {
+        if behind.0 != stored.behind.0 {
             self.parts.store.note_behind(behind).await?;
         }
         let (store, boot) = (&self.parts.store, now.boot.as_ref().map(|boot| (boot.id.clone(), millis(boot.uptime))));
@@ -284,24 +288,17 @@ impl Keeper {
                 store.stop_retention(database, &why).await?;
                 Err(why)
             }
-            (None, None) => {
-                store.note_look(database, boot.as_ref()).await?;
-                Ok((database - behind.0, database))
-            }
+            (None, None) => Ok((database - behind.0, database)),
         };
-        while store.count_ledger(database - behind.0 - WRITERS_MS).await? {}
-        let hour = database / 3_600_000;
-        if hour != self.noted_hour {
+        if self.noted_at.is_none_or(|at| now.passed.saturating_sub(at) >= NOTE_EVERY) {
+            if self.time.is_ok() {
+                store.note_look(database, boot.as_ref()).await?;
+            }
+            while store.count_ledger(database - behind.0 - WRITERS_MS).await? {}
             store.note_ledger_rows(database).await?;
-            self.noted_hour = hour;
+            self.noted_at = Some(now.passed);
         }
         Ok(())
-    }
-
-    /// How long the longest identity lives.
-    async fn remembers(&self) -> Result<i64, StoreError> {
-        let windows = Windows::from_records(&self.parts.store.windows().await?);
-        Ok(windows.map_or(0, |windows| millis(windows.longest_ledger())))
     }
 
     /// Runs, if the time is believed and nobody else runs. A run that removed nothing is logged only on demand.
@@ -328,9 +325,9 @@ impl Keeper {
 }
 
 /// The most that any node's clock was behind, for as long as something that it named may live.
-fn behind(stored: &RetentionRecord, found: i64, now: UnixMillis, remembers: i64) -> (i64, UnixMillis) {
-    let (by, at) = stored.behind;
-    let is_over = now - at > remembers;
+fn behind(stored: &RetentionRecord, found: i64) -> (i64, UnixMillis) {
+    let ((by, at), now) = (stored.behind, stored.time);
+    let is_over = now - at > stored.remembers_ms.unwrap_or(0);
     match found {
         found if found > BEHIND_MIN_MS && (found >= by || is_over) => (found, now),
         _ if is_over && by > 0 => (0, now),

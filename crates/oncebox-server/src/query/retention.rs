@@ -80,7 +80,7 @@ pub(crate) async fn show(
     let runs = store.runs(RUNS).await?;
     let last = runs.first().map_or_else(|| clock.now(), |run| run.started_at);
     let next = running.map(|(settings, _)| settings.schedule.next(&settings.windows, last).max(clock.now()));
-    let stopped = store.retention().await?.stopped;
+    let stopped = store.retention(clock.now()).await?.stopped;
     Ok(RetentionView {
         windows: windows.collect(),
         schedule: running.map(|(settings, _)| words(settings)),

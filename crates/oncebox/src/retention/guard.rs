@@ -133,7 +133,7 @@ mod tests {
     }
 
     fn nothing() -> RetentionRecord {
-        RetentionRecord { seen_at: None, boot: None, stopped: None, behind: (0, 0) }
+        RetentionRecord { seen_at: None, boot: None, stopped: None, behind: (0, 0), time: 0, remembers_ms: None }
     }
 
     fn check(now: &Sample, expected: Option<&str>) {

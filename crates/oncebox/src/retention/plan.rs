@@ -64,7 +64,7 @@ mod tests {
     const DAY: i64 = 86_400_000;
 
     fn windows() -> Windows {
-        let window = |ledger, payload| Window {
+        let window = |ledger: u64, payload: u64| Window {
             ledger: Duration::from_secs(ledger * 86_400),
             payload: Duration::from_secs(payload * 86_400),
         };

@@ -218,6 +218,7 @@ impl Store {
     pub async fn confirm_time(&self, asked: &Asked) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         if tx.execute(&sql::CONFIRM_TIME, Vec::new()).await? == 0 {
+            tx.rollback().await;
             return Ok(false);
         }
         let values = vec![

@@ -36,6 +36,10 @@ pub struct RetentionRecord {
     pub stopped: Option<(UnixMillis, String)>,
     /// How far a node's clock was found behind the database's, and when.
     pub behind: (i64, UnixMillis),
+    /// The time by which things age: the database's where it has a clock, else the one that was handed in.
+    pub time: UnixMillis,
+    /// The longest window of identities, in milliseconds; nothing where nobody ever said.
+    pub remembers_ms: Option<i64>,
 }
 
 /// One run.
@@ -127,14 +131,16 @@ impl Store {
     }
 
     /// What retention knows.
-    pub async fn retention(&self) -> Result<RetentionRecord, StoreError> {
-        let rows = self.query(&sql::RETENTION_STATE, Vec::new()).await?;
+    pub async fn retention(&self, now: UnixMillis) -> Result<RetentionRecord, StoreError> {
+        let rows = self.query(&sql::RETENTION_STATE, vec![now.into()]).await?;
         let row = rows.first().ok_or(StoreError::Corrupt { what: "retention" })?;
         Ok(RetentionRecord {
             seen_at: row.optional_int(0)?,
             boot: row.optional_text(1)?.zip(row.optional_int(2)?),
             stopped: row.optional_int(3)?.zip(row.optional_text(4)?),
             behind: (row.int(5)?, row.int(6)?),
+            time: row.int(7)?,
+            remembers_ms: row.optional_int(8)?,
         })
     }
 
@@ -195,6 +201,7 @@ impl Store {
         let mut tx = self.begin().await?;
         let from = tx.lock_counts().await?;
         if from >= until {
+            tx.rollback().await;
             return Ok(false);
         }
         let next = tx.query(&sql::COUNT_NEXT, vec![from.into(), until.into(), COUNT_SLICE.into()]).await?;

@@ -14,7 +14,7 @@ fn settings() -> Settings {
 }
 
 async fn stopped(world: &World) -> Option<String> {
-    world.store.retention().await.unwrap().stopped.map(|(_, why)| why)
+    world.store.retention(now()).await.unwrap().stopped.map(|(_, why)| why)
 }
 
 async fn wait_for_stop(world: &World) -> String {

@@ -31,7 +31,7 @@ testkit::contract! {
         let world = aging(db).await;
         for (id, age) in [("old", LEDGER + DAY), ("young", LEDGER - DAY)] {
             let mut tx = world.store.begin().await.unwrap();
-            tx.once("scope", id, now()).await.unwrap();
+            assert_eq!(tx.once("scope", id, now()).await.unwrap(), oncebox::Once::Fresh);
             committed(tx).await.unwrap();
             let table = world.db.table("remembered");
             let newest = format!("select max(at_ms) from {table}");
