@@ -8,6 +8,7 @@ pub(crate) mod growth;
 pub(crate) mod keep;
 pub(crate) mod operator;
 mod private;
+pub(crate) mod retention;
 pub(crate) mod send;
 pub(crate) mod values;
 
@@ -24,6 +25,7 @@ use action::{ActionArgs, ActionsArgs, ListArgs, OutboxArgs, PauseArgs, Reconcile
 use keep::{BackupArgs, CheckArgs, EraseArgs};
 use operator::{ArmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
+use retention::RetentionArgs;
 use send::{BenchArgs, SendArgs};
 use values::listen;
 
@@ -137,6 +139,8 @@ Examples:
     Providers(ProvidersArgs),
     /// Show rates, queues, dead letters, held events and paused handlers
     Status(StatusArgs),
+    /// Show how long things are kept and what was removed, or remove now what is over
+    Retention(RetentionArgs),
     /// Let the next handshake of a source bring its secret, once
     Arm(ArmArgs),
     /// Copy an SQLite database while the server goes on

@@ -19,6 +19,7 @@ pub(crate) mod outbox;
 pub(crate) mod pause;
 pub(crate) mod providers;
 pub(crate) mod reconcile;
+pub(crate) mod retention;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod status;

@@ -20,7 +20,7 @@ const DELIVERY_STATES: [&str; 4] = ["ready", "claimed", "dead", "held"];
 const OUTBOX_STATES: [&str; 3] = ["ready", "claimed", "dead"];
 /// The destination of messages that wait for one to be configured.
 const NOT_CONFIGURED: &str = "not configured";
-/// The ledger is read whole, so that it may be under way for a twentieth of the time and no more.
+/// What came since the last count is read, so that this may be under way for a twentieth of the time and no more.
 const LEDGER_PAUSE: u32 = 19;
 
 /// Names that were ever shown, and when the ledger may be counted again.

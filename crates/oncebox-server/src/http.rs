@@ -11,5 +11,6 @@ pub(crate) mod listener;
 pub(crate) mod problem;
 pub(crate) mod public;
 pub(crate) mod pull;
+mod retention;
 pub(crate) mod strict_head;
 mod tail;

@@ -21,6 +21,7 @@ mod processing;
 mod provider_args;
 mod query;
 mod rejections;
+mod retention;
 mod server;
 mod telemetry;
 mod terminal;
@@ -63,6 +64,7 @@ async fn main() -> ExitCode {
         Command::Resume(args) => commands::pause::resume(&args).await,
         Command::Actions(args) => commands::actions::run(&args).await,
         Command::Arm(args) => commands::arm::run(&args).await,
+        Command::Retention(args) => commands::retention::run(&args).await,
         Command::Status(args) => commands::status::run(&args).await,
         Command::Explain(args) => commands::explain::run(&args),
         Command::Providers(args) => commands::providers::run(&args),

@@ -15,6 +15,7 @@ use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
 use oncebox::ingest::{Batcher, Ingest, Settings};
 use oncebox::order::BodyPointer;
+use oncebox::retention::{Retention, Settings as Keeping};
 use oncebox::routing::{Route, Routes};
 use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
@@ -35,7 +36,7 @@ use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
-use crate::{database, handler_sql, vendors};
+use crate::{database, handler_sql, retention, vendors};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
 const LAST_COMMIT: Duration = Duration::from_secs(12);
@@ -55,6 +56,7 @@ pub(crate) struct Server {
     config: ServerConfig,
     clock: Clock,
     handlers: Prepared,
+    keeping: Keeping,
 }
 
 impl Server {
@@ -67,6 +69,7 @@ impl Server {
             tracing::warn!("unsafe database accepted: {danger}");
         }
         let clock = Clock::system();
+        retention::prepare(&store, &clock, config).await;
         let handlers = Prepared::new(&store, config, &clock).await?;
         handler_sql::warn(&store, &config.handlers).await;
         Ok(Self {
@@ -79,6 +82,7 @@ impl Server {
             config: config.server.clone(),
             clock,
             handlers,
+            keeping: retention::settings(config),
         })
     }
 
@@ -106,6 +110,7 @@ impl Server {
         let (ingest, batcher) =
             Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
         let processing = self.handlers.start(wake);
+        let retention = Retention::start(retention::parts(&self.store, &clock), self.keeping);
         let vendors = vendors::calls(clock.clone())?;
         let ingest = ingest.with_errands(Arc::new(vendors));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
@@ -124,6 +129,7 @@ impl Server {
             tokens: [&self.config.admin_token, &self.config.viewer_token].into_iter().flatten().cloned().collect(),
             spared: processing.spared(),
             gauges: Gauges::default(),
+            retention: retention.desk(),
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
@@ -141,11 +147,11 @@ impl Server {
             let service = move |peer| public.for_peer(peer);
             tokio::spawn(listener::serve(self.public, connections, service, draining, grace))
         };
-        wait_for_stop(&self.setup, &arrived, &processing, reload).await?;
+        wait_for_stop(&self.setup, &arrived, (&processing, &retention), reload).await?;
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
         refreshing.await.context("the refreshing of keys failed")?;
-        let (public, ()) = tokio::join!(public, processing.stop(self.config.grace));
+        let (public, (), ()) = tokio::join!(public, processing.stop(self.config.grace), retention.stop());
         public.context("the public listener failed")?;
         // No request holds an ingest any more, so this ends with the commit that is under way.
         if tokio::time::timeout(LAST_COMMIT, batcher.finish()).await.is_err() {
@@ -185,7 +191,7 @@ fn serve_admin(
 async fn wait_for_stop(
     setup: &ArcSwap<Setup>,
     arrived: &ArrivedSecrets,
-    processing: &Processing,
+    (processing, retention): (&Processing, &Retention),
     reload: impl Fn() -> anyhow::Result<Config>,
 ) -> anyhow::Result<()> {
     let mut terminate = signal(SignalKind::terminate())?;
@@ -198,18 +204,25 @@ async fn wait_for_stop(
             // Nothing would be handled any more; started anew, it goes on where it was.
             () = processing.broke() => anyhow::bail!("the workers broke"),
             _ = hangup.recv() => match reload() {
-                Ok(config) => take_over(setup, arrived, processing, &config).await,
+                Ok(config) => {
+                    if take_over(setup, arrived, processing, &config).await {
+                        retention.set(retention::settings(&config));
+                    }
+                }
                 Err(problems) => refuse_reload(&problems),
             }
         }
     }
 }
 
-/// Takes a changed config, all of it or nothing.
-async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing: &Processing, config: &Config) {
+/// Takes a changed config, all of it or nothing, and says which.
+async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing: &Processing, config: &Config) -> bool {
     let (new, handlers) = match build_setup(config).and_then(|new| Ok((new, processing.read(config)?))) {
         Ok(read) => read,
-        Err(problems) => return refuse_reload(&problems),
+        Err(problems) => {
+            refuse_reload(&problems);
+            return false;
+        }
     };
     let old = setup.load_full();
     let sources = Changes::between(old.configured.keys(), new.configured.keys());
@@ -230,6 +243,7 @@ async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing:
     // A database that is slow to answer must not keep a signal to stop waiting.
     let (store, handlers) = (processing.store().clone(), config.handlers.clone());
     tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });
+    true
 }
 
 fn refuse_reload(problems: &anyhow::Error) {

@@ -56,7 +56,8 @@ pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
         "Attempts to send a message that ended, by destination, first or retry, and outcome"
     );
     metrics::describe_histogram!("oncebox_outbox_seconds", "How long a destination takes to answer");
-    metrics::describe_gauge!("oncebox_ledger_rows", "Identities remembered, counted seldom where there are many");
+    metrics::describe_gauge!("oncebox_ledger_rows", "Identities remembered, by source");
+    metrics::describe_counter!("oncebox_purged_total", "Rows that retention removed, by table");
     let upkeep = handle.clone();
     tokio::spawn(async move {
         loop {

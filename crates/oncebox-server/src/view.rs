@@ -5,7 +5,7 @@ mod processing;
 
 use jiff::Timestamp;
 use oncebox::clock::UnixMillis;
-use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, StoreStats};
+use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, StoreStats, WindowRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;
@@ -67,6 +67,9 @@ pub(crate) struct EventDetailView {
     pub(crate) messages: Vec<MessageView>,
     /// Its bytes, until retention removes them.
     pub(crate) payload: Option<PayloadView>,
+    /// When the window of its bytes ended, where they are gone.
+    #[serde(default)]
+    pub(crate) payload_kept_until: Option<String>,
 }
 
 /// One later arrival.
@@ -123,8 +126,11 @@ pub(crate) struct StatsView {
     pub(crate) duplicate_rate: f64,
     /// Identities remembered.
     pub(crate) ledger_rows: i64,
-    /// Identities added in the last day.
+    /// How many more, or fewer, they are than a day ago.
     pub(crate) ledger_rows_daily_change: i64,
+    /// Why nothing that is over is removed, if it is not.
+    #[serde(default)]
+    pub(crate) retention_stopped: Option<String>,
     /// Sources that verify nothing.
     pub(crate) unverified_sources: Vec<String>,
     /// Events by source and state.
@@ -265,7 +271,18 @@ impl EventDetailView {
             attempts: attempts.into_iter().map(Into::into).collect(),
             messages,
             payload,
+            payload_kept_until: None,
         }
+    }
+
+    /// The same, knowing how long payloads of each source are kept.
+    pub(crate) fn with_windows(mut self, received_at: UnixMillis, windows: &[WindowRecord]) -> Self {
+        if self.payload.is_none() {
+            let of = |name: &str| windows.iter().find(|one| one.source == name);
+            let window = of(&self.event.source).or_else(|| of(""));
+            self.payload_kept_until = window.map(|one| time(received_at.saturating_add(one.payload_ms)));
+        }
+        self
     }
 }
 
@@ -276,6 +293,7 @@ impl StatsView {
         stats: StoreStats,
         handler_health: Vec<HandlerHealth>,
         unverified_sources: Vec<String>,
+        retention_stopped: Option<String>,
     ) -> Self {
         let events: i64 = stats.events.iter().map(|one| one.events).sum();
         let repeats: i64 = stats.events.iter().map(|one| one.repeats).sum();
@@ -302,6 +320,7 @@ impl StatsView {
             duplicate_rate: rate(repeats, events + repeats).unwrap_or(0.0),
             ledger_rows: stats.ledger_rows,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
+            retention_stopped,
             unverified_sources,
             sources: sources.collect(),
             handlers: handlers.collect(),

@@ -49,6 +49,8 @@ pub mod outgoing;
 #[cfg(all(feature = "http", any(feature = "sqlite", feature = "postgres")))]
 pub mod relay;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod retention;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod running;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub mod store;

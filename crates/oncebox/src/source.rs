@@ -40,6 +40,8 @@ pub struct SourceSpec {
     pub path_token: Option<Secret>,
     /// The largest body, in bytes; the provider's or the server's own when absent.
     pub body_bytes_max: Option<usize>,
+    /// Events that happened longer ago than this, by their sender's word, are held; none lets them run.
+    pub stale_after: Option<Duration>,
 }
 
 /// One configured sender, ready to judge requests.
@@ -67,6 +69,7 @@ impl SourceSpec {
             unverified: false,
             path_token: None,
             body_bytes_max: None,
+            stale_after: None,
         })
     }
 }
@@ -244,7 +247,7 @@ impl Source {
         if request.method != Method::POST {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
         }
-        let events = self.naming.identify(request, &view, &verified);
+        let events = self.naming.identify(request, &view, &verified, now);
         if events.is_empty() {
             return Ok(Verdict::Handshake(self.success.clone().unwrap_or_else(nothing_to_store)));
         }

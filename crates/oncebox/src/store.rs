@@ -30,6 +30,8 @@ mod outbox_reports;
 mod pulled;
 mod reconcile;
 mod reports;
+mod retention;
+mod retention_log;
 mod schema_pieces;
 mod sizes;
 mod sql;
@@ -51,6 +53,8 @@ mod postgres_outbox;
 #[cfg(feature = "postgres")]
 mod postgres_reconcile;
 #[cfg(feature = "postgres")]
+mod postgres_retention;
+#[cfg(feature = "postgres")]
 mod postgres_tls;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -70,6 +74,8 @@ mod sqlite_migrate;
 mod sqlite_outbox;
 #[cfg(feature = "sqlite")]
 mod sqlite_reconcile;
+#[cfg(feature = "sqlite")]
+mod sqlite_retention;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use action_filter::ActionFilter;
@@ -93,12 +99,16 @@ pub use outbox::{
 };
 pub use outbox_leases::{DestinationFacts, ExpiredMessage};
 pub use outbox_reports::{MessageAttempt, MessageDetail, MessageFilter, MessageLine};
+#[cfg(feature = "postgres")]
+pub use postgres_retention::{Exclusive, Partition};
 pub use pulled::{PulledClaim, PulledFailure};
 pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
     StoreStats,
 };
+pub use retention::{Aged, AgedDelivery, AgedRow, RetentionLock, Trail};
+pub use retention_log::{Removed, RetentionRecord, RunRecord, WindowRecord};
 pub use sizes::{TableSize, TierRows};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;
@@ -159,7 +169,6 @@ impl Store {
     }
 
     /// Passes a fault point of whoever works on this store.
-    #[cfg(feature = "http")]
     pub(crate) async fn pass(&self, point: &'static str) -> Result<(), StoreError> {
         Ok(self.faults.at(point).await?)
     }

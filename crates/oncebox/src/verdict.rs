@@ -108,6 +108,8 @@ pub enum HeldReason {
     Unreadable,
     /// The same bytes came before under another id that no signature covers.
     RepeatedBody,
+    /// It happened before the ledger's memory begins, so that nobody can tell whether it is new.
+    Stale,
 }
 
 impl HeldReason {
@@ -121,6 +123,7 @@ impl HeldReason {
             Self::AmbiguousType => "ambiguous_type",
             Self::Unreadable => "unreadable",
             Self::RepeatedBody => "repeated_body",
+            Self::Stale => "stale",
         }
     }
 }

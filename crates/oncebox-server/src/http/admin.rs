@@ -19,6 +19,7 @@ use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::clock::Clock;
 use oncebox::relay::Spared;
+use oncebox::retention::Desk;
 use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
@@ -27,7 +28,7 @@ use subtle::ConstantTimeEq;
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use super::public::Setup;
-use super::{actions, api, arm, pull, tail};
+use super::{actions, api, arm, pull, retention, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::query::QueryError;
@@ -62,6 +63,8 @@ pub(crate) struct AdminParts {
     pub(crate) spared: Spared,
     /// What is counted when somebody looks.
     pub(crate) gauges: Gauges,
+    /// Who removes what is over.
+    pub(crate) retention: Desk,
     /// Set while the server stops.
     pub(crate) draining: Shutdown,
 }
@@ -96,6 +99,7 @@ impl Admin {
             .route("/api/v1/tail", get(tail::tail))
             .route("/api/v1/rejections", get(api::rejections))
             .route("/api/v1/stats", get(api::stats))
+            .route("/api/v1/retention", get(retention::show))
             .route("/api/v1/sources/{name}/arm", post(arm::arm))
             .layer(middleware::from_fn_with_state(self.clone(), need_token));
         let acting = Router::new()
@@ -104,6 +108,7 @@ impl Admin {
             .route("/api/v1/deliveries/{delivery}/fail", post(pull::fail))
             .route("/api/v1/deliveries/{delivery}/extend", post(pull::extend))
             .merge(actions::routes())
+            .merge(retention::routes())
             .layer(middleware::from_fn_with_state(self.clone(), need_operator));
         open.layer(middleware::from_fn_with_state(self.clone(), need_token_beyond_loopback))
             .merge(guarded)
@@ -143,6 +148,10 @@ impl Admin {
 
     pub(super) fn rejections(&self) -> &Rejections {
         &self.0.rejections
+    }
+
+    pub(super) fn retention(&self) -> &Desk {
+        &self.0.retention
     }
 
     pub(super) fn arrived(&self) -> &ArrivedSecrets {

@@ -20,5 +20,6 @@ mod migrating;
 mod nodes;
 mod outage;
 mod relay;
+mod retention;
 mod stop;
 mod world;

@@ -35,6 +35,7 @@ pub(crate) const SQLITE: &[Migration] = &[
         sql: include_str!("../../sql/migrations/sqlite/0007_lost_attempts.sql"),
     },
     Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/sqlite/0008_steps.sql") },
+    Migration { version: 12, name: "retention", sql: include_str!("../../sql/migrations/sqlite/0012_retention.sql") },
     Migration { version: 13, name: "erasure", sql: include_str!("../../sql/migrations/sqlite/0013_erasure.sql") },
     Migration {
         version: 14,
@@ -74,6 +75,7 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "outbox_checks",
         sql: include_str!("../../sql/migrations/postgres/0011_outbox_checks.sql"),
     },
+    Migration { version: 12, name: "retention", sql: include_str!("../../sql/migrations/postgres/0012_retention.sql") },
     Migration { version: 13, name: "erasure", sql: include_str!("../../sql/migrations/postgres/0013_erasure.sql") },
     Migration {
         version: 14,

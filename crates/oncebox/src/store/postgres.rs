@@ -22,7 +22,7 @@ pub(super) use crate::adapter::tokio_postgres::{as_params, classify, read_row};
 /// How long to wait for a connection; a sender's own deadline is a few seconds.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 /// How long one step of a transaction may take before the connection counts as lost.
-const STEP_WAIT: Duration = Duration::from_secs(10);
+pub(super) const STEP_WAIT: Duration = Duration::from_secs(10);
 /// How long the answer to a ROLLBACK may take: nothing else is under way on its connection.
 const END_WAIT: Duration = Duration::from_secs(2);
 /// Reading connections: the admin API and the commands share them.
@@ -72,6 +72,10 @@ impl Database {
         let client = pool.get().await.map_err(no_connection)?;
         let unsafe_because = danger(&client).await.map_err(classify)?;
         Ok(Self { pool, readers, unsafe_because, loops: Arc::new(AtomicBool::new(true)) })
+    }
+
+    pub(super) fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     pub(super) fn close(&self) {
@@ -339,11 +343,14 @@ impl Drop for Tx {
     }
 }
 
-async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+pub(super) async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     within(STEP_WAIT, work).await
 }
 
-async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+pub(super) async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
     match tokio::time::timeout(limit, work).await {
         Ok(outcome) => outcome,
         Err(elapsed) => Err(StoreError::Disconnected(elapsed.into())),
@@ -366,7 +373,7 @@ async fn danger(client: &tokio_postgres::Client) -> Result<Option<String>, tokio
     })
 }
 
-fn no_connection(error: PoolError) -> StoreError {
+pub(super) fn no_connection(error: PoolError) -> StoreError {
     match error {
         PoolError::PostCreateHook(HookError::Message(danger)) => StoreError::Unsafe(danger.into_owned()),
         PoolError::Backend(error) => classify(error),

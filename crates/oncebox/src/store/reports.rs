@@ -152,7 +152,7 @@ pub struct StoreStats {
     pub outbox: Vec<QueueCount>,
     /// Identities remembered.
     pub ledger_rows: i64,
-    /// Events first received since a day ago.
+    /// How many more, or fewer, they are than a day ago.
     pub ledger_rows_last_day: i64,
 }
 
@@ -256,14 +256,21 @@ impl Store {
         let events = self.query(&sql::COUNT_EVENTS, Vec::new()).await?;
         let deliveries = self.query(&sql::COUNT_DELIVERIES, Vec::new()).await?;
         let outbox = self.query(&sql::COUNT_OUTBOX, Vec::new()).await?;
-        let ledger = self.query(&sql::COUNT_LEDGER, Vec::new()).await?;
-        let recent = self.query(&sql::COUNT_RECENT, vec![EventKey::at(day_ago).into()]).await?;
+        let ledger_rows = self.ledger_rows().await?.iter().map(|(_, rows)| rows).sum();
+        let ledger_rows_last_day = match self.ledger_rows_at(day_ago).await? {
+            Some(before) => ledger_rows - before,
+            // Nobody looked then: nothing was removed since, either.
+            None => {
+                let recent = self.query(&sql::COUNT_RECENT, vec![EventKey::at(day_ago).into()]).await?;
+                recent.first().map(|row| row.int(0)).transpose()?.unwrap_or(0)
+            }
+        };
         Ok(StoreStats {
             events: events.iter().map(read_source_count).collect::<Result<_, _>>()?,
             deliveries: deliveries.iter().map(|row| read_queue(row, row.optional_int(3)?)).collect::<Result<_, _>>()?,
             outbox: outbox.iter().map(|row| read_queue(row, None)).collect::<Result<_, _>>()?,
-            ledger_rows: ledger.first().map(|row| row.int(0)).transpose()?.unwrap_or(0),
-            ledger_rows_last_day: recent.first().map(|row| row.int(0)).transpose()?.unwrap_or(0),
+            ledger_rows,
+            ledger_rows_last_day,
         })
     }
 }
