@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 
+use crate::clock::UnixMillis;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind};
 use crate::secret::Secret;
 
@@ -37,6 +38,8 @@ pub struct Brought {
 pub struct Accepted {
     /// Position of the secret that matched, from 1; 0 where the source verifies nothing.
     pub secret: usize,
+    /// The time that the sender signed, where it signs one.
+    pub signed_at: Option<UnixMillis>,
     /// The events it carries, in the order they stood; one unless the provider sends batches.
     pub events: Vec<Identified>,
     /// True when the provider sends batches: the answer then lists the events.

@@ -16,4 +16,6 @@ WHERE t.destination = ?1 AND id IN (
             AND o.state IN ('ready', 'claimed') AND o.id <> m.id AND (o.state = 'claimed' OR o.id < m.id)))
     ORDER BY m.due_at_ms, m.id LIMIT ?2)
 RETURNING id, token, destination, state, attempt, attempts_before, due_at_ms, idempotency_key, method, path, headers,
-          body, key, handler, step, order_key
+          body, key, handler, step, order_key,
+          -- Where the trace of the event stands, if it has one.
+          (SELECT substr(p.headers, 1, 68) FROM oncebox_payloads p WHERE p.key = oncebox_outbox.key)

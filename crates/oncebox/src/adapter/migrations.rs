@@ -35,6 +35,7 @@ pub(crate) const SQLITE: &[Migration] = &[
         sql: include_str!("../../sql/migrations/sqlite/0007_lost_attempts.sql"),
     },
     Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/sqlite/0008_steps.sql") },
+    Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/sqlite/0016_alerts.sql") },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -63,6 +64,7 @@ pub(crate) const POSTGRES: &[Migration] = &[
     },
     Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/postgres/0008_steps.sql") },
     Migration { version: 9, name: "functions", sql: include_str!("../../sql/migrations/postgres/0009_functions.sql") },
+    Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/postgres/0016_alerts.sql") },
 ];
 
 /// The steps still to run, given what was applied. Steps that we do not know belong to a newer version of ours running

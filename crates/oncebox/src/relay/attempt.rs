@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use ring::rand::{SecureRandom, SystemRandom};
+use tracing::Instrument as _;
 
 use super::destination::DestinationSpec;
 use super::lane::InHand;
@@ -14,6 +15,7 @@ use crate::delivery::{Failed, after_failure};
 use crate::forward::judge_message;
 use crate::outgoing::{Answer, CallError};
 use crate::store::{ClaimedMessage, MessageFailure, Sent, Store};
+use crate::trace::TARGET;
 
 /// Bytes of a refusal that are part of the error.
 const SHOWN_MAX: usize = 300;
@@ -52,7 +54,11 @@ pub(super) async fn run(store: Store, clock: Clock, spec: Arc<DestinationSpec>, 
     if store.pass("outbox.send").await.is_err() {
         return Ended { message, end: End::NotMade, reached: Reached::Unknown };
     }
-    let answer = spec.client.send(call).await;
+    let span = tracing::info_span!(
+        target: TARGET, "send", traceparent = message.traceparent.map(tracing::field::display),
+        destination = &*spec.name, id = %message.fence.id, attempt = message.attempt,
+    );
+    let answer = spec.client.send(call).instrument(span).await;
     metric::took(&spec.name, clock.passed().saturating_sub(begun));
     if store.pass("outbox.sent").await.is_err() {
         return Ended { message, end: End::Unknown, reached: Reached::Unknown };

@@ -43,6 +43,7 @@ impl Outcome {
 /// Counts an attempt and leaves its line.
 pub(super) fn ended(claim: &Claimed, outcome: Outcome, error: &str) {
     counted(&claim.handler, claim.attempt.saturating_sub(claim.attempts_before) <= 1, outcome);
+    tracing::Span::current().record("outcome", outcome.as_str());
     let Claimed { handler, source, event_id, key, attempt, .. } = claim;
     match outcome {
         Outcome::Done => tracing::info!(handler, source, event_id, %key, attempt, "done"),

@@ -1,0 +1,1 @@
+SELECT node, counts FROM oncebox.node_counts ORDER BY node
