@@ -4,6 +4,7 @@
 //! value in an error. Variables beginning with `ONCEBOX_` stand in for the options that name them.
 
 pub(crate) mod action;
+pub(crate) mod alert;
 pub(crate) mod operator;
 mod private;
 pub(crate) mod send;
@@ -19,6 +20,7 @@ use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
 
 use action::{ActionArgs, ActionsArgs, ListArgs, OutboxArgs, PauseArgs, ReconcileArgs, TailArgs};
+use alert::AlertArgs;
 use operator::{ArmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
 use send::{BenchArgs, SendArgs};
@@ -134,6 +136,8 @@ Examples:
     Status(StatusArgs),
     /// Let the next handshake of a source bring its secret, once
     Arm(ArmArgs),
+    /// Try whether notices arrive
+    Alert(AlertArgs),
     /// Measure how fast events are accepted
     Bench(BenchArgs),
 }

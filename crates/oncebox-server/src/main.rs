@@ -1,9 +1,11 @@
 //! The program `oncebox`: parse the command line, run the command.
 
+mod alert;
 mod arming;
 mod arrived_secrets;
 mod changes;
 mod cli;
+mod clock_skew;
 mod commands;
 #[expect(dead_code, reason = "what handlers, destinations and retention are told is checked before they run")]
 mod config;
@@ -21,6 +23,7 @@ mod processing;
 mod provider_args;
 mod query;
 mod rejections;
+mod series;
 mod server;
 mod telemetry;
 mod terminal;
@@ -63,6 +66,7 @@ async fn main() -> ExitCode {
         Command::Status(args) => commands::status::run(&args).await,
         Command::Explain(args) => commands::explain::run(&args),
         Command::Providers(args) => commands::providers::run(&args),
+        Command::Alert(args) => commands::alert::run(&args).await,
         Command::Bench(args) => commands::bench::run(&args).await,
     };
     outcome.unwrap_or_else(|error| commands::report(&error))

@@ -24,6 +24,8 @@ use oncebox::wake::Wake;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::alert::receiver::Receiver;
+use crate::alert::watch::Alerts;
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::changes::Changes;
 use crate::config::Config;
@@ -35,7 +37,7 @@ use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
-use crate::{database, handler_sql, vendors};
+use crate::{alert, database, handler_sql, processing, series, vendors};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
 const LAST_COMMIT: Duration = Duration::from_secs(12);
@@ -55,12 +57,14 @@ pub(crate) struct Server {
     config: ServerConfig,
     clock: Clock,
     handlers: Prepared,
+    alerts: Vec<Receiver>,
 }
 
 impl Server {
     /// Opens everything; fails before anything is served.
     pub(crate) async fn open(config: &Config, faults: Faults) -> anyhow::Result<Self> {
         let setup = build_setup(config)?;
+        let alerts = Receiver::all(&config.alerts)?;
         let store = database::open(&config.store, Access::Server).await?.with_faults(faults);
         store.migrate().await.context("cannot bring the schema up to date")?;
         if let Some(danger) = store.unsafe_because() {
@@ -79,6 +83,7 @@ impl Server {
             config: config.server.clone(),
             clock,
             handlers,
+            alerts,
         })
     }
 
@@ -106,6 +111,20 @@ impl Server {
         let (ingest, batcher) =
             Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
         let processing = self.handlers.start(wake);
+        series::begin(self.store.kind());
+        series::show(&self.setup.load());
+        let senders = ingest.sender_clock();
+        let alerts = Alerts::start(
+            alert::watch::Parts {
+                store: self.store.clone(),
+                clock: clock.clone(),
+                metrics: metrics.clone(),
+                senders: senders.clone(),
+                node: processing::node_name(self.config.listen),
+            },
+            self.alerts,
+            draining.clone(),
+        );
         let vendors = vendors::calls(clock.clone())?;
         let ingest = ingest.with_errands(Arc::new(vendors));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
@@ -122,7 +141,7 @@ impl Server {
             operator: self.config.admin_token.clone(),
             metrics: Some(metrics),
             tokens: [&self.config.admin_token, &self.config.viewer_token].into_iter().flatten().cloned().collect(),
-            gauges: Gauges::default(),
+            gauges: Gauges::new(senders),
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
@@ -140,7 +159,8 @@ impl Server {
             let service = move |peer| public.for_peer(peer);
             tokio::spawn(listener::serve(self.public, connections, service, draining, grace))
         };
-        wait_for_stop(&self.setup, &arrived, &processing, reload).await?;
+        let changing = Changing { setup: &self.setup, arrived: &arrived, processing: &processing, alerts: &alerts };
+        changing.until_stop(reload).await?;
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
         refreshing.await.context("the refreshing of keys failed")?;
@@ -180,53 +200,61 @@ fn serve_admin(
     listener::serve(listener, config.connections, service, stopped, Duration::from_secs(1))
 }
 
-/// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
-async fn wait_for_stop(
-    setup: &ArcSwap<Setup>,
-    arrived: &ArrivedSecrets,
-    processing: &Processing,
-    reload: impl Fn() -> anyhow::Result<Config>,
-) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            // Nothing would be handled any more; started anew, it goes on where it was.
-            () = processing.broke() => anyhow::bail!("the workers broke"),
-            _ = hangup.recv() => match reload() {
-                Ok(config) => take_over(setup, arrived, processing, &config).await,
-                Err(problems) => refuse_reload(&problems),
+/// What a reload changes while the server runs.
+struct Changing<'a> {
+    setup: &'a ArcSwap<Setup>,
+    arrived: &'a ArrivedSecrets,
+    processing: &'a Processing,
+    alerts: &'a Alerts,
+}
+
+impl Changing<'_> {
+    /// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
+    async fn until_stop(&self, reload: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return Ok(()),
+                _ = interrupt.recv() => return Ok(()),
+                // Nothing would be handled any more; started anew, it goes on where it was.
+                () = self.processing.broke() => anyhow::bail!("the workers broke"),
+                _ = hangup.recv() => match reload() {
+                    Ok(config) => self.take_over(&config).await,
+                    Err(problems) => refuse_reload(&problems),
+                }
             }
         }
     }
-}
 
-/// Takes a changed config, all of it or nothing.
-async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing: &Processing, config: &Config) {
-    let (new, handlers) = match build_setup(config).and_then(|new| Ok((new, processing.read(config)?))) {
-        Ok(read) => read,
-        Err(problems) => return refuse_reload(&problems),
-    };
-    let old = setup.load_full();
-    let sources = Changes::between(old.configured.keys(), new.configured.keys());
-    let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
-    for (name, source) in &new.sources {
-        // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
-        if let Some(earlier) = old.sources.get(name) {
-            source.inherit_keys(earlier);
+    /// Takes a changed config, all of it or nothing.
+    async fn take_over(&self, config: &Config) {
+        let read = || Ok((build_setup(config)?, self.processing.read(config)?, Receiver::all(&config.alerts)?));
+        let (new, handlers, receivers) = match read() {
+            Ok(read) => read,
+            Err(problems) => return refuse_reload(&problems),
+        };
+        let old = self.setup.load_full();
+        let sources = Changes::between(old.configured.keys(), new.configured.keys());
+        let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
+        for (name, source) in &new.sources {
+            // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
+            if let Some(earlier) = old.sources.get(name) {
+                source.inherit_keys(earlier);
+            }
         }
+        // The workers first: whatever is stored for a new handler finds it there.
+        self.processing.change(handlers).await;
+        series::show(&new);
+        self.setup.store(Arc::new(new));
+        self.alerts.change(receivers);
+        self.arrived.look().await;
+        tracing::info!("reloaded: {}, {}", sources.told("source"), wanted.told("handler"));
+        // A database that is slow to answer must not keep a signal to stop waiting.
+        let (store, handlers) = (self.processing.store().clone(), config.handlers.clone());
+        tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });
     }
-    // The workers first: whatever is stored for a new handler finds it there.
-    processing.change(handlers).await;
-    setup.store(Arc::new(new));
-    arrived.look().await;
-    tracing::info!("reloaded: {}, {}", sources.told("source"), wanted.told("handler"));
-    // A database that is slow to answer must not keep a signal to stop waiting.
-    let (store, handlers) = (processing.store().clone(), config.handlers.clone());
-    tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });
 }
 
 fn refuse_reload(problems: &anyhow::Error) {

@@ -55,6 +55,11 @@ pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
         "Attempts to send a message that ended, by destination, first or retry, and outcome"
     );
     metrics::describe_histogram!("oncebox_outbox_seconds", "How long a destination takes to answer");
+    metrics::describe_gauge!("oncebox_build_info", "Always 1; its labels say which program this is");
+    metrics::describe_gauge!(
+        "oncebox_clock_skew_seconds",
+        "How far our clock is ahead of the database's and of the times that senders sign"
+    );
     metrics::describe_gauge!("oncebox_ledger_rows", "Identities remembered, counted seldom where there are many");
     let upkeep = handle.clone();
     tokio::spawn(async move {

@@ -63,7 +63,7 @@ mod sqlite_reconcile;
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use action_filter::ActionFilter;
 pub use actions::{Action, ActionError, ActionKind, ActionRecord};
-pub use alerts::Told;
+pub use alerts::{NodeReport, Told};
 pub use arrivals::ArrivalCount;
 pub use arrived_secrets::{ArrivedSecret, Kept};
 pub use attempts::{Failure, Fenced};

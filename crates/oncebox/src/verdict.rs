@@ -199,6 +199,25 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::Method,
+        Self::MissingSignature,
+        Self::MalformedSignature,
+        Self::TooManySignatures,
+        Self::Mismatch,
+        Self::BadTimestamp,
+        Self::TooOld,
+        Self::TooNew,
+        Self::RequiredHeader,
+        Self::UnknownKey,
+        Self::ForeignKey,
+        Self::ExpiredKey,
+        Self::WrongClaim,
+        Self::NotArmed,
+        Self::UnfitChallenge,
+    ];
+
     /// The metric label.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -76,6 +76,7 @@ fn every_commented_setting_of_the_default_file_parses() {
     assert_eq!(serial, Some(OrderRule::Serial(OnDead::Skip)));
     assert!(matches!(config.handlers[2].kind, HandlerKind::Pull));
     assert!(config.handlers[0].types[0].matches("invoice.paid") && !config.handlers[0].types[0].matches("charge.paid"));
+    assert_eq!(config.alerts[0].limits, alert::Limits::default());
     let crm = &config.destinations[0];
     assert_eq!((crm.retry_on.as_slice(), crm.headers.len(), crm.ordered_by_key), (&[404][..], 1, true));
 }

@@ -1,7 +1,7 @@
 //! What was told to whom, what each process counted, and what the database's clock says: the part of alerts that must
 //! outlive a process and be the same for all of them.
 
-use super::{Store, StoreError, Value, sql};
+use super::{Row, Store, StoreError, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 
@@ -21,11 +21,22 @@ pub struct Told {
     pub told_at: UnixMillis,
 }
 
+/// What a process counted since it began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NodeReport {
+    /// Which process.
+    pub node: EventKey,
+    /// A JSON object of numbers.
+    pub counts: String,
+    /// How long ago it said so, in milliseconds.
+    pub age_ms: i64,
+}
+
 impl Store {
     /// Everything that was told and is not over.
     pub async fn alerts(&self) -> Result<Vec<Told>, StoreError> {
         let rows = self.query(&sql::ALERTS, Vec::new()).await?;
-        let read = |row: &super::Row| {
+        let read = |row: &Row| {
             Ok(Told { receiver: row.text(0)?, condition: row.text(1)?, since: row.int(2)?, told_at: row.int(3)? })
         };
         rows.iter().map(read).collect()
@@ -56,9 +67,10 @@ impl Store {
     }
 
     /// What every process counted since it began.
-    pub async fn node_counts(&self) -> Result<Vec<(EventKey, String)>, StoreError> {
-        let rows = self.query(&sql::NODE_COUNTS, Vec::new()).await?;
-        rows.iter().map(|row| Ok((row.key(0)?, row.text(1)?))).collect()
+    pub async fn node_counts(&self, now: UnixMillis) -> Result<Vec<NodeReport>, StoreError> {
+        let rows = self.query(&sql::NODE_COUNTS, vec![now.into()]).await?;
+        let read = |row: &Row| Ok(NodeReport { node: row.key(0)?, counts: row.text(1)?, age_ms: row.int(2)? });
+        rows.iter().map(read).collect()
     }
 
     /// The time by the database's own clock; on SQLite it is the one that is handed in.
