@@ -19,12 +19,15 @@ mod handler_sql;
 mod handlers;
 mod http;
 mod operator;
+#[cfg(feature = "otel")]
+mod otel;
 mod processing;
 mod provider_args;
 mod query;
 mod rejections;
 mod series;
 mod server;
+mod spans;
 mod telemetry;
 mod terminal;
 mod vendors;

@@ -15,6 +15,7 @@ const SENDING_OUTCOMES: [&str; 3] = ["sent", "failed", "dead"];
 pub(crate) fn begin(database: &'static str) {
     gauge!("oncebox_build_info", "version" => env!("CARGO_PKG_VERSION"), "database" => database).set(1.0);
     let _ = histogram!("oncebox_ack_seconds");
+    counter!("oncebox_purged_total", "table" => "payloads").increment(0);
 }
 
 /// Shows everything that is configured, at zero where nothing happened yet.
