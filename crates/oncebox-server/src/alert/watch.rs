@@ -106,7 +106,7 @@ impl Watch {
             }
             // Another node looks.
             Ok(Ok(None)) => None,
-            Ok(Err(error)) => Some(error.chain().to_string()),
+            Ok(Err(error)) => Some(error.chain()),
             Err(_) => Some("it did not answer in time".to_owned()),
         };
         if let Some(problem) = problem.as_ref().filter(|_| !self.is_failing) {

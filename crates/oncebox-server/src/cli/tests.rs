@@ -41,6 +41,7 @@ fn lines() {
         "oncebox pause h",
         "oncebox resume h --admin-url http://127.0.0.1:8081",
         "oncebox actions --json",
+        "oncebox alert test --config x.toml --json",
         "oncebox bench --connections 8 --seconds 1 --body-size 2KiB --rounds 2 --compare --json",
         "oncebox bench --to http://x --secret s --duplicates 0.5",
     ] {

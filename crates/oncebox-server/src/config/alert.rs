@@ -173,7 +173,7 @@ impl Limits {
 
 impl Default for Limits {
     fn default() -> Self {
-        let minutes = |count| Duration::from_secs(count * 60);
+        let minutes = |count: u64| Duration::from_secs(count * 60);
         Self {
             on: Condition::ALL.to_vec(),
             dead: 1,

@@ -120,10 +120,7 @@ impl hyper::service::Service<Request<Incoming>> for PublicConnection {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (inner, peer) = (self.inner.clone(), self.peer.clone());
-        let span = tracing::info_span!(
-            target: TARGET, "ingest", traceparent = Traceparent::of(request.headers()).map(tracing::field::display),
-            source = tracing::field::Empty, http.response.status_code = tracing::field::Empty,
-        );
+        let span = span(&request);
         let answering = async move {
             // Content-Length beside Transfer-Encoding was dropped by the parser: never read a second request then.
             let close = request.headers().contains_key(TRANSFER_ENCODING);
@@ -199,6 +196,17 @@ impl Inner {
         histogram!("oncebox_ack_seconds").record(started.elapsed().as_secs_f64());
         Ok(answer::into_response(answered, || allow(source)))
     }
+}
+
+/// The span of a webhook; whoever asks after our health has none.
+fn span(request: &Request<Incoming>) -> tracing::Span {
+    if !request.uri().path().starts_with("/in/") {
+        return tracing::Span::none();
+    }
+    tracing::info_span!(
+        target: TARGET, "ingest", traceparent = Traceparent::of(request.headers()).map(tracing::field::display),
+        source = tracing::field::Empty, http.response.status_code = tracing::field::Empty,
+    )
 }
 
 fn health(method: &Method) -> Result<Response<Full<Bytes>>, Problem> {

@@ -113,12 +113,11 @@ contract! {
         let envs: Vec<(&str, &str)> = setup.envs.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let test = || program::run(BIN, &["alert", "test"], &envs, folder.path());
         let output = test();
-        assert_eq!((output.status.code(), String::from_utf8_lossy(&output.stdout).trim()), (Some(0), "ops: told"));
+        assert_eq!((output.status, output.stdout.trim()), (Some(0), "ops: told"));
         assert_eq!(told(&receiver), [(String::new(), "test".to_owned())]);
         receiver.behave(|_| Reply::Status(404));
         let output = test();
-        let shown = String::from_utf8_lossy(&output.stdout).into_owned();
-        assert_eq!((output.status.code(), shown.trim()), (Some(1), "ops: not told: answered 404 Not Found"));
+        assert_eq!((output.status, output.stdout.trim()), (Some(1), "ops: not told: answered 404 Not Found"));
     }
 }
 
