@@ -6,6 +6,7 @@ pub(crate) mod answer;
 pub(crate) mod api;
 mod arm;
 pub(crate) mod body;
+mod erase;
 pub(crate) mod listener;
 pub(crate) mod problem;
 pub(crate) mod public;

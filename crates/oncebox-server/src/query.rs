@@ -2,6 +2,8 @@
 
 pub(crate) mod actions;
 pub(crate) mod deliveries;
+pub(crate) mod destinations;
+pub(crate) mod erase;
 pub(crate) mod names;
 pub(crate) mod outbox;
 pub(crate) mod reconcile;
@@ -13,6 +15,8 @@ use oncebox::event::EventKey;
 use oncebox::limits::PAGE_MAX;
 use oncebox::store::{EventFilter, EventRecord, Page, Store, StoreError};
 use serde::{Deserialize, Serialize};
+
+use destinations::Destinations;
 
 use crate::view::{EventDetailView, EventView, Items, StatsView};
 
@@ -79,19 +83,32 @@ pub(crate) async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, 
 }
 
 /// One event with all that belongs to it; the first where an id names several.
-pub(crate) async fn event(store: &Store, name: &str) -> Result<Option<EventDetailView>, QueryError> {
+pub(crate) async fn event(
+    store: &Store,
+    name: &str,
+    destinations: &Destinations,
+) -> Result<Option<EventDetailView>, QueryError> {
     let Some(first) = find(store, name).await?.into_iter().next() else { return Ok(None) };
     let Some(detail) = store.event_detail(first.key).await? else { return Ok(None) };
     let attempts = store.attempts(first.key).await?;
-    Ok(Some(EventDetailView::new(detail, attempts)))
+    let messages = outbox::of_event(store, first.key, destinations).await?;
+    Ok(Some(EventDetailView::new(detail, attempts, messages)))
 }
 
 /// The numbers of `status`.
-pub(crate) async fn stats(store: &Store, clock: &Clock, unverified: Vec<String>) -> Result<StatsView, QueryError> {
+pub(crate) async fn stats(
+    store: &Store,
+    clock: &Clock,
+    unverified: Vec<String>,
+    destinations: &Destinations,
+) -> Result<StatsView, QueryError> {
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let stats = store.stats(clock.now() - DAY).await?;
     let health = deliveries::health(store).await?;
-    Ok(StatsView::new(store, stats, health, unverified))
+    let mut view = StatsView::new(store, stats, health, unverified);
+    let waiting = view.outbox.iter().filter(|one| one.state == "ready").map(|one| one.destination.as_str());
+    view.destinations = destinations.stats(waiting);
+    Ok(view)
 }
 
 fn items(page: Page<EventRecord>) -> Items<EventView> {

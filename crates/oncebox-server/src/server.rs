@@ -141,6 +141,7 @@ impl Server {
             operator: self.config.admin_token.clone(),
             metrics: Some(metrics),
             tokens: [&self.config.admin_token, &self.config.viewer_token].into_iter().flatten().cloned().collect(),
+            spared: processing.spared(),
             gauges: Gauges::new(senders),
             draining: draining.clone(),
         });

@@ -9,7 +9,7 @@ use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, St
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;
-pub(crate) use outbox::{DeadLetterView, MessageDetailView, MessageView, OutboxStats};
+pub(crate) use outbox::{DeadLetterView, DestinationStats, MessageDetailView, MessageView, OutboxStats};
 pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
 
 /// A page of a list.
@@ -62,6 +62,9 @@ pub(crate) struct EventDetailView {
     pub(crate) deliveries: Vec<DeliveryView>,
     /// The attempts, by handler, without the one by which a delivery is done now.
     pub(crate) attempts: Vec<AttemptView>,
+    /// What its handlers want sent, newest first.
+    #[serde(default)]
+    pub(crate) messages: Vec<MessageView>,
     /// Its bytes, until retention removes them.
     pub(crate) payload: Option<PayloadView>,
 }
@@ -133,6 +136,9 @@ pub(crate) struct StatsView {
     /// Messages by destination and state.
     #[serde(default)]
     pub(crate) outbox: Vec<OutboxStats>,
+    /// Destinations that a person should look at.
+    #[serde(default)]
+    pub(crate) destinations: Vec<DestinationStats>,
 }
 
 /// Whether a handler is paused, and how its first attempts went.
@@ -239,8 +245,8 @@ impl HandlerHealth {
 }
 
 impl EventDetailView {
-    /// Puts an event and its attempts together.
-    pub(crate) fn new(detail: EventDetail, attempts: Vec<AttemptRecord>) -> Self {
+    /// Puts an event, its attempts and its messages together.
+    pub(crate) fn new(detail: EventDetail, attempts: Vec<AttemptRecord>, messages: Vec<MessageView>) -> Self {
         let recent = detail.recent_arrivals.into_iter();
         let payload = detail.payload.map(|payload| {
             let text = String::from_utf8(payload.body.clone()).ok();
@@ -257,6 +263,7 @@ impl EventDetailView {
             recent_arrivals: recent.map(|one| ArrivalView { at: time(one.at), remote: one.remote }).collect(),
             deliveries: detail.deliveries.into_iter().map(Into::into).collect(),
             attempts: attempts.into_iter().map(Into::into).collect(),
+            messages,
             payload,
         }
     }
@@ -300,6 +307,7 @@ impl StatsView {
             handlers: handlers.collect(),
             handler_health,
             outbox: outbox.collect(),
+            destinations: Vec::new(),
         }
     }
 }

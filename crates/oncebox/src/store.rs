@@ -15,9 +15,12 @@ mod attempts;
 mod deliveries;
 mod delivery_reports;
 mod effects;
+mod erase;
 mod events;
+mod filler;
 mod handler_sql;
 mod handlers;
+mod inspect;
 mod leases;
 mod marks;
 mod message_actions;
@@ -27,6 +30,8 @@ mod outbox_reports;
 mod pulled;
 mod reconcile;
 mod reports;
+mod schema_pieces;
+mod sizes;
 mod sql;
 
 #[cfg(feature = "postgres")]
@@ -38,6 +43,8 @@ mod postgres_deliveries;
 #[cfg(feature = "postgres")]
 mod postgres_effects;
 #[cfg(feature = "postgres")]
+mod postgres_filler;
+#[cfg(feature = "postgres")]
 mod postgres_migrate;
 #[cfg(feature = "postgres")]
 mod postgres_outbox;
@@ -48,11 +55,15 @@ mod postgres_tls;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "sqlite")]
+mod sqlite_backup;
+#[cfg(feature = "sqlite")]
 mod sqlite_batch;
 #[cfg(feature = "sqlite")]
 mod sqlite_deliveries;
 #[cfg(feature = "sqlite")]
 mod sqlite_effects;
+#[cfg(feature = "sqlite")]
+mod sqlite_filler;
 #[cfg(feature = "sqlite")]
 mod sqlite_migrate;
 #[cfg(feature = "sqlite")]
@@ -70,9 +81,12 @@ pub use attempts::{Failure, Fenced};
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
 pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTries};
 pub use effects::Ran;
+pub use erase::{Erasure, ErasureCount, Subject, SubjectValue};
 pub use events::{Inserted, NewEvent, insert_events};
+pub use filler::{Filled, PastEvent};
 pub use handler_sql::{HandlerSql, HandlerSqlError};
 pub use handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};
+pub use inspect::{Depth, Fault, Finding};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Once, Prerequisite, Version};
 pub use outbox::{
@@ -86,8 +100,11 @@ pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
     StoreStats,
 };
+pub use sizes::{TableSize, TierRows};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;
+#[cfg(feature = "sqlite")]
+pub use sqlite_backup::Copied;
 
 use sql::Statement;
 
@@ -195,9 +212,9 @@ impl Store {
         self.faults.at("store.migrate").await?;
         match &self.database {
             #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => database.migrate().await,
+            Database::Sqlite(database) => database.migrate(&self.faults).await,
             #[cfg(feature = "postgres")]
-            Database::Postgres(database) => database.migrate().await,
+            Database::Postgres(database) => database.migrate(&self.faults).await,
         }
     }
 

@@ -28,6 +28,7 @@ pub(super) fn routes() -> Router<Admin> {
         .route("/api/v1/release", act(ActionKind::Release))
         .route("/api/v1/discard", act(ActionKind::Discard))
         .route("/api/v1/forget", act(ActionKind::Forget))
+        .route("/api/v1/erase", post(super::erase::erase))
         .route("/api/v1/handlers/{name}/pause", post(pause))
         .route("/api/v1/handlers/{name}/resume", post(resume))
 }
@@ -53,7 +54,8 @@ async fn act(
     request.who = Some(caller(request.who.as_deref(), peer));
     admin.check_names(request.filter.source.as_deref(), request.filter.handler.as_deref()).await?;
     let setup = admin.setup();
-    let done = actions::act(admin.store(), admin.clock(), &setup.routes, kind, request).await?;
+    let known = actions::Known { routes: &setup.routes, destinations: &admin.destinations() };
+    let done = actions::act(admin.store(), admin.clock(), known, kind, request).await?;
     Ok(Json(done).into_response())
 }
 
@@ -89,6 +91,6 @@ async fn set_paused(
 }
 
 /// Who the audit log names: what the caller says, and where it called from.
-fn caller(who: Option<&str>, peer: SocketAddr) -> String {
+pub(super) fn caller(who: Option<&str>, peer: SocketAddr) -> String {
     format!("{} from {}", who.unwrap_or("operator"), peer.ip())
 }

@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::clock::Clock;
+use oncebox::relay::Spared;
 use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
@@ -30,6 +31,7 @@ use super::{actions, api, arm, pull, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::query::QueryError;
+use crate::query::destinations::Destinations;
 use crate::query::names::{self, Configured};
 use crate::rejections::Rejections;
 
@@ -56,6 +58,8 @@ pub(crate) struct AdminParts {
     pub(crate) operator: Option<Secret>,
     /// Tokens that open it; none means loopback only.
     pub(crate) tokens: Vec<Secret>,
+    /// Destinations that the relay spares.
+    pub(crate) spared: Spared,
     /// What is counted when somebody looks.
     pub(crate) gauges: Gauges,
     /// Set while the server stops.
@@ -127,8 +131,14 @@ impl Admin {
         let configured = Configured {
             sources: setup.sources.keys().cloned().collect(),
             handlers: setup.routes.handlers().map(str::to_owned).collect(),
+            destinations: setup.destinations.clone(),
         };
         names::check(self.store(), Some(&configured), source, handler).await
+    }
+
+    /// The destinations as this server sees them now.
+    pub(super) fn destinations(&self) -> Destinations {
+        Destinations::of_server(&self.setup().destinations, &self.0.spared)
     }
 
     pub(super) fn rejections(&self) -> &Rejections {
@@ -186,7 +196,7 @@ impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
 }
 
 async fn metrics(State(admin): State<Admin>) -> Response {
-    admin.0.gauges.count(admin.store(), admin.clock(), &admin.setup()).await;
+    admin.0.gauges.count(admin.store(), admin.clock(), &admin.setup(), &admin.0.spared).await;
     let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
     ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

@@ -83,16 +83,19 @@ pub(super) async fn outbox(
     query: Result<Query<OutboxQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
-    Ok(Json(query::outbox::messages(admin.store(), admin.clock(), query).await?).into_response())
+    let destinations = admin.destinations();
+    destinations.check(admin.store(), query.destination.as_deref()).await?;
+    Ok(Json(query::outbox::messages(admin.store(), admin.clock(), query, &destinations).await?).into_response())
 }
 
 pub(super) async fn message(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Response, ApiError> {
-    let detail = query::outbox::message(admin.store(), &id).await?.ok_or_else(Problem::not_found)?;
+    let detail =
+        query::outbox::message(admin.store(), &id, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
     Ok(Json(detail).into_response())
 }
 
 pub(super) async fn event(State(admin): State<Admin>, Path(name): Path<String>) -> Result<Response, ApiError> {
-    let detail = query::event(admin.store(), &name).await?.ok_or_else(Problem::not_found)?;
+    let detail = query::event(admin.store(), &name, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
     Ok(Json(detail).into_response())
 }
 
@@ -119,7 +122,7 @@ pub(super) async fn stats(State(admin): State<Admin>) -> Result<Response, ApiErr
     let mut unverified: Vec<String> =
         setup.sources.values().filter(|source| source.is_unverified()).map(|source| source.name().to_owned()).collect();
     unverified.sort();
-    Ok(Json(query::stats(admin.store(), admin.clock(), unverified).await?).into_response())
+    Ok(Json(query::stats(admin.store(), admin.clock(), unverified, &admin.destinations()).await?).into_response())
 }
 
 /// Ready means: the database answers.

@@ -10,6 +10,7 @@ mod chance;
 mod config;
 mod crash_points;
 mod disconnect;
+mod erasing;
 mod explain_many;
 mod fetched_keys;
 mod handling;
@@ -18,6 +19,7 @@ mod identity;
 mod kill;
 mod lost_claims;
 mod metrics;
+mod migrating;
 mod nodes;
 #[cfg(feature = "otel")]
 mod otel;
