@@ -11,11 +11,12 @@ const TRIES: [&str; 2] = ["first", "retry"];
 const OUTCOMES: [&str; 4] = ["done", "failed", "dead", "superseded"];
 const SENDING_OUTCOMES: [&str; 3] = ["sent", "failed", "dead"];
 
-/// Shows which program this is.
-pub(crate) fn begin(database: &'static str) {
+/// Shows which program this is and all that it is configured to do.
+pub(crate) fn begin(database: &'static str, setup: &Setup) {
     gauge!("oncebox_build_info", "version" => env!("CARGO_PKG_VERSION"), "database" => database).set(1.0);
     let _ = histogram!("oncebox_ack_seconds");
     counter!("oncebox_purged_total", "table" => "payloads").increment(0);
+    show(setup);
 }
 
 /// Shows everything that is configured, at zero where nothing happened yet.

@@ -13,7 +13,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::clock::Clock;
 use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
-use oncebox::ingest::{Batcher, Ingest, Settings};
+use oncebox::ingest::{Batcher, Ingest, SenderClock, Settings};
 use oncebox::order::BodyPointer;
 use oncebox::routing::{Route, Routes};
 use oncebox::secret::Secret;
@@ -111,20 +111,10 @@ impl Server {
         let (ingest, batcher) =
             Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
         let processing = self.handlers.start(wake);
-        series::begin(self.store.kind());
-        series::show(&self.setup.load());
+        series::begin(self.store.kind(), &self.setup.load());
         let senders = ingest.sender_clock();
-        let alerts = Alerts::start(
-            alert::watch::Parts {
-                store: self.store.clone(),
-                clock: clock.clone(),
-                metrics: metrics.clone(),
-                senders: senders.clone(),
-                node: processing::node_name(self.config.listen),
-            },
-            self.alerts,
-            draining.clone(),
-        );
+        let watched = watched(&self.store, &clock, &metrics, &senders, &self.config);
+        let alerts = Alerts::start(watched, self.alerts, draining.clone());
         let vendors = vendors::calls(clock.clone())?;
         let ingest = ingest.with_errands(Arc::new(vendors));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
@@ -146,20 +136,9 @@ impl Server {
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
-        let public = {
-            let public = Public::new(
-                self.setup.clone(),
-                ingest,
-                caps(&self.config),
-                rejections,
-                arrived.clone(),
-                draining.clone(),
-            );
-            let (connections, grace) = (self.config.connections, self.config.grace);
-            let draining = draining.clone();
-            let service = move |peer| public.for_peer(peer);
-            tokio::spawn(listener::serve(self.public, connections, service, draining, grace))
-        };
+        let caps = caps(&self.config);
+        let public = Public::new(self.setup.clone(), ingest, caps, rejections, arrived.clone(), draining.clone());
+        let public = tokio::spawn(serve_public(self.public, public, &self.config, draining.clone()));
         let changing = Changing { setup: &self.setup, arrived: &arrived, processing: &processing, alerts: &alerts };
         changing.until_stop(reload).await?;
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
@@ -188,6 +167,33 @@ async fn refresh_keys(ingest: Ingest, setup: Arc<ArcSwap<Setup>>, draining: Shut
             () = draining.wait() => {}
         }
     }
+}
+
+/// What alerts are about.
+fn watched(
+    store: &Store,
+    clock: &Clock,
+    metrics: &PrometheusHandle,
+    senders: &SenderClock,
+    config: &ServerConfig,
+) -> alert::watch::Parts {
+    alert::watch::Parts {
+        store: store.clone(),
+        clock: clock.clone(),
+        metrics: metrics.clone(),
+        senders: senders.clone(),
+        node: processing::node_name(config.listen),
+    }
+}
+
+fn serve_public(
+    listener: TcpListener,
+    public: Public,
+    config: &ServerConfig,
+    draining: Shutdown,
+) -> impl Future<Output = ()> + use<> {
+    let service = move |peer| public.for_peer(peer);
+    listener::serve(listener, config.connections, service, draining, config.grace)
 }
 
 fn serve_admin(

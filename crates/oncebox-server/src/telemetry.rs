@@ -63,6 +63,7 @@ pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
         "Attempts to send a message that ended, by destination, first or retry, and outcome"
     );
     metrics::describe_histogram!("oncebox_outbox_seconds", "How long a destination takes to answer");
+    metrics::describe_counter!("oncebox_purged_total", "Rows that retention removed, by table");
     metrics::describe_gauge!("oncebox_build_info", "Always 1; its labels say which program this is");
     metrics::describe_gauge!(
         "oncebox_clock_skew_seconds",

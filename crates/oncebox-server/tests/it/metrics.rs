@@ -72,9 +72,10 @@ fn read_scrape(text: &str) -> Scrape {
 fn matchers(text: &str) -> Vec<(&str, &str)> {
     let mut found = Vec::new();
     let mut rest = text;
-    while let Some((name, after)) = rest.split_once("=\"").or_else(|| rest.split_once("=~\"")) {
-        let (value, after) = after.split_once('"').expect("a closing quote");
-        found.push((name.trim_end_matches('=').trim_end_matches('~').trim_end_matches('='), value));
+    while let Some((name, after)) = rest.split_once('=') {
+        let quoted = after.trim_start_matches('~').strip_prefix('"').expect("a value in quotes");
+        let (value, after) = quoted.split_once('"').expect("a closing quote");
+        found.push((name, value));
         rest = after.trim_start_matches(',');
     }
     found
@@ -82,7 +83,7 @@ fn matchers(text: &str) -> Vec<(&str, &str)> {
 
 /// The rows of the manual's table: name, type, labels.
 fn documented() -> BTreeMap<String, (String, BTreeSet<String>)> {
-    let rows = PAGE.lines().filter(|line| line.starts_with("| `oncebox_") && line.matches(" | ").count() >= 3);
+    let rows = PAGE.lines().filter(|line| line.starts_with("| `oncebox_") && line.split('|').count() >= 6);
     let read = |line: &str| {
         let cells: Vec<&str> = line.trim_matches('|').split('|').map(str::trim).collect();
         let labels = cells[2].split(',').map(|label| label.trim().trim_matches('`').to_owned());
