@@ -205,3 +205,60 @@ fn read_on(table: &mut Table<'_>) -> Vec<Condition> {
     }
     on
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+    use crate::config::outside::{Outside, Overrides};
+
+    const URL: &str = "https://chat.example.com/canary-url";
+
+    /// The problems of one alert, or its only entry.
+    fn read(lines: &str) -> Result<AlertConfig, String> {
+        let text = format!("[[alert]]\nurl = {{ env = \"ALERT_URL\" }}\n{lines}\n");
+        let env = |name: &str| (name == "ALERT_URL").then(|| URL.to_owned());
+        let no_file = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
+        let outside = Outside { env: &env, file: &no_file, overrides: &Overrides::default() };
+        let config = Config::parse(&text, "oncebox.toml", &outside).map_err(|problems| problems.to_string())?;
+        config.alerts.into_iter().next().ok_or_else(|| "no alert".to_owned())
+    }
+
+    fn check_refused(lines: &str, expected: &str) {
+        let shown = read(lines).map(|_| String::new()).unwrap_or_else(|problems| problems);
+        assert!(shown.contains(expected), "{lines}: {shown}");
+        assert!(!shown.contains("canary"), "{shown}");
+    }
+
+    #[test]
+    fn an_alert_needs_no_more_than_a_url() {
+        let alert = read("").expect("an alert");
+        assert_eq!((alert.name.as_str(), alert.kind, alert.limits), ("alert-1", AlertKind::Webhook, Limits::default()));
+        assert_eq!(alert.url.expose(), URL.as_bytes());
+        let some =
+            read("name = 'ops'\nkind = 'slack'\non = ['held', 'dead']\ndead = 3\nclock = '1s'").expect("an alert");
+        assert_eq!((some.name.as_str(), some.kind), ("ops", AlertKind::Slack));
+        assert_eq!(some.limits.on, [Condition::Held, Condition::Dead]);
+        assert_eq!((some.limits.dead, some.limits.clock), (3, SECOND));
+    }
+
+    #[test]
+    fn mistakes_are_named_and_the_url_never_shows() {
+        check_refused("on = ['ded']", "alert[0].on[0]: \"ded\" is nothing that is told; did you mean dead?");
+        check_refused("on = []", "alert[0].on: is empty");
+        check_refused("duplicates = 101", "alert[0].duplicates: is out of range");
+        check_refused("kind = 'pager'", "alert[0].kind: \"pager\" is not a word for it");
+        check_refused("odd = 1", "alert[0].odd: unknown key");
+        check_refused("[[alert]]\nurl = { value = 'canary' }", "alert[1].url: holds no URL that can be called");
+        check_refused("[[alert]]\nname = 'a'", "alert.a: url is missing");
+    }
+
+    #[test]
+    #[cfg(not(feature = "otel"))]
+    fn traces_need_a_program_that_was_built_with_them() {
+        check_refused(
+            "[telemetry]\notlp = 'http://127.0.0.1:4318'",
+            "telemetry.otlp: this oncebox was built without traces",
+        );
+    }
+}

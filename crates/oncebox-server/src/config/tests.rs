@@ -185,7 +185,10 @@ fn sections_and_types() {
         "[server]\nlisten = '127.0.0.1:9000'\nadmin_listen = '127.0.0.1:9000'",
         "3:1: server.admin_listen: 127.0.0.1:9000 is the address of both listeners; give listen and admin_listen different ports, such as 8080 and 8081",
     );
-    check("odd = 1", "1:1: odd: unknown key; use one of server, log, store, retention, source, handler, destination");
+    check(
+        "odd = 1",
+        "1:1: odd: unknown key; use one of server, log, store, retention, telemetry, source, handler, destination, alert",
+    );
     check("server = 1", "1:1: server: is a whole number; write a table");
     check("[source]\nname = 'a'", "1:2: source: is a table, not a list of tables; write [[source]]");
     check(

@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use metrics::{counter, histogram};
-use tracing::field::display;
 
 use crate::store::ClaimedMessage;
 
