@@ -4,6 +4,7 @@
 //! value in an error. Variables beginning with `ONCEBOX_` stand in for the options that name them.
 
 pub(crate) mod action;
+pub(crate) mod alert;
 pub(crate) mod growth;
 pub(crate) mod keep;
 pub(crate) mod operator;
@@ -22,6 +23,7 @@ use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
 
 use action::{ActionArgs, ActionsArgs, ListArgs, OutboxArgs, PauseArgs, ReconcileArgs, TailArgs};
+use alert::AlertArgs;
 use keep::{BackupArgs, CheckArgs, EraseArgs};
 use operator::{ArmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
@@ -143,6 +145,8 @@ Examples:
     Retention(RetentionArgs),
     /// Let the next handshake of a source bring its secret, once
     Arm(ArmArgs),
+    /// Try whether notices arrive
+    Alert(AlertArgs),
     /// Copy an SQLite database while the server goes on
     Backup(BackupArgs),
     /// Measure how fast events are accepted, or fill a database

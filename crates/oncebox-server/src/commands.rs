@@ -2,6 +2,7 @@
 
 pub(crate) mod act;
 pub(crate) mod actions;
+pub(crate) mod alert;
 pub(crate) mod arm;
 pub(crate) mod backup;
 pub(crate) mod bench;

@@ -4,6 +4,7 @@
 //! whole, so nobody checks again later. What comes from outside the text (environment, secret files, the command line)
 //! is handed in.
 
+pub(crate) mod alert;
 pub(crate) mod destination;
 pub(crate) mod handler;
 mod name;
@@ -16,6 +17,7 @@ pub(crate) mod server;
 pub(crate) mod source;
 pub(crate) mod store;
 mod suggest;
+pub(crate) mod telemetry;
 pub(crate) mod units;
 pub(crate) mod web;
 
@@ -29,6 +31,7 @@ use std::path::Path;
 use oncebox::provider::Description;
 use toml::de::DeTable;
 
+use alert::AlertConfig;
 use destination::DestinationConfig;
 use handler::HandlerConfig;
 use outside::{Outside, Overrides};
@@ -38,6 +41,7 @@ use retention::RetentionConfig;
 use server::{LogFormat, ServerConfig};
 use source::SourceConfig;
 use store::StoreConfig;
+use telemetry::TelemetryConfig;
 
 use crate::query::names::Configured;
 
@@ -58,6 +62,10 @@ pub(crate) struct Config {
     pub(crate) handlers: Vec<HandlerConfig>,
     /// Where the outbox may send.
     pub(crate) destinations: Vec<DestinationConfig>,
+    /// Who is told when something is wrong.
+    pub(crate) alerts: Vec<AlertConfig>,
+    /// Where traces go.
+    pub(crate) telemetry: TelemetryConfig,
     /// What is allowed but a person should know.
     pub(crate) warnings: Vec<String>,
 }
@@ -117,9 +125,11 @@ impl Config {
         let log = LogFormat::read(root.section("log"));
         let store = StoreConfig::read(root.section("store"));
         let retention = RetentionConfig::read(root.section("retention"));
+        let telemetry = TelemetryConfig::read(root.section("telemetry"));
         let (sources, handlers, destinations) =
             (root.sections("source"), root.sections("handler"), root.sections("destination"));
-        [&sources, &handlers, &destinations].into_iter().for_each(|tables| name::refuse_twins(tables));
+        let alerts = root.sections("alert");
+        [&sources, &handlers, &destinations, &alerts].into_iter().for_each(|tables| name::refuse_twins(tables));
         let names = names_of(&sources);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let report = root.scope().report;
@@ -134,6 +144,12 @@ impl Config {
                 .collect(),
             sources: sources.into_iter().filter_map(|table| SourceConfig::read(table, &server, &retention)).collect(),
             destinations: destinations.into_iter().filter_map(DestinationConfig::read).collect(),
+            alerts: alerts
+                .into_iter()
+                .enumerate()
+                .filter_map(|(index, table)| AlertConfig::read(table, index + 1))
+                .collect(),
+            telemetry,
             server,
             log,
             store,

@@ -13,7 +13,7 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::clock::Clock;
 use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
-use oncebox::ingest::{Batcher, Ingest, Settings};
+use oncebox::ingest::{Batcher, Ingest, SenderClock, Settings};
 use oncebox::order::BodyPointer;
 use oncebox::retention::{Retention, Settings as Keeping};
 use oncebox::routing::{Route, Routes};
@@ -25,6 +25,8 @@ use oncebox::wake::Wake;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::alert::receiver::Receiver;
+use crate::alert::watch::Alerts;
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::changes::Changes;
 use crate::config::Config;
@@ -36,6 +38,7 @@ use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
+use crate::{alert, database, handler_sql, processing, series, vendors};
 use crate::{database, handler_sql, retention, vendors};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
@@ -57,12 +60,14 @@ pub(crate) struct Server {
     clock: Clock,
     handlers: Prepared,
     keeping: Keeping,
+    alerts: Vec<Receiver>,
 }
 
 impl Server {
     /// Opens everything; fails before anything is served.
     pub(crate) async fn open(config: &Config, faults: Faults) -> anyhow::Result<Self> {
         let setup = build_setup(config)?;
+        let alerts = Receiver::all(&config.alerts)?;
         let store = database::open(&config.store, Access::Server).await?.with_faults(faults);
         store.migrate().await.context("cannot bring the schema up to date")?;
         if let Some(danger) = store.unsafe_because() {
@@ -83,6 +88,7 @@ impl Server {
             clock,
             handlers,
             keeping: retention::settings(config),
+            alerts,
         })
     }
 
@@ -111,6 +117,10 @@ impl Server {
             Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
         let processing = self.handlers.start(wake);
         let retention = Retention::start(retention::parts(&self.store, &clock), self.keeping);
+        series::begin(self.store.kind(), &self.setup.load());
+        let senders = ingest.sender_clock();
+        let watched = watched(&self.store, &clock, &metrics, &senders, &self.config);
+        let alerts = Alerts::start(watched, self.alerts, draining.clone());
         let vendors = vendors::calls(clock.clone())?;
         let ingest = ingest.with_errands(Arc::new(vendors));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
@@ -128,26 +138,22 @@ impl Server {
             metrics: Some(metrics),
             tokens: [&self.config.admin_token, &self.config.viewer_token].into_iter().flatten().cloned().collect(),
             spared: processing.spared(),
-            gauges: Gauges::default(),
+            gauges: Gauges::new(senders),
             retention: retention.desk(),
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
-        let public = {
-            let public = Public::new(
-                self.setup.clone(),
-                ingest,
-                caps(&self.config),
-                rejections,
-                arrived.clone(),
-                draining.clone(),
-            );
-            let (connections, grace) = (self.config.connections, self.config.grace);
-            let draining = draining.clone();
-            let service = move |peer| public.for_peer(peer);
-            tokio::spawn(listener::serve(self.public, connections, service, draining, grace))
+        let caps = caps(&self.config);
+        let public = Public::new(self.setup.clone(), ingest, caps, rejections, arrived.clone(), draining.clone());
+        let public = tokio::spawn(serve_public(self.public, public, &self.config, draining.clone()));
+        let changing = Changing {
+            setup: &self.setup,
+            arrived: &arrived,
+            processing: &processing,
+            alerts: &alerts,
+            retention: &retention,
         };
-        wait_for_stop(&self.setup, &arrived, (&processing, &retention), reload).await?;
+        changing.until_stop(reload).await?;
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
         refreshing.await.context("the refreshing of keys failed")?;
@@ -176,6 +182,33 @@ async fn refresh_keys(ingest: Ingest, setup: Arc<ArcSwap<Setup>>, draining: Shut
     }
 }
 
+/// What alerts are about.
+fn watched(
+    store: &Store,
+    clock: &Clock,
+    metrics: &PrometheusHandle,
+    senders: &SenderClock,
+    config: &ServerConfig,
+) -> alert::watch::Parts {
+    alert::watch::Parts {
+        store: store.clone(),
+        clock: clock.clone(),
+        metrics: metrics.clone(),
+        senders: senders.clone(),
+        node: processing::node_name(config.listen),
+    }
+}
+
+fn serve_public(
+    listener: TcpListener,
+    public: Public,
+    config: &ServerConfig,
+    draining: Shutdown,
+) -> impl Future<Output = ()> + use<> {
+    let service = move |peer| public.for_peer(peer);
+    listener::serve(listener, config.connections, service, draining, config.grace)
+}
+
 fn serve_admin(
     listener: TcpListener,
     admin: Admin,
@@ -187,63 +220,65 @@ fn serve_admin(
     listener::serve(listener, config.connections, service, stopped, Duration::from_secs(1))
 }
 
-/// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
-async fn wait_for_stop(
-    setup: &ArcSwap<Setup>,
-    arrived: &ArrivedSecrets,
-    (processing, retention): (&Processing, &Retention),
-    reload: impl Fn() -> anyhow::Result<Config>,
-) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            // Nothing would be handled any more; started anew, it goes on where it was.
-            () = processing.broke() => anyhow::bail!("the workers broke"),
-            _ = hangup.recv() => match reload() {
-                Ok(config) => {
-                    if take_over(setup, arrived, processing, &config).await {
-                        retention.set(retention::settings(&config));
-                    }
+/// What a reload changes while the server runs.
+struct Changing<'a> {
+    setup: &'a ArcSwap<Setup>,
+    arrived: &'a ArrivedSecrets,
+    processing: &'a Processing,
+    alerts: &'a Alerts,
+    retention: &'a Retention,
+}
+
+impl Changing<'_> {
+    /// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
+    async fn until_stop(&self, reload: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return Ok(()),
+                _ = interrupt.recv() => return Ok(()),
+                // Nothing would be handled any more; started anew, it goes on where it was.
+                () = self.processing.broke() => anyhow::bail!("the workers broke"),
+                _ = hangup.recv() => match reload() {
+                    Ok(config) => self.take_over(&config).await,
+                    Err(problems) => refuse_reload(&problems),
                 }
-                Err(problems) => refuse_reload(&problems),
             }
         }
     }
-}
 
-/// Takes a changed config, all of it or nothing, and says which.
-async fn take_over(setup: &ArcSwap<Setup>, arrived: &ArrivedSecrets, processing: &Processing, config: &Config) -> bool {
-    let (new, handlers) = match build_setup(config).and_then(|new| Ok((new, processing.read(config)?))) {
-        Ok(read) => read,
-        Err(problems) => {
-            refuse_reload(&problems);
-            return false;
+    /// Takes a changed config, all of it or nothing.
+    async fn take_over(&self, config: &Config) {
+        let read = || Ok((build_setup(config)?, self.processing.read(config)?, Receiver::all(&config.alerts)?));
+        let (new, handlers, receivers) = match read() {
+            Ok(read) => read,
+            Err(problems) => return refuse_reload(&problems),
+        };
+        let old = self.setup.load_full();
+        let sources = Changes::between(old.configured.keys(), new.configured.keys());
+        let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
+        let reached = Changes::between(&old.destinations, &new.destinations);
+        for (name, source) in &new.sources {
+            // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
+            if let Some(earlier) = old.sources.get(name) {
+                source.inherit_keys(earlier);
+            }
         }
-    };
-    let old = setup.load_full();
-    let sources = Changes::between(old.configured.keys(), new.configured.keys());
-    let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
-    let reached = Changes::between(&old.destinations, &new.destinations);
-    for (name, source) in &new.sources {
-        // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
-        if let Some(earlier) = old.sources.get(name) {
-            source.inherit_keys(earlier);
-        }
+        // The workers first: whatever is stored for a new handler finds it there.
+        self.processing.change(handlers).await;
+        series::show(&new);
+        self.setup.store(Arc::new(new));
+        self.alerts.change(receivers);
+        self.retention.set(retention::settings(config));
+        self.arrived.look().await;
+        let told = [sources.told("source"), wanted.told("handler"), reached.told("destination")];
+        tracing::info!("reloaded: {}", told.join(", "));
+        // A database that is slow to answer must not keep a signal to stop waiting.
+        let (store, handlers) = (self.processing.store().clone(), config.handlers.clone());
+        tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });
     }
-    // The workers first: whatever is stored for a new handler finds it there.
-    processing.change(handlers).await;
-    setup.store(Arc::new(new));
-    arrived.look().await;
-    let told = [sources.told("source"), wanted.told("handler"), reached.told("destination")];
-    tracing::info!("reloaded: {}", told.join(", "));
-    // A database that is slow to answer must not keep a signal to stop waiting.
-    let (store, handlers) = (processing.store().clone(), config.handlers.clone());
-    tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });
-    true
 }
 
 fn refuse_reload(problems: &anyhow::Error) {

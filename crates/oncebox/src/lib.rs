@@ -34,6 +34,7 @@ pub mod sealed;
 pub mod secret;
 pub mod shutdown;
 pub mod source;
+pub mod trace;
 mod vendor_desk;
 pub mod verdict;
 pub mod wake;

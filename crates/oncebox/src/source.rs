@@ -233,7 +233,10 @@ impl Source {
                 let verified = verifier.verify_in(request, &view, now);
                 verified.map_err(|rejection| self.told(rejection, request, &view))?
             }
-            None => Verified { secret: usize::from(self.spec.path_token.is_some()), covered: None, opened: None },
+            None => {
+                let secret = usize::from(self.spec.path_token.is_some());
+                Verified { secret, covered: None, opened: None, signed_at: None }
+            }
         };
         if let Some(url) = self.verifier.as_ref().and_then(|verifier| verifier.visit(request)) {
             let body = bytes::Bytes::new();
@@ -253,6 +256,7 @@ impl Source {
         }
         Ok(Verdict::Accept(Accepted {
             secret: verified.secret,
+            signed_at: verified.signed_at,
             events,
             batch: self.naming.is_batch(),
             reply: self.success.clone(),

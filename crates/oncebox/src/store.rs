@@ -8,6 +8,7 @@
 
 mod action_filter;
 mod actions;
+mod alerts;
 mod arrivals;
 mod arrived_secrets;
 mod attempts;
@@ -80,6 +81,7 @@ mod sqlite_retention;
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use action_filter::ActionFilter;
 pub use actions::{Action, ActionError, ActionKind, ActionRecord};
+pub use alerts::{NodeReport, Told};
 pub use arrivals::ArrivalCount;
 pub use arrived_secrets::{ArrivedSecret, Kept};
 pub use attempts::{Failure, Fenced};

@@ -44,6 +44,7 @@ fn lines() {
         "oncebox retention --json",
         "oncebox retention run --database sqlite:x.db",
         "oncebox retention confirm",
+        "oncebox alert test --config x.toml --json",
         "oncebox bench --connections 8 --seconds 1 --body-size 2KiB --rounds 2 --compare --json",
         "oncebox bench --to http://x --secret s --duplicates 0.5",
         "oncebox bench fill --events 10M --payloads 1k --database sqlite:x.db --seed 7 --add --json",

@@ -76,6 +76,7 @@ fn every_commented_setting_of_the_default_file_parses() {
     assert_eq!(serial, Some(OrderRule::Serial(OnDead::Skip)));
     assert!(matches!(config.handlers[2].kind, HandlerKind::Pull));
     assert!(config.handlers[0].types[0].matches("invoice.paid") && !config.handlers[0].types[0].matches("charge.paid"));
+    assert_eq!(config.alerts[0].limits, alert::Limits::default());
     let crm = &config.destinations[0];
     assert_eq!((crm.retry_on.as_slice(), crm.headers.len(), crm.ordered_by_key), (&[404][..], 1, true));
 }
@@ -184,7 +185,10 @@ fn sections_and_types() {
         "[server]\nlisten = '127.0.0.1:9000'\nadmin_listen = '127.0.0.1:9000'",
         "3:1: server.admin_listen: 127.0.0.1:9000 is the address of both listeners; give listen and admin_listen different ports, such as 8080 and 8081",
     );
-    check("odd = 1", "1:1: odd: unknown key; use one of server, log, store, retention, source, handler, destination");
+    check(
+        "odd = 1",
+        "1:1: odd: unknown key; use one of server, log, store, retention, telemetry, source, handler, destination, alert",
+    );
     check("server = 1", "1:1: server: is a whole number; write a table");
     check("[source]\nname = 'a'", "1:2: source: is a table, not a list of tables; write [[source]]");
     check(

@@ -1,6 +1,7 @@
 //! The program from the outside: the real binary on a real port, every test on both databases.
 
 mod actions;
+mod alerts;
 mod answers;
 mod arming;
 mod bad_http;
@@ -16,10 +17,15 @@ mod handling;
 mod handshakes;
 mod identity;
 mod kill;
+mod lost_claims;
+mod metrics;
 mod migrating;
 mod nodes;
+#[cfg(feature = "otel")]
+mod otel;
 mod outage;
 mod relay;
 mod retention;
 mod stop;
+mod trace;
 mod world;

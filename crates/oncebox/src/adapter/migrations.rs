@@ -42,6 +42,7 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "function_words",
         sql: include_str!("../../sql/migrations/sqlite/0014_function_words.sql"),
     },
+    Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/sqlite/0016_alerts.sql") },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -82,6 +83,7 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "function_words",
         sql: include_str!("../../sql/migrations/postgres/0014_function_words.sql"),
     },
+    Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/postgres/0016_alerts.sql") },
 ];
 
 /// A step that the database has.

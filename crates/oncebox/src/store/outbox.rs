@@ -14,6 +14,7 @@ use crate::clock::UnixMillis;
 use crate::delivery::Next;
 use crate::event::EventKey;
 use crate::message::{Message, MessageError, Origin};
+use crate::trace::Traceparent;
 
 /// What became of a message that was to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +97,8 @@ pub struct ClaimedMessage {
     pub step: Option<String>,
     /// Whether others of its key wait for it, where the destination wants order.
     pub has_order_key: bool,
+    /// The trace of that event.
+    pub traceparent: Option<Traceparent>,
 }
 
 /// The answer to a claim.
@@ -340,7 +343,7 @@ fn values(message: &Message, key: &str, id: EventKey, writer: Option<&Writer>, n
 }
 
 /// Columns: id, token, destination, state, attempt, attempts before, due, key, method, path, headers, body, event,
-/// handler, step, order key, source, the sender's id.
+/// handler, step, order key, source, the sender's id, the first bytes of the event's headers.
 fn read_claim(row: &Row) -> Result<ClaimedMessage, StoreError> {
     Ok(ClaimedMessage {
         fence: MessageFence { id: row.key(0)?, token: row.key(1)? },
@@ -358,5 +361,6 @@ fn read_claim(row: &Row) -> Result<ClaimedMessage, StoreError> {
         has_order_key: row.optional_text(15)?.is_some(),
         source: row.optional_text(16)?,
         event_id: row.optional_text(17)?,
+        traceparent: row.optional_bytes(18)?.as_deref().and_then(Traceparent::stored),
     })
 }

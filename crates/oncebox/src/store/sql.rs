@@ -18,6 +18,15 @@ macro_rules! shared {
 
 shared! {
     PING = "shared/ping.sql";
+    ALERTS = "shared/alerts.sql";
+    ALERT_TOLD = "shared/alert_told.sql";
+    ALERT_OVER = "shared/alert_over.sql";
+    REPORT_COUNTS = "shared/report_counts.sql";
+    DROP_OLD_COUNTS = "shared/drop_old_counts.sql";
+    NODE_COUNTS = "shared/node_counts.sql";
+    DATABASE_TIME = "shared/database_time.sql";
+    GIVE_BACK_ALL = "shared/give_back_all.sql";
+    GIVE_BACK_ALL_MESSAGES = "shared/give_back_all_messages.sql";
     ALIAS_IDENTITY = "shared/alias_identity.sql";
     ARM_SECRET = "shared/arm_secret.sql";
     KEEP_SECRET = "shared/keep_secret.sql";
