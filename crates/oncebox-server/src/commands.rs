@@ -3,10 +3,13 @@
 pub(crate) mod act;
 pub(crate) mod actions;
 pub(crate) mod arm;
+pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod check_database;
 pub(crate) mod dead_letters;
 pub(crate) mod dev;
+pub(crate) mod erase;
 pub(crate) mod event;
 pub(crate) mod events;
 pub(crate) mod explain;

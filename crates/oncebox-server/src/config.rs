@@ -138,7 +138,8 @@ impl Reach {
         let unheard = Report::new(file_name, text);
         let mut rest = Table::new(Scope { report: &unheard, ..root.scope().clone() }, &document);
         let (sources, handlers) = (rest.sections("source"), rest.sections("handler"));
-        let configured = Configured { sources: names_of(&sources), handlers: names_of(&handlers) };
+        let destinations = names_of(&rest.sections("destination"));
+        let configured = Configured { sources: names_of(&sources), handlers: names_of(&handlers), destinations };
         let senders = sources.into_iter().filter_map(source::sender).collect();
         report.finish().map(|_| Self { server, store, configured, senders })
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use metrics::gauge;
 use oncebox::clock::{Clock, UnixMillis};
+use oncebox::relay::Spared;
 use oncebox::store::{QueueCount, Store};
 
 use crate::http::public::Setup;
@@ -44,10 +45,11 @@ enum Ledger {
 
 impl Gauges {
     /// Counts now.
-    pub(crate) async fn count(&self, store: &Store, clock: &Clock, setup: &Setup) {
+    pub(crate) async fn count(&self, store: &Store, clock: &Clock, setup: &Setup, spared: &Spared) {
         self.handlers.add(setup.routes.handlers());
         self.destinations.add(setup.destinations.iter().map(String::as_str));
         self.sources.add(setup.sources.keys().map(String::as_str));
+        self.show_spared(spared);
         let queues = async {
             let (deliveries, outbox) = (store.queue_depths().await?, store.outbox_depths().await?);
             self.show_deliveries(&deliveries, clock.now());
@@ -71,6 +73,14 @@ impl Gauges {
             let oldest = depth_of(depths, &handler, "ready").and_then(|depth| depth.oldest_due_at);
             let seconds = oldest.map_or(0.0, |due_at| (now - due_at).max(0) as f64 / 1000.0);
             gauge!("oncebox_oldest_ready_seconds", "handler" => handler).set(seconds);
+        }
+    }
+
+    fn show_spared(&self, spared: &Spared) {
+        let spared = spared.list();
+        for name in self.destinations.add(std::iter::empty()) {
+            let is_spared = spared.contains_key(name.as_str());
+            gauge!("oncebox_destination_spared", "destination" => name).set(f64::from(u8::from(is_spared)));
         }
     }
 

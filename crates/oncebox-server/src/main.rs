@@ -42,7 +42,8 @@ async fn main() -> ExitCode {
     // Fails only when a provider is installed already, and then there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match cli.command {
-        Command::Check(args) => commands::check::run(&args).await,
+        Command::Check(args) if args.database.is_some() => commands::check_database::run(&args).await,
+        Command::Check(args) => commands::check::run(&args.config_args()).await,
         Command::Dev(args) => commands::dev::run(&args, &cli.log).await,
         Command::Migrate(args) => commands::migrate::run(&args).await,
         Command::Serve(args) => commands::serve::run(&args, &cli.log).await,
@@ -57,6 +58,8 @@ async fn main() -> ExitCode {
         Command::Release(args) => commands::act::run(ActionKind::Release, &args).await,
         Command::Discard(args) => commands::act::run(ActionKind::Discard, &args).await,
         Command::Forget(args) => commands::act::run(ActionKind::Forget, &args).await,
+        Command::Erase(args) => commands::erase::run(&args).await,
+        Command::Backup(args) => commands::backup::run(&args).await,
         Command::Reconcile(args) => commands::reconcile::run(&args).await,
         Command::Pause(args) => commands::pause::pause(&args).await,
         Command::Resume(args) => commands::pause::resume(&args).await,

@@ -9,7 +9,7 @@ use oncebox::clock::Clock;
 use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
 use oncebox::handler::HandlerSpec;
-use oncebox::relay::{self, DestinationSpec, Relay};
+use oncebox::relay::{self, DestinationSpec, Relay, Spared};
 use oncebox::store::{NodeEntry, Store};
 use oncebox::wake::Wake;
 use oncebox::worker::{Parts, Workers};
@@ -89,6 +89,11 @@ impl Processing {
                 }
             }
         }
+    }
+
+    /// Destinations that the relay spares, now and later; none where this node only ingests.
+    pub(crate) fn spared(&self) -> Spared {
+        self.running.as_ref().map(|(_, relay)| relay.spared()).unwrap_or_default()
     }
 
     /// The database they work on.

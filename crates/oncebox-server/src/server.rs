@@ -128,6 +128,7 @@ impl Server {
             guard: guard.clone(),
             trusted_proxies: self.config.trusted_proxies,
             metrics: Some(metrics),
+            spared: processing.spared(),
             gauges: Gauges::default(),
             draining: draining.clone(),
         });

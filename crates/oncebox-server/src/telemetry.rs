@@ -49,6 +49,7 @@ pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
     metrics::describe_histogram!("oncebox_handler_seconds", "How long a handler works on one delivery");
     metrics::describe_gauge!("oncebox_deliveries", "Deliveries that wait, are claimed or are stopped");
     metrics::describe_gauge!("oncebox_oldest_ready_seconds", "How long the oldest ready delivery has been due");
+    metrics::describe_gauge!("oncebox_destination_spared", "1 while a destination is out of reach and spared");
     metrics::describe_gauge!("oncebox_outbox", "Outbox messages that wait, are claimed or are dead");
     metrics::describe_counter!(
         "oncebox_outbox_attempts_total",

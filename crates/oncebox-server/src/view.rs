@@ -6,13 +6,11 @@ pub(crate) mod screens;
 
 use jiff::Timestamp;
 use oncebox::clock::UnixMillis;
-use oncebox::store::{
-    AttemptRecord, DeliveryRecord, Depth, EventDetail, EventRecord, MessageLine, Page, QueueCount, StoreStats,
-};
+use oncebox::store::{AttemptRecord, DeliveryRecord, Waiting, EventDetail, EventRecord, Page, QueueCount, StoreStats};
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;
-pub(crate) use outbox::{DeadLetterView, MessageDetailView, MessageView, OutboxStats};
+pub(crate) use outbox::{DeadLetterView, DestinationStats, MessageDetailView, MessageView, OutboxStats};
 pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
 pub(crate) use screens::RepeatsView;
 
@@ -48,8 +46,13 @@ impl<T> Items<T> {
 
     /// What the store found.
     pub(crate) fn of_page<R: Into<T>>(page: Page<R>) -> Self {
+        Self::mapped(page, Into::into)
+    }
+
+    /// What the store found, each made a view of.
+    pub(crate) fn mapped<R>(page: Page<R>, view: impl FnMut(R) -> T) -> Self {
         Self {
-            items: page.items.into_iter().map(Into::into).collect(),
+            items: page.items.into_iter().map(view).collect(),
             next_cursor: page.next.map(|key| key.to_string()),
             searched_until: page.searched_until.map(|key| time(key.moment())),
         }
@@ -97,11 +100,11 @@ pub(crate) struct EventDetailView {
     pub(crate) deliveries: Vec<DeliveryView>,
     /// The attempts, by handler, without the one by which a delivery is done now.
     pub(crate) attempts: Vec<AttemptView>,
-    /// Its bytes, until retention removes them.
-    pub(crate) payload: Option<PayloadView>,
-    /// The messages that handlers wrote for it, oldest first.
+    /// What its handlers want sent, newest first.
     #[serde(default)]
     pub(crate) messages: Vec<MessageView>,
+    /// Its bytes, until retention removes them.
+    pub(crate) payload: Option<PayloadView>,
     /// How often it came again, and why that counts as the same event.
     #[serde(default)]
     pub(crate) repeats: RepeatsView,
@@ -177,6 +180,9 @@ pub(crate) struct StatsView {
     /// The first event that the rates, the events by source and what is done were counted from; none where all were.
     #[serde(default)]
     pub(crate) counted_since: Option<String>,
+    /// Destinations that a person should look at.
+    #[serde(default)]
+    pub(crate) destinations: Vec<DestinationStats>,
 }
 
 /// Whether a handler is paused, and how its first attempts went.
@@ -289,8 +295,8 @@ impl HandlerHealth {
 }
 
 impl EventDetailView {
-    /// Puts an event and its attempts together.
-    pub(crate) fn new(detail: EventDetail, attempts: Vec<AttemptRecord>, messages: Vec<MessageLine>) -> Self {
+    /// Puts an event, its attempts and its messages together.
+    pub(crate) fn new(detail: EventDetail, attempts: Vec<AttemptRecord>, messages: Vec<MessageView>) -> Self {
         let repeats = RepeatsView::new(&detail.event);
         let recent = detail.recent_arrivals.into_iter();
         let payload = detail.payload.map(|payload| {
@@ -308,8 +314,8 @@ impl EventDetailView {
             recent_arrivals: recent.map(|one| ArrivalView { at: time(one.at), remote: one.remote }).collect(),
             deliveries: detail.deliveries.into_iter().map(Into::into).collect(),
             attempts: attempts.into_iter().map(Into::into).collect(),
+            messages,
             payload,
-            messages: messages.into_iter().map(Into::into).collect(),
             repeats,
         }
     }
@@ -356,22 +362,23 @@ impl StatsView {
             handler_health,
             outbox: outbox.collect(),
             counted_since: recent.since.map(|key| time(key.moment())),
+            destinations: Vec::new(),
         }
     }
 }
 
 /// What waits is counted on its own; what is over, among the newest.
-fn combined(recent: Vec<QueueCount>, depths: Vec<Depth>) -> Vec<Depth> {
+fn combined(recent: Vec<QueueCount>, depths: Vec<Waiting>) -> Vec<Waiting> {
     let is_counted =
         |one: &QueueCount| depths.iter().any(|depth| (&depth.name, &depth.state) == (&one.name, &one.state));
-    let rest = recent.into_iter().filter(|one| !is_counted(one)).map(|one| Depth {
+    let rest = recent.into_iter().filter(|one| !is_counted(one)).map(|one| Waiting {
         name: one.name,
         state: one.state,
         count: one.count,
         more: false,
         oldest_due_at: one.oldest_due_at,
     });
-    let mut all: Vec<Depth> = rest.collect();
+    let mut all: Vec<Waiting> = rest.collect();
     all.extend(depths);
     all.sort_by(|a, b| (&a.name, &a.state).cmp(&(&b.name, &b.state)));
     all

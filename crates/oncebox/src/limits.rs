@@ -41,3 +41,10 @@ pub const POLL_EVERY: Duration = Duration::from_millis(750);
 pub const LEASES_EVERY: Duration = Duration::from_secs(4);
 /// Ended calls that are written down together, and that may wait for it.
 pub const ENDED_MAX: usize = 256;
+/// Ended calls of the relay that are written down together, and that may wait for it.
+pub const MARKS_MAX: usize = 512;
+/// Messages that wait in hand for one destination, beside its calls under way: enough to send on while the next ones are
+/// claimed, few enough that a dead relay holds little back.
+pub const MESSAGES_AHEAD_MAX: usize = 512;
+/// Body bytes of the messages in hand for one destination; a single message may go beyond it.
+pub const MESSAGES_BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -14,9 +14,12 @@ mod attempts;
 mod deliveries;
 mod delivery_reports;
 mod effects;
+mod erase;
 mod events;
+mod filler;
 mod handler_sql;
 mod handlers;
+mod inspect;
 mod leases;
 mod marks;
 mod message_actions;
@@ -26,6 +29,8 @@ mod outbox_reports;
 mod pulled;
 mod reconcile;
 mod reports;
+mod schema_pieces;
+mod sizes;
 mod sql;
 
 #[cfg(feature = "postgres")]
@@ -37,6 +42,8 @@ mod postgres_deliveries;
 #[cfg(feature = "postgres")]
 mod postgres_effects;
 #[cfg(feature = "postgres")]
+mod postgres_filler;
+#[cfg(feature = "postgres")]
 mod postgres_migrate;
 #[cfg(feature = "postgres")]
 mod postgres_outbox;
@@ -47,11 +54,15 @@ mod postgres_tls;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 #[cfg(feature = "sqlite")]
+mod sqlite_backup;
+#[cfg(feature = "sqlite")]
 mod sqlite_batch;
 #[cfg(feature = "sqlite")]
 mod sqlite_deliveries;
 #[cfg(feature = "sqlite")]
 mod sqlite_effects;
+#[cfg(feature = "sqlite")]
+mod sqlite_filler;
 #[cfg(feature = "sqlite")]
 mod sqlite_migrate;
 #[cfg(feature = "sqlite")]
@@ -69,9 +80,12 @@ pub use attempts::{Failure, Fenced};
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
 pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTries};
 pub use effects::Ran;
+pub use erase::{Erasure, ErasureCount, Subject, SubjectValue};
 pub use events::{Inserted, NewEvent, insert_events};
+pub use filler::{Filled, PastEvent};
 pub use handler_sql::{HandlerSql, HandlerSqlError};
 pub use handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};
+pub use inspect::{Depth, Fault, Finding};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Once, Prerequisite, Version};
 pub use outbox::{
@@ -85,9 +99,12 @@ pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, PayloadRecord, QueueCount, SourceCount,
     StoreStats,
 };
+pub use sizes::{TableSize, TierRows};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;
-pub use windows::{DeadError, Depth, Page, Recent};
+#[cfg(feature = "sqlite")]
+pub use sqlite_backup::Copied;
+pub use windows::{DeadError, Page, Recent, Waiting};
 
 use sql::Statement;
 
@@ -195,9 +212,9 @@ impl Store {
         self.faults.at("store.migrate").await?;
         match &self.database {
             #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => database.migrate().await,
+            Database::Sqlite(database) => database.migrate(&self.faults).await,
             #[cfg(feature = "postgres")]
-            Database::Postgres(database) => database.migrate().await,
+            Database::Postgres(database) => database.migrate(&self.faults).await,
         }
     }
 

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use super::events;
+use super::{events, outbox};
 use crate::cli::operator::EventArgs;
 use crate::operator::Operator;
 use crate::terminal::{self, Tone};
@@ -58,6 +58,9 @@ fn text(detail: &EventDetailView, namesakes: &[EventView], body: Body) -> String
     let event = &detail.event;
     let mut sections = vec![facts(event), arrivals(detail), deliveries(detail)];
     sections.extend(attempts(detail));
+    if !detail.messages.is_empty() {
+        sections.push(format!("Messages\n{}", outbox::table(&detail.messages)));
+    }
     sections.extend(advice(detail));
     if !namesakes.is_empty() {
         sections.push(format!("Other events with this id\n{}", events::table(namesakes)));

@@ -15,6 +15,7 @@ use crate::arming::ArmingView;
 use crate::commands::{contradiction, wrong_usage};
 use crate::query::actions::ActionRequest;
 use crate::query::deliveries::PauseRequest;
+use crate::query::erase::{EraseRequest, Erased};
 use crate::query::tail::TailQuery;
 use crate::view::{ActionView, Done, EventDetailView, Items, MessageDetailView, StatsView};
 
@@ -72,6 +73,11 @@ impl Client {
     /// Counts, or acts; however long it takes.
     pub(super) async fn act(&self, kind: &str, request: &ActionRequest) -> anyhow::Result<Option<Done>> {
         self.answer(self.client.post(self.url(&[kind])?).timeout(LONG_WAIT).json(request)).await
+    }
+
+    /// Counts, or erases; however long it takes.
+    pub(super) async fn erase(&self, request: &EraseRequest) -> anyhow::Result<Option<Erased>> {
+        self.answer(self.client.post(self.url(&["erase"])?).timeout(LONG_WAIT).json(request)).await
     }
 
     /// One outbox message.

@@ -122,6 +122,8 @@ mod tests {
             attempt: 3,
             attempts_before: 0,
             key: None,
+            source: None,
+            event_id: None,
             handler: None,
             step: None,
             has_order_key: false,

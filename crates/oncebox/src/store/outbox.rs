@@ -48,6 +48,8 @@ pub struct MessageWant {
     pub destination: String,
     /// At most so many.
     pub limit: usize,
+    /// No further one once their bodies have so many bytes together.
+    pub bytes: usize,
     /// How long they may be kept.
     pub lease: Duration,
 }
@@ -84,6 +86,10 @@ pub struct ClaimedMessage {
     pub attempts_before: u32,
     /// The event whose handler wrote it.
     pub key: Option<EventKey>,
+    /// That event's source, while the event is remembered.
+    pub source: Option<String>,
+    /// That event's id at its sender, while the event is remembered.
+    pub event_id: Option<String>,
     /// The handler that wrote it.
     pub handler: Option<String>,
     /// Which of the handler's calls.
@@ -97,8 +103,8 @@ pub struct ClaimedMessage {
 pub struct MessageClaims {
     /// Ours now, oldest due first.
     pub claimed: Vec<ClaimedMessage>,
-    /// Given up, as their attempts are used up: id, destination and attempts.
-    pub buried: Vec<(EventKey, String, u32)>,
+    /// Given up, as their attempts are used up.
+    pub buried: Vec<ClaimedMessage>,
 }
 
 /// A message that its destination took.
@@ -157,11 +163,8 @@ impl Store {
         rows.sort_by_key(|row| (row.int(6).unwrap_or(0), row.key(0).ok()));
         let mut claims = MessageClaims::default();
         for row in &rows {
-            if row.text(3)? == "dead" {
-                claims.buried.push((row.key(0)?, row.text(2)?, count(row.int(4)?)));
-            } else {
-                claims.claimed.push(read_claim(row)?);
-            }
+            let list = if row.text(3)? == "dead" { &mut claims.buried } else { &mut claims.claimed };
+            list.push(read_claim(row)?);
         }
         tx.commit_or_fail().await?;
         self.faults.at("outbox.claimed").await?;
@@ -321,7 +324,7 @@ fn values(message: &Message, key: &str, id: EventKey, writer: Option<&Writer>, n
 }
 
 /// Columns: id, token, destination, state, attempt, attempts before, due, key, method, path, headers, body, event,
-/// handler, step, order key.
+/// handler, step, order key, source, the sender's id.
 fn read_claim(row: &Row) -> Result<ClaimedMessage, StoreError> {
     Ok(ClaimedMessage {
         fence: MessageFence { id: row.key(0)?, token: row.key(1)? },
@@ -337,5 +340,7 @@ fn read_claim(row: &Row) -> Result<ClaimedMessage, StoreError> {
         handler: row.optional_text(13)?,
         step: row.optional_text(14)?,
         has_order_key: row.optional_text(15)?.is_some(),
+        source: row.optional_text(16)?,
+        event_id: row.optional_text(17)?,
     })
 }

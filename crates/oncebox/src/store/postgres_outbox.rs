@@ -16,11 +16,12 @@ impl Tx {
     ) -> Result<Vec<Row>, StoreError> {
         let destinations: Vec<&str> = wants.iter().map(|want| want.destination.as_str()).collect();
         let limits: Vec<i64> = wants.iter().map(|want| i64::try_from(want.limit).unwrap_or(i64::MAX)).collect();
+        let bytes: Vec<i64> = wants.iter().map(|want| i64::try_from(want.bytes).unwrap_or(i64::MAX)).collect();
         let leases: Vec<i64> = wants.iter().map(|want| millis(want.lease)).collect();
         let rows = self
             .step(async |client| {
                 let statement = client.prepare_cached(sql::CLAIM_MESSAGES).await?;
-                client.query(&statement, &[&destinations, &limits, &leases, &node]).await
+                client.query(&statement, &[&destinations, &limits, &leases, &node, &bytes]).await
             })
             .await?;
         rows.iter().map(read_row).collect()

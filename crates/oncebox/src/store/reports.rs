@@ -1,7 +1,7 @@
 //! Reading for people: pages of events, one event with all that belongs to it, counts.
 
 use super::arrivals::parse_recent;
-use super::windows::{Depth, HIGHEST, Page, Range, Recent, count};
+use super::windows::{Waiting, HIGHEST, Page, Range, Recent, count};
 use super::{Row, Store, StoreError, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::{EventKey, Identity};
@@ -143,9 +143,9 @@ pub struct StoreStats {
     /// The newest events and their deliveries.
     pub recent: Recent,
     /// What waits or is stopped, by handler.
-    pub depths: Vec<Depth>,
+    pub depths: Vec<Waiting>,
     /// What waits or is stopped, by destination.
-    pub message_depths: Vec<Depth>,
+    pub message_depths: Vec<Waiting>,
     /// The newest messages by destination and state.
     pub messages: Vec<QueueCount>,
     /// Identities remembered.

@@ -118,8 +118,57 @@ shared! {
     OUTBOX_DEPTHS = "shared/outbox_depths.sql";
     MESSAGE_ACTION_COUNT = "shared/message_action_count.sql";
     MESSAGE_ACTION_SLICE = "shared/message_action_slice.sql";
+    WAITING_MESSAGE_COUNT = "shared/waiting_message_count.sql";
+    WAITING_MESSAGE_SLICE = "shared/waiting_message_slice.sql";
+    DESTINATIONS = "shared/destinations.sql";
     REMEMBER = "shared/remember.sql";
+    EVENT_ROWS = "shared/event_rows.sql";
+    PAYLOAD_ROWS = "shared/payload_rows.sql";
+    DELIVERY_ROWS = "shared/delivery_rows.sql";
+    INSPECT_LEDGER = "shared/inspect_ledger.sql";
+    INSPECT_EVENTS = "shared/inspect_events.sql";
+    INSPECT_PAYLOADS = "shared/inspect_payloads.sql";
+    INSPECT_ARRIVALS = "shared/inspect_arrivals.sql";
+    INSPECT_DELIVERIES = "shared/inspect_deliveries.sql";
+    INSPECT_OUTBOX = "shared/inspect_outbox.sql";
+    FORGOTTEN = "shared/forgotten.sql";
+    COUNT_WAITING = "shared/count_waiting.sql";
+    ERASE_PAYLOAD = "shared/erase_payload.sql";
+    ERASE_DELIVERIES = "shared/erase_deliveries.sql";
+    ERASE_ATTEMPTS = "shared/erase_attempts.sql";
+    ERASE_STEPS = "shared/erase_steps.sql";
+    ERASE_MESSAGES = "shared/erase_messages.sql";
+    ERASE_MESSAGE_ATTEMPTS = "shared/erase_message_attempts.sql";
+    ERASE_ANSWERS = "shared/erase_answers.sql";
 }
+
+macro_rules! of_two {
+    ($($name:ident = $postgres:literal, $sqlite:literal;)*) => {
+        $(pub(super) static $name: LazyLock<Statement> = LazyLock::new(|| {
+            Statement::of_two(
+                include_str!(concat!("../../sql/", $postgres)),
+                include_str!(concat!("../../sql/", $sqlite)),
+            )
+        });)*
+    };
+}
+
+of_two! {
+    HAS_MIGRATIONS = "postgres/has_migrations.sql", "sqlite/has_migrations.sql";
+    APPLIED_MIGRATIONS = "postgres/applied_migrations.sql", "sqlite/applied_migrations.sql";
+    TABLE_SIZES = "postgres/table_sizes.sql", "sqlite/table_sizes.sql";
+    SCHEMA_PIECES = "postgres/schema_pieces.sql", "sqlite/schema_pieces.sql";
+    DURABLE_SETTINGS = "postgres/durable_settings.sql", "sqlite/durable_settings.sql";
+}
+
+/// Only SQLite is asked this.
+pub(super) static QUICK_CHECK: LazyLock<Statement> =
+    LazyLock::new(|| Statement::of_two("", include_str!("../../sql/sqlite/quick_check.sql")));
+
+/// Only Postgres is asked this.
+#[cfg(feature = "postgres")]
+pub(super) static LOG_POSITION: LazyLock<Statement> =
+    LazyLock::new(|| Statement::of_two(include_str!("../../sql/postgres/log_position.sql"), ""));
 
 /// The claim of one database, once for each care: what differs is which deliveries it may take.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -162,6 +211,7 @@ pub(super) mod postgres {
     pub(in crate::store) const HAS_MIGRATIONS: &str = include_str!("../../sql/postgres/has_migrations.sql");
     pub(in crate::store) const LOCK_MIGRATIONS: &str = include_str!("../../sql/postgres/lock_migrations.sql");
     pub(in crate::store) const APPLIED_MIGRATIONS: &str = include_str!("../../sql/postgres/applied_migrations.sql");
+    pub(in crate::store) const MIGRATE_POLITELY: &str = include_str!("../../sql/postgres/migrate_politely.sql");
     pub(in crate::store) const RECORD_MIGRATION: &str = include_str!("../../sql/postgres/record_migration.sql");
     /// BEGIN with a mark that ends with the transaction: `claim_identities.sql` looks for it.
     pub(in crate::store) const BEGIN: &str = include_str!("../../sql/postgres/begin.sql");
@@ -181,6 +231,11 @@ pub(super) mod postgres {
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/postgres/claim_messages.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/postgres/sent.sql");
     pub(in crate::store) const KEEP_ANSWERS: &str = include_str!("../../sql/postgres/keep_answers.sql");
+    pub(in crate::store) const FILL_LEDGER: &str = include_str!("../../sql/postgres/fill_ledger.sql");
+    pub(in crate::store) const FILL_EVENTS: &str = include_str!("../../sql/postgres/fill_events.sql");
+    pub(in crate::store) const FILL_PAYLOADS: &str = include_str!("../../sql/postgres/fill_payloads.sql");
+    pub(in crate::store) const FILL_DELIVERIES: &str = include_str!("../../sql/postgres/fill_deliveries.sql");
+    pub(in crate::store) const LEDGER_KEYS: &str = include_str!("../../sql/postgres/ledger_keys.sql");
     pub(in crate::store) const LOCK_NODE: &str = include_str!("../../sql/postgres/lock_node.sql");
     pub(in crate::store) const INSERT_DELIVERIES: &str = include_str!("../../sql/postgres/insert_deliveries.sql");
 }
@@ -201,7 +256,10 @@ pub(super) mod sqlite {
     pub(in crate::store) const CLAIMED_EVENT: &str = include_str!("../../sql/sqlite/claimed_event.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/sqlite/finish.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/sqlite/claim_messages.sql");
+    pub(in crate::store) const CLAIM_MESSAGE: &str = include_str!("../../sql/sqlite/claim_message.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/sqlite/sent.sql");
     pub(in crate::store) const KEEP_ANSWER: &str = include_str!("../../sql/sqlite/keep_answer.sql");
+    pub(in crate::store) const FILL_DELIVERY: &str = include_str!("../../sql/sqlite/fill_delivery.sql");
+    pub(in crate::store) const LEDGER_KEY: &str = include_str!("../../sql/sqlite/ledger_key.sql");
     pub(in crate::store) const INSERT_DELIVERY: &str = include_str!("../../sql/sqlite/insert_delivery.sql");
 }

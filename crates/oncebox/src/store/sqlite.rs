@@ -12,7 +12,7 @@ use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags, params_from_it
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{Commit, Durability, Row, StoreError, Value};
-pub(super) use crate::adapter::rusqlite::{classify, read_rows};
+pub(super) use crate::adapter::rusqlite::{classify, read_row, read_rows};
 
 /// Who opens the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

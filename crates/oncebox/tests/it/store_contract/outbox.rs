@@ -43,7 +43,7 @@ async fn fresh(world: &World, message: Message) -> EventKey {
 }
 
 async fn claim_messages(world: &World, destination: &str, limit: usize) -> Vec<ClaimedMessage> {
-    let want = MessageWant { destination: destination.to_owned(), limit, lease: LEASE };
+    let want = MessageWant { destination: destination.to_owned(), limit, bytes: usize::MAX, lease: LEASE };
     world.store.claim_messages(&[want], None, NOW).await.unwrap().claimed
 }
 
@@ -96,6 +96,19 @@ testkit::contract! {
         let detail = world.store.message(id).await.unwrap().unwrap();
         assert_eq!((detail.line.status, detail.answer.as_deref()), (Some(201), Some(&b"thanks"[..])));
         assert!(world.store.was_sent(one.fence).await.unwrap());
+    }
+
+    async fn a_claim_ends_with_its_bytes(db: TestDatabase) {
+        let world = sending(db).await;
+        for body in ["12345", "1234", "123", "12"] {
+            fresh(&world, Message::new("crm", body)).await;
+        }
+        for (bytes, expected) in [(6, vec![5, 4]), (1, vec![3]), (100, vec![2]), (1, vec![])] {
+            let want = MessageWant { destination: "crm".to_owned(), limit: 10, bytes, lease: LEASE };
+            let claimed = world.store.claim_messages(&[want], None, NOW).await.unwrap().claimed;
+            let sizes: Vec<usize> = claimed.iter().map(|one| one.body.len()).collect();
+            assert_eq!(sizes, expected, "{bytes} bytes");
+        }
     }
 
     async fn a_given_key_is_one_message_for_its_destination(db: TestDatabase) {
@@ -185,9 +198,10 @@ testkit::contract! {
         let fence = claim_messages(&world, "crm", 1).await[0].fence;
         fail(&world, fence, Next::Retry { after: Duration::ZERO }).await;
         set(&world, "due_at_ms = 1");
-        let want = MessageWant { destination: "crm".to_owned(), limit: 1, lease: LEASE };
+        let want = MessageWant { destination: "crm".to_owned(), limit: 1, bytes: usize::MAX, lease: LEASE };
         let claims = world.store.claim_messages(&[want], None, NOW).await.unwrap();
-        assert_eq!((claims.claimed.len(), claims.buried), (0, vec![(id, "crm".to_owned(), 3)]));
+        let buried: Vec<_> = claims.buried.iter().map(|one| (one.fence.id, one.destination.as_str(), one.attempt)).collect();
+        assert_eq!((claims.claimed.len(), buried), (0, vec![(id, "crm", 3)]));
         assert_eq!(states(&world), [["dead", "3"]]);
         let detail = world.store.message(id).await.unwrap().unwrap();
         assert_eq!(detail.attempts.iter().map(|one| one.attempt).collect::<Vec<_>>(), [1, 2, 3]);
@@ -248,7 +262,7 @@ testkit::contract! {
         fresh(&world, Message::new("crm", "")).await;
         let node = |byte| NodeEntry { name: "here".to_owned(), node: EventKey::from_bytes([byte; 16]) };
         world.store.register_node(&node(1), NOW).await.unwrap();
-        let want = MessageWant { destination: "crm".to_owned(), limit: 1, lease: LEASE };
+        let want = MessageWant { destination: "crm".to_owned(), limit: 1, bytes: usize::MAX, lease: LEASE };
         world.store.claim_messages(&[want], Some(node(1).node), NOW).await.unwrap();
         assert_eq!(world.store.reclaim_messages(&node(1), NOW).await.unwrap(), []);
         assert_eq!(world.store.reclaim_messages(&node(2), NOW).await.unwrap().len(), 1);
