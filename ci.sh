@@ -33,6 +33,7 @@ main() {
     RUSTDOCFLAGS="-D warnings" step "documentation" document
     step "release build" cargo build --locked --release
     step "clients and their examples" bash clients/test.sh
+    step "the admin API against schemathesis" bash tests/api_fuzz.sh
     if [[ -f tests/readme.sh ]]; then
         step "the README's commands" bash tests/readme.sh
     fi

@@ -13,6 +13,7 @@ mod database;
 mod destinations;
 mod dev;
 mod dev_secrets;
+mod diagnosis;
 mod forward;
 mod gauges;
 mod handler_sql;
@@ -31,6 +32,7 @@ mod server;
 mod spans;
 mod telemetry;
 mod terminal;
+mod traffic;
 mod vendors;
 mod view;
 

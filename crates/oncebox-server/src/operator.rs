@@ -210,7 +210,7 @@ impl Operator {
     pub(crate) async fn namesakes(&self, event: &EventView) -> anyhow::Result<Vec<EventView>> {
         let query = EventsQuery {
             source: Some(event.source.clone()),
-            text: Some(event.event_id.clone()),
+            id: Some(event.event_id.clone()),
             limit: Some(NAMESAKES_MAX),
             ..EventsQuery::default()
         };

@@ -34,12 +34,15 @@ use crate::config::handler::{HandlerConfig, OrderRule};
 use crate::config::server::ServerConfig;
 use crate::gauges::Gauges;
 use crate::http::admin::{Admin, AdminParts};
+use crate::http::guard::{self, Guard};
 use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
+use crate::traffic::Traffic;
 use crate::{alert, database, handler_sql, processing, series, vendors};
 use crate::{database, handler_sql, retention, vendors};
+use crate::{database, handler_sql, vendors};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
 const LAST_COMMIT: Duration = Duration::from_secs(12);
@@ -111,6 +114,7 @@ impl Server {
         let (draining, stopped) = (Shutdown::new(), Shutdown::new());
         let clock = self.clock;
         let rejections = Rejections::new(clock.clone());
+        let traffic = Traffic::new(clock.clone());
         let wake = Wake::default();
         let keys = Arc::new(KeyMaker::default());
         let (ingest, batcher) =
@@ -128,15 +132,18 @@ impl Server {
             ArrivedSecrets::new(self.store.clone(), self.secret_key.as_ref(), clock.clone(), self.setup.clone());
         arrived.look().await;
         tokio::spawn(arrived.clone().run(draining.clone()));
+        let guard = Arc::new(Guard::new(guard::Access::new(&self.config), self.admin.local_addr()?)?);
         let admin = Admin::new(AdminParts {
             store: self.store.clone(),
             clock,
             setup: self.setup.clone(),
             rejections: rejections.clone(),
+            traffic: traffic.clone(),
+            public_url: self.config.public_url.clone(),
             arrived: arrived.clone(),
-            operator: self.config.admin_token.clone(),
+            guard: guard.clone(),
+            trusted_proxies: self.config.trusted_proxies,
             metrics: Some(metrics),
-            tokens: [&self.config.admin_token, &self.config.viewer_token].into_iter().flatten().cloned().collect(),
             spared: processing.spared(),
             gauges: Gauges::new(senders),
             retention: retention.desk(),
@@ -144,10 +151,12 @@ impl Server {
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
         let caps = caps(&self.config);
-        let public = Public::new(self.setup.clone(), ingest, caps, rejections, arrived.clone(), draining.clone());
+        let seen = (rejections, traffic);
+        let public = Public::new(self.setup.clone(), ingest, caps, seen, arrived.clone(), draining.clone());
         let public = tokio::spawn(serve_public(self.public, public, &self.config, draining.clone()));
         let changing = Changing {
             setup: &self.setup,
+            guard: &guard,
             arrived: &arrived,
             processing: &processing,
             alerts: &alerts,
@@ -223,6 +232,7 @@ fn serve_admin(
 /// What a reload changes while the server runs.
 struct Changing<'a> {
     setup: &'a ArcSwap<Setup>,
+    guard: &'a Guard,
     arrived: &'a ArrivedSecrets,
     processing: &'a Processing,
     alerts: &'a Alerts,
@@ -251,6 +261,12 @@ impl Changing<'_> {
 
     /// Takes a changed config, all of it or nothing.
     async fn take_over(&self, config: &Config) {
+        let access = guard::Access::new(&config.server);
+        if self.guard.would_be_open(&access) {
+            return refuse_reload(&anyhow::anyhow!(
+                "the admin listener is reachable from other machines and needs a token"
+            ));
+        }
         let read = || Ok((build_setup(config)?, self.processing.read(config)?, Receiver::all(&config.alerts)?));
         let (new, handlers, receivers) = match read() {
             Ok(read) => read,
@@ -270,6 +286,7 @@ impl Changing<'_> {
         self.processing.change(handlers).await;
         series::show(&new);
         self.setup.store(Arc::new(new));
+        self.guard.replace(access);
         self.alerts.change(receivers);
         self.retention.set(retention::settings(config));
         self.arrived.look().await;

@@ -37,6 +37,13 @@ impl EventKey {
         Self::from_bytes(bytes)
     }
 
+    /// The moment that the key begins with.
+    pub fn moment(&self) -> UnixMillis {
+        let mut millis = [0; 8];
+        millis[2..].copy_from_slice(&self.as_bytes()[..6]);
+        UnixMillis::from_be_bytes(millis)
+    }
+
     /// The key of this event's delivery to a handler: the same whenever it is made, so one index keeps deliveries both
     /// unique and findable. It begins as the event's key does, so that an event's deliveries lie side by side.
     pub fn of_delivery(&self, handler: &str) -> Self {

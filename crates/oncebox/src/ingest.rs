@@ -52,6 +52,8 @@ pub enum Answer {
 pub struct Receipt {
     /// What became of each event.
     pub outcomes: Vec<Inserted>,
+    /// Position of the secret that matched, from 1; 0 where the source verifies nothing.
+    pub secret: usize,
     /// True when the provider sends batches: the answer lists the events.
     pub batch: bool,
     /// The success body the provider wants in place of ours.
@@ -154,7 +156,7 @@ impl Ingest {
         let events = events.into_iter().map(|event| self.new_event(context, &source, &headers, event)).collect();
         let outcome = self.submit(events).instrument(tracing::info_span!(target: TARGET, "store")).await;
         match outcome {
-            Ok(outcomes) => Answer::Stored(Receipt { outcomes, batch, reply }),
+            Ok(outcomes) => Answer::Stored(Receipt { outcomes, secret, batch, reply }),
             Err(reason) => Answer::Unavailable(reason),
         }
     }

@@ -20,6 +20,10 @@ pub const ARRIVALS_RECENT_MAX: usize = 8;
 pub const REJECTIONS_MAX: usize = 1000;
 /// Rows of one page of a list.
 pub const PAGE_MAX: usize = 1000;
+/// Rows that one page may examine where no index serves its filter.
+pub const PAGE_EXAMINED_MAX: usize = 20_000;
+/// What waits is counted up to this where people look: beyond it, "more" is all that matters.
+pub const DEPTH_MAX: usize = 10_000;
 /// A body this large is hashed beside the event loop, which would stall otherwise.
 pub const BODY_BYTES_INLINE_MAX: usize = 256 * 1024;
 /// Deliveries whose effects are committed together: beyond it a commit is a small part of the work, and latency grows.

@@ -77,6 +77,7 @@ mod sqlite_outbox;
 mod sqlite_reconcile;
 #[cfg(feature = "sqlite")]
 mod sqlite_retention;
+mod windows;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use action_filter::ActionFilter;
@@ -106,7 +107,7 @@ pub use postgres_retention::{Exclusive, Partition};
 pub use pulled::{PulledClaim, PulledFailure};
 pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{
-    ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, Page, PayloadRecord, QueueCount, SourceCount,
+    ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, PayloadRecord, QueueCount, SourceCount,
     StoreStats,
 };
 pub use retention::{Aged, AgedDelivery, AgedRow, RetentionLock, Trail};
@@ -116,6 +117,7 @@ pub use sizes::{TableSize, TierRows};
 pub use sqlite::Access;
 #[cfg(feature = "sqlite")]
 pub use sqlite_backup::Copied;
+pub use windows::{DeadError, Page, Recent, Waiting};
 
 use sql::Statement;
 

@@ -82,6 +82,16 @@ pub(crate) fn allow(table: &mut Table<'_>) -> Vec<AddressRange> {
     list.iter().filter_map(|item| item.parsed(AddressRange::parse, form)).collect()
 }
 
+/// Takes a list of host names, without scheme and port.
+pub(crate) fn hosts<'a>(table: &mut Table<'a>, key: &'a str) -> Vec<String> {
+    let list = table.take(key).and_then(|item| item.list()).unwrap_or_default();
+    let name = |text: &str| {
+        let fits = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'-' | b'_');
+        (!text.is_empty() && text.len() <= 253 && text.bytes().all(fits)).then(|| text.to_ascii_lowercase())
+    };
+    list.iter().filter_map(|item| item.parsed(name, "a host name such as \"oncebox.internal\"")).collect()
+}
+
 fn checked_url(item: &Item<'_>) -> Option<Url> {
     let form = "a URL such as \"https://example.com/hooks\"";
     let url = item.parsed(|text| Url::parse(text).ok(), form)?;

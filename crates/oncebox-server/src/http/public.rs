@@ -30,6 +30,7 @@ use super::problem::Problem;
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::rejections::Rejections;
 use crate::spans;
+use crate::traffic::Traffic;
 
 /// A target longer than this is answered 414.
 const TARGET_BYTES_MAX: usize = 8 * 1024;
@@ -63,6 +64,7 @@ struct Inner {
     budget: ByteBudget,
     trusted_proxies: usize,
     rejections: Rejections,
+    traffic: Traffic,
     arrived: ArrivedSecrets,
     draining: Shutdown,
 }
@@ -84,7 +86,7 @@ impl Public {
         setup: Arc<ArcSwap<Setup>>,
         ingest: Ingest,
         caps: Caps,
-        rejections: Rejections,
+        (rejections, traffic): (Rejections, Traffic),
         arrived: ArrivedSecrets,
         draining: Shutdown,
     ) -> Self {
@@ -95,6 +97,7 @@ impl Public {
             budget: ByteBudget::new(caps.in_flight_bytes),
             trusted_proxies: caps.trusted_proxies,
             rejections,
+            traffic,
             arrived,
             draining,
         }))
@@ -164,10 +167,10 @@ impl Inner {
             return Err(Problem::too_large());
         }
         if self.draining.requested() {
-            return Err(turned_away(name, Problem::unavailable("the server is stopping").closing()));
+            return Err(self.turned_away(name, Problem::unavailable("the server is stopping").closing()));
         }
         let Ok(_slot) = self.in_flight.try_acquire() else {
-            return Err(turned_away(name, Problem::unavailable("too many requests are in flight")));
+            return Err(self.turned_away(name, Problem::unavailable("too many requests are in flight")));
         };
         let token = token.map(str::to_owned);
         let (mut head, incoming) = request.into_parts();
@@ -176,7 +179,7 @@ impl Inner {
             own.set(&mut head.headers);
         }
         let (bytes, _share) =
-            body::read(incoming, limit, &self.budget).await.map_err(|error| refuse_body(error, source.name()))?;
+            body::read(incoming, limit, &self.budget).await.map_err(|error| self.refuse_body(error, source.name()))?;
         let remote = remote(peer.address.ip(), &head.headers, self.trusted_proxies);
         let context =
             Context { source, path_token: token.as_deref(), remote: remote.as_str().into(), routes: &setup.routes };
@@ -193,8 +196,28 @@ impl Inner {
         if let Answer::Rejected(rejection) = &answered {
             self.rejections.record(source.name(), rejection, &remote);
         }
-        histogram!("oncebox_ack_seconds").record(started.elapsed().as_secs_f64());
+        let took = started.elapsed();
+        self.traffic.answered(source.name(), &answered, took);
+        histogram!("oncebox_ack_seconds").record(took.as_secs_f64());
         Ok(answer::into_response(answered, || allow(source)))
+    }
+
+    /// Counts a request that was refused before it was looked at, so that overload shows.
+    fn turned_away(&self, source: &str, problem: Problem) -> Problem {
+        counter!("oncebox_arrivals_total", "source" => source.to_owned(), "result" => "unavailable").increment(1);
+        self.traffic.turned_away(source);
+        problem
+    }
+
+    fn refuse_body(&self, error: BodyError, source: &str) -> Problem {
+        match error {
+            BodyError::TooLarge => Problem::too_large(),
+            BodyError::NoBudget => {
+                self.turned_away(source, Problem::unavailable("too many body bytes are in flight").closing())
+            }
+            BodyError::TooSlow => Problem::too_slow(),
+            BodyError::Broken => Problem::bad_request("the body broke off or is malformed").closing(),
+        }
     }
 }
 
@@ -230,28 +253,13 @@ fn allow(source: &Source) -> String {
     source.methods().iter().map(Method::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Counts a request that was refused before it was looked at, so that overload shows.
-fn turned_away(source: &str, problem: Problem) -> Problem {
-    counter!("oncebox_arrivals_total", "source" => source.to_owned(), "result" => "unavailable").increment(1);
-    problem
-}
-
 /// We verify the bytes as sent, so any coding but the plain one is refused, on whichever line it stands.
 fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get_all(CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-fn refuse_body(error: BodyError, source: &str) -> Problem {
-    match error {
-        BodyError::TooLarge => Problem::too_large(),
-        BodyError::NoBudget => turned_away(source, Problem::unavailable("too many body bytes are in flight").closing()),
-        BodyError::TooSlow => Problem::too_slow(),
-        BodyError::Broken => Problem::bad_request("the body broke off or is malformed").closing(),
-    }
-}
-
 /// The sender's address: the connection's, or what the trusted proxies in front of us saw.
-fn remote(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> String {
+pub(super) fn remote(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> String {
     let forwarded = || {
         let hops: Vec<&str> = headers
             .get_all("x-forwarded-for")

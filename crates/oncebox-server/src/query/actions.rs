@@ -18,7 +18,7 @@ const WHO_CHARS_MAX: usize = 200;
 const ACTIONS_MAX: usize = 1000;
 
 /// An action as it is submitted.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ActionRequest {
     /// To what.
@@ -34,7 +34,7 @@ pub(crate) struct ActionRequest {
 }
 
 /// Which events or deliveries, in a person's words.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FilterRequest {
     /// Exactly this source.
@@ -121,7 +121,7 @@ async fn refuse_without_payload(store: &Store, kind: ActionKind, filter: &Action
 /// The newest lines of the audit log.
 pub(crate) async fn actions(store: &Store) -> Result<Items<ActionView>, QueryError> {
     let items = store.actions(ACTIONS_MAX).await?.into_iter().map(Into::into).collect();
-    Ok(Items { items, next_cursor: None })
+    Ok(Items::whole(items))
 }
 
 /// One line of the audit log: how far an action came.

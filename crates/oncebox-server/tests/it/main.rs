@@ -3,6 +3,7 @@
 mod actions;
 mod alerts;
 mod answers;
+mod api;
 mod arming;
 mod bad_http;
 mod bad_input;
@@ -26,6 +27,7 @@ mod otel;
 mod outage;
 mod relay;
 mod retention;
+mod security;
 mod stop;
 mod trace;
 mod world;

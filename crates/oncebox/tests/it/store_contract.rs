@@ -22,6 +22,7 @@ mod operators;
 mod order;
 mod outbox;
 mod overlap;
+mod plans;
 mod repeated;
 mod reports;
 mod sessions;
