@@ -34,6 +34,7 @@ main() {
     step "release build" cargo build --locked --release
     step "clients and their examples" bash clients/test.sh
     step "the admin API against schemathesis" bash tests/api_fuzz.sh
+    step "the dashboard in a browser" bash tests/browser/test.sh
     if [[ -f tests/readme.sh ]]; then
         step "the README's commands" bash tests/readme.sh
     fi

@@ -6,6 +6,7 @@ pub(crate) mod answer;
 pub(crate) mod api;
 mod arm;
 pub(crate) mod body;
+mod dashboard;
 mod erase;
 pub(crate) mod guard;
 pub(crate) mod listener;

@@ -27,6 +27,7 @@ use super::listener::{Answering, Peer};
 use super::openapi::{self, Document, Refusals};
 use super::problem::Problem;
 use super::public::Setup;
+use super::{actions, api, arm, dashboard, login, pull, tail};
 use super::{actions, api, arm, erase, login, pull, retention, tail};
 use super::{actions, api, arm, pull, retention, tail};
 use crate::arrived_secrets::ArrivedSecrets;
@@ -101,7 +102,8 @@ impl Admin {
             .merge(looking.layer(middleware::from_fn(guard::need_viewer)))
             .merge(acting.layer(middleware::from_fn(guard::need_operator)))
             .merge(entering)
-            .fallback(move || refuse(Problem::not_found()))
+            .merge(dashboard::routes())
+            .fallback(dashboard::nothing)
             .method_not_allowed_fallback(move || refuse(Problem::method(String::new())))
             .layer(axum::Extension(document))
             .layer(middleware::from_fn_with_state(self.clone(), guard::check_site))
