@@ -4,8 +4,12 @@
 //! value in an error. Variables beginning with `ONCEBOX_` stand in for the options that name them.
 
 pub(crate) mod action;
+pub(crate) mod alert;
+pub(crate) mod growth;
+pub(crate) mod keep;
 pub(crate) mod operator;
 mod private;
+pub(crate) mod retention;
 pub(crate) mod send;
 pub(crate) mod values;
 
@@ -19,8 +23,11 @@ use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
 
 use action::{ActionArgs, ActionsArgs, ListArgs, OutboxArgs, PauseArgs, ReconcileArgs, TailArgs};
+use alert::AlertArgs;
+use keep::{BackupArgs, CheckArgs, EraseArgs};
 use operator::{ArmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
+use retention::RetentionArgs;
 use send::{BenchArgs, SendArgs};
 use values::listen;
 
@@ -49,8 +56,8 @@ pub(crate) enum Command {
     Dev(DevArgs),
     /// Run the gateway: ingest, admin API, metrics
     Serve(ServeArgs),
-    /// Read the config and print every problem at once; changes nothing
-    Check(ConfigArgs),
+    /// Read the config and print every problem at once, or look a database over; changes nothing
+    Check(CheckArgs),
     /// Bring the database schema up to date
     Migrate(MigrateArgs),
     /// Send signed sample events, or deliberately bad ones
@@ -114,6 +121,8 @@ Examples:
   oncebox forget --source stripe --since 1h --dry-run"
     )]
     Forget(ActionArgs),
+    /// Remove the payloads of one event, or of everything about a subject
+    Erase(EraseArgs),
     /// Find events marked done whose effect is missing, and run them again
     Reconcile(ReconcileArgs),
     /// Stop running a handler; its events wait
@@ -132,9 +141,15 @@ Examples:
     Providers(ProvidersArgs),
     /// Show rates, queues, dead letters, held events and paused handlers
     Status(StatusArgs),
+    /// Show how long things are kept and what was removed, or remove now what is over
+    Retention(RetentionArgs),
     /// Let the next handshake of a source bring its secret, once
     Arm(ArmArgs),
-    /// Measure how fast events are accepted
+    /// Try whether notices arrive
+    Alert(AlertArgs),
+    /// Copy an SQLite database while the server goes on
+    Backup(BackupArgs),
+    /// Measure how fast events are accepted, or fill a database
     Bench(BenchArgs),
 }
 
@@ -194,9 +209,6 @@ pub(crate) struct MigrateArgs {
 
 /// Which config file, and what to replace in it.
 #[derive(Args, Debug)]
-#[command(after_help = "Examples:
-  oncebox check
-  oncebox check --config /etc/oncebox/oncebox.toml")]
 pub(crate) struct ConfigArgs {
     /// The config file
     #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = "oncebox.toml")]

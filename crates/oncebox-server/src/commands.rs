@@ -2,11 +2,15 @@
 
 pub(crate) mod act;
 pub(crate) mod actions;
+pub(crate) mod alert;
 pub(crate) mod arm;
+pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;
+pub(crate) mod check_database;
 pub(crate) mod dead_letters;
 pub(crate) mod dev;
+pub(crate) mod erase;
 pub(crate) mod event;
 pub(crate) mod events;
 pub(crate) mod explain;
@@ -16,6 +20,7 @@ pub(crate) mod outbox;
 pub(crate) mod pause;
 pub(crate) mod providers;
 pub(crate) mod reconcile;
+pub(crate) mod retention;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod status;

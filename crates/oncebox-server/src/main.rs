@@ -1,9 +1,11 @@
 //! The program `oncebox`: parse the command line, run the command.
 
+mod alert;
 mod arming;
 mod arrived_secrets;
 mod changes;
 mod cli;
+mod clock_skew;
 mod commands;
 #[expect(dead_code, reason = "what handlers, destinations and retention are told is checked before they run")]
 mod config;
@@ -18,11 +20,16 @@ mod handler_sql;
 mod handlers;
 mod http;
 mod operator;
+#[cfg(feature = "otel")]
+mod otel;
 mod processing;
 mod provider_args;
 mod query;
 mod rejections;
+mod retention;
+mod series;
 mod server;
+mod spans;
 mod telemetry;
 mod terminal;
 mod traffic;
@@ -42,7 +49,8 @@ async fn main() -> ExitCode {
     // Fails only when a provider is installed already, and then there is one.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match cli.command {
-        Command::Check(args) => commands::check::run(&args).await,
+        Command::Check(args) if args.database.is_some() => commands::check_database::run(&args).await,
+        Command::Check(args) => commands::check::run(&args.config_args()).await,
         Command::Dev(args) => commands::dev::run(&args, &cli.log).await,
         Command::Migrate(args) => commands::migrate::run(&args).await,
         Command::Serve(args) => commands::serve::run(&args, &cli.log).await,
@@ -57,14 +65,18 @@ async fn main() -> ExitCode {
         Command::Release(args) => commands::act::run(ActionKind::Release, &args).await,
         Command::Discard(args) => commands::act::run(ActionKind::Discard, &args).await,
         Command::Forget(args) => commands::act::run(ActionKind::Forget, &args).await,
+        Command::Erase(args) => commands::erase::run(&args).await,
+        Command::Backup(args) => commands::backup::run(&args).await,
         Command::Reconcile(args) => commands::reconcile::run(&args).await,
         Command::Pause(args) => commands::pause::pause(&args).await,
         Command::Resume(args) => commands::pause::resume(&args).await,
         Command::Actions(args) => commands::actions::run(&args).await,
         Command::Arm(args) => commands::arm::run(&args).await,
+        Command::Retention(args) => commands::retention::run(&args).await,
         Command::Status(args) => commands::status::run(&args).await,
         Command::Explain(args) => commands::explain::run(&args),
         Command::Providers(args) => commands::providers::run(&args),
+        Command::Alert(args) => commands::alert::run(&args).await,
         Command::Bench(args) => commands::bench::run(&args).await,
     };
     outcome.unwrap_or_else(|error| commands::report(&error))

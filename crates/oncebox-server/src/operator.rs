@@ -19,10 +19,13 @@ use crate::commands::{contradiction, wrong_usage};
 use crate::config::Reach;
 use crate::config::store::{StoreConfig, StoreUrl};
 use crate::database;
-use crate::query::actions::ActionRequest;
+use crate::query::actions::{ActionRequest, Known};
 use crate::query::deliveries::DeliveriesQuery;
+use crate::query::destinations::Destinations;
+use crate::query::erase::{EraseRequest, Erased};
 use crate::query::names::{self, Configured};
 use crate::query::outbox::OutboxQuery;
+use crate::query::retention::RetentionView;
 use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
 use crate::query::{self, EventsQuery, QueryError};
 use crate::view::{
@@ -100,7 +103,11 @@ impl Operator {
     pub(crate) async fn messages(&self, query: OutboxQuery) -> anyhow::Result<Items<MessageView>> {
         match self {
             Self::Server(client) => client.list("outbox", &query).await,
-            Self::Database(store, _) => query::outbox::messages(store, &Clock::system(), query).await.map_err(refuse),
+            Self::Database(store, names) => {
+                let destinations = destinations(store, names.as_ref()).await?;
+                destinations.check(store, query.destination.as_deref()).await.map_err(refuse)?;
+                query::outbox::messages(store, &Clock::system(), query, &destinations).await.map_err(refuse)
+            }
         }
     }
 
@@ -108,7 +115,10 @@ impl Operator {
     pub(crate) async fn message(&self, id: &str) -> anyhow::Result<Option<MessageDetailView>> {
         match self {
             Self::Server(client) => client.message(id).await,
-            Self::Database(store, _) => query::outbox::message(store, id).await.map_err(refuse),
+            Self::Database(store, names) => {
+                let destinations = destinations(store, names.as_ref()).await?;
+                query::outbox::message(store, id, &destinations).await.map_err(refuse)
+            }
         }
     }
 
@@ -117,13 +127,32 @@ impl Operator {
         match self {
             Self::Server(client) => match client.act(kind.as_str(), request).await? {
                 Some(done) => Ok(done),
-                None => bail!("there is no event {}", request.filter.key.as_deref().unwrap_or("of this name")),
+                None => match &request.filter.message {
+                    Some(id) => bail!("there is no message {id}"),
+                    None => bail!("there is no event {}", request.filter.key.as_deref().unwrap_or("of this name")),
+                },
             },
             Self::Database(store, names) => {
                 let (source, handler) = (request.filter.source.as_deref(), request.filter.handler.as_deref());
                 names::check(store, names.as_ref(), source, handler).await.map_err(refuse)?;
-                let (clock, routes) = (Clock::system(), Routes::default());
-                query::actions::act(store, &clock, &routes, kind, request.clone()).await.map_err(refuse)
+                let destinations = destinations(store, names.as_ref()).await?;
+                let known = Known { routes: &Routes::default(), destinations: &destinations };
+                query::actions::act(store, &Clock::system(), known, kind, request.clone()).await.map_err(refuse)
+            }
+        }
+    }
+
+    /// Counts, or erases.
+    pub(crate) async fn erase(&self, request: &EraseRequest) -> anyhow::Result<Erased> {
+        match self {
+            Self::Server(client) => match client.erase(request).await? {
+                Some(erased) => Ok(erased),
+                None => bail!("there is no event {}", request.filter.key.as_deref().unwrap_or("of this name")),
+            },
+            Self::Database(store, names) => {
+                let source = request.filter.source.as_deref();
+                names::check(store, names.as_ref(), source, None).await.map_err(refuse)?;
+                query::erase::erase(store, &Clock::system(), request.clone()).await.map_err(refuse)
             }
         }
     }
@@ -171,7 +200,9 @@ impl Operator {
     pub(crate) async fn event(&self, name: &str) -> anyhow::Result<Option<EventDetailView>> {
         match self {
             Self::Server(client) => client.event(name).await,
-            Self::Database(store, _) => query::event(store, name).await.map_err(refuse),
+            Self::Database(store, names) => {
+                query::event(store, name, &destinations(store, names.as_ref()).await?).await.map_err(refuse)
+            }
         }
     }
 
@@ -188,13 +219,38 @@ impl Operator {
         Ok(found)
     }
 
+    /// What is kept for how long, and what went.
+    pub(crate) async fn retention(&self) -> anyhow::Result<RetentionView> {
+        match self {
+            Self::Server(client) => client.retention().await,
+            Self::Database(store, _) => query::retention::show(store, &Clock::system(), None).await.map_err(refuse),
+        }
+    }
+
+    /// Says that the time is right; false when nothing was stopped.
+    pub(crate) async fn confirm_time(&self, who: String) -> anyhow::Result<bool> {
+        match self {
+            Self::Server(client) => client.confirm_time(who).await,
+            Self::Database(store, _) => {
+                query::retention::confirm(store, &Clock::system(), Some(who)).await.map_err(refuse)
+            }
+        }
+    }
+
     /// The numbers of `status`.
     pub(crate) async fn stats(&self) -> anyhow::Result<StatsView> {
         match self {
             Self::Server(client) => client.stats().await,
-            Self::Database(store, _) => query::stats(store, &Clock::system(), Vec::new()).await.map_err(refuse),
+            Self::Database(store, names) => {
+                let destinations = destinations(store, names.as_ref()).await?;
+                query::stats(store, &Clock::system(), Vec::new(), &destinations).await.map_err(refuse)
+            }
         }
     }
+}
+
+async fn destinations(store: &Store, names: Option<&Configured>) -> anyhow::Result<Destinations> {
+    Destinations::of_database(store, names).await.map_err(refuse)
 }
 
 /// Opens the database itself, whether a server runs or not: for a query that is not ours to send to a server. With it

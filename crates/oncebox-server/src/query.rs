@@ -4,12 +4,15 @@ pub(crate) mod actions;
 pub(crate) mod dead;
 pub(crate) mod deliveries;
 pub(crate) mod desk;
+pub(crate) mod destinations;
+pub(crate) mod erase;
 pub(crate) mod held;
 pub(crate) mod names;
 pub(crate) mod outbox;
 pub(crate) mod overview;
 pub(crate) mod queues;
 pub(crate) mod reconcile;
+pub(crate) mod retention;
 mod search;
 pub(crate) mod sources;
 pub(crate) mod tail;
@@ -20,6 +23,8 @@ use oncebox::event::EventKey;
 use oncebox::limits::PAGE_MAX;
 use oncebox::store::{EventFilter, EventRecord, Store, StoreError};
 use serde::{Deserialize, Serialize};
+
+use destinations::Destinations;
 
 use crate::view::{EventDetailView, EventView, Items, StatsView};
 
@@ -112,20 +117,34 @@ pub(crate) async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, 
 }
 
 /// One event with all that belongs to it; the first where an id names several.
-pub(crate) async fn event(store: &Store, name: &str) -> Result<Option<EventDetailView>, QueryError> {
+pub(crate) async fn event(
+    store: &Store,
+    name: &str,
+    destinations: &Destinations,
+) -> Result<Option<EventDetailView>, QueryError> {
     let Some(first) = find(store, name).await?.into_iter().next() else { return Ok(None) };
     let Some(detail) = store.event_detail(first.key).await? else { return Ok(None) };
     let attempts = store.attempts(first.key).await?;
-    let messages = store.messages_of(first.key, PAGE_MAX).await?;
-    Ok(Some(EventDetailView::new(detail, attempts, messages)))
+    let messages = outbox::of_event(store, first.key, destinations).await?;
+    let (received_at, windows) = (detail.event.received_at, store.windows().await?);
+    Ok(Some(EventDetailView::new(detail, attempts, messages).with_windows(received_at, &windows)))
 }
 
 /// The numbers of `status`.
-pub(crate) async fn stats(store: &Store, clock: &Clock, unverified: Vec<String>) -> Result<StatsView, QueryError> {
+pub(crate) async fn stats(
+    store: &Store,
+    clock: &Clock,
+    unverified: Vec<String>,
+    destinations: &Destinations,
+) -> Result<StatsView, QueryError> {
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let stats = store.stats(clock.now() - DAY).await?;
     let health = deliveries::health(store, stats.recent.tries.clone()).await?;
-    Ok(StatsView::new(store, stats, health, unverified))
+    let stopped = store.retention(clock.now()).await?.stopped.map(|(_, why)| why);
+    let mut view = StatsView::new(store, stats, health, unverified, stopped);
+    let waiting = view.outbox.iter().filter(|one| one.state == "ready").map(|one| one.destination.as_str());
+    view.destinations = destinations.stats(waiting);
+    Ok(view)
 }
 
 fn page_limit(asked: Option<usize>) -> Result<usize, QueryError> {

@@ -6,12 +6,12 @@ pub(crate) mod screens;
 
 use jiff::Timestamp;
 use oncebox::clock::UnixMillis;
-use oncebox::store::{
-    AttemptRecord, DeliveryRecord, Depth, EventDetail, EventRecord, MessageLine, Page, QueueCount, StoreStats,
-};
+use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, StoreStats, Waiting};
+use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, StoreStats, WindowRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;
+pub(crate) use outbox::{DeadLetterView, DestinationStats, MessageDetailView, MessageView, OutboxStats};
 pub(crate) use outbox::{DeadLetterView, MessageAttemptView, MessageDetailView, MessageView, OutboxStats};
 pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
 pub(crate) use screens::RepeatsView;
@@ -48,8 +48,13 @@ impl<T> Items<T> {
 
     /// What the store found.
     pub(crate) fn of_page<R: Into<T>>(page: Page<R>) -> Self {
+        Self::mapped(page, Into::into)
+    }
+
+    /// What the store found, each made a view of.
+    pub(crate) fn mapped<R>(page: Page<R>, view: impl FnMut(R) -> T) -> Self {
         Self {
-            items: page.items.into_iter().map(Into::into).collect(),
+            items: page.items.into_iter().map(view).collect(),
             next_cursor: page.next.map(|key| key.to_string()),
             searched_until: page.searched_until.map(|key| time(key.moment())),
         }
@@ -97,11 +102,14 @@ pub(crate) struct EventDetailView {
     pub(crate) deliveries: Vec<DeliveryView>,
     /// The attempts, by handler, without the one by which a delivery is done now.
     pub(crate) attempts: Vec<AttemptView>,
-    /// Its bytes, until retention removes them.
-    pub(crate) payload: Option<PayloadView>,
-    /// The messages that handlers wrote for it, oldest first.
+    /// What its handlers want sent, newest first.
     #[serde(default)]
     pub(crate) messages: Vec<MessageView>,
+    /// Its bytes, until retention removes them.
+    pub(crate) payload: Option<PayloadView>,
+    /// When the window of its bytes ended, where they are gone.
+    #[serde(default)]
+    pub(crate) payload_kept_until: Option<String>,
     /// How often it came again, and why that counts as the same event.
     #[serde(default)]
     pub(crate) repeats: RepeatsView,
@@ -161,8 +169,11 @@ pub(crate) struct StatsView {
     pub(crate) duplicate_rate: f64,
     /// Identities remembered.
     pub(crate) ledger_rows: i64,
-    /// Identities added in the last day.
+    /// How many more, or fewer, they are than a day ago.
     pub(crate) ledger_rows_daily_change: i64,
+    /// Why nothing that is over is removed, if it is not.
+    #[serde(default)]
+    pub(crate) retention_stopped: Option<String>,
     /// Sources that verify nothing.
     pub(crate) unverified_sources: Vec<String>,
     /// Events by source and state.
@@ -177,6 +188,9 @@ pub(crate) struct StatsView {
     /// The first event that the rates, the events by source and what is done were counted from; none where all were.
     #[serde(default)]
     pub(crate) counted_since: Option<String>,
+    /// Destinations that a person should look at.
+    #[serde(default)]
+    pub(crate) destinations: Vec<DestinationStats>,
 }
 
 /// Whether a handler is paused, and how its first attempts went.
@@ -289,8 +303,8 @@ impl HandlerHealth {
 }
 
 impl EventDetailView {
-    /// Puts an event and its attempts together.
-    pub(crate) fn new(detail: EventDetail, attempts: Vec<AttemptRecord>, messages: Vec<MessageLine>) -> Self {
+    /// Puts an event, its attempts and its messages together.
+    pub(crate) fn new(detail: EventDetail, attempts: Vec<AttemptRecord>, messages: Vec<MessageView>) -> Self {
         let repeats = RepeatsView::new(&detail.event);
         let recent = detail.recent_arrivals.into_iter();
         let payload = detail.payload.map(|payload| {
@@ -308,10 +322,21 @@ impl EventDetailView {
             recent_arrivals: recent.map(|one| ArrivalView { at: time(one.at), remote: one.remote }).collect(),
             deliveries: detail.deliveries.into_iter().map(Into::into).collect(),
             attempts: attempts.into_iter().map(Into::into).collect(),
+            messages,
             payload,
-            messages: messages.into_iter().map(Into::into).collect(),
+            payload_kept_until: None,
             repeats,
         }
+    }
+
+    /// The same, knowing how long payloads of each source are kept.
+    pub(crate) fn with_windows(mut self, received_at: UnixMillis, windows: &[WindowRecord]) -> Self {
+        if self.payload.is_none() {
+            let of = |name: &str| windows.iter().find(|one| one.source == name);
+            let window = of(&self.event.source).or_else(|| of(""));
+            self.payload_kept_until = window.map(|one| time(received_at.saturating_add(one.payload_ms)));
+        }
+        self
     }
 }
 
@@ -322,6 +347,7 @@ impl StatsView {
         stats: StoreStats,
         handler_health: Vec<HandlerHealth>,
         unverified_sources: Vec<String>,
+        retention_stopped: Option<String>,
     ) -> Self {
         let recent = stats.recent;
         let events: i64 = recent.events.iter().map(|one| one.events).sum();
@@ -350,28 +376,30 @@ impl StatsView {
             duplicate_rate: rate(repeats, events + repeats).unwrap_or(0.0),
             ledger_rows: stats.ledger_rows,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
+            retention_stopped,
             unverified_sources,
             sources: sources.collect(),
             handlers: handlers.collect(),
             handler_health,
             outbox: outbox.collect(),
             counted_since: recent.since.map(|key| time(key.moment())),
+            destinations: Vec::new(),
         }
     }
 }
 
 /// What waits is counted on its own; what is over, among the newest.
-fn combined(recent: Vec<QueueCount>, depths: Vec<Depth>) -> Vec<Depth> {
+fn combined(recent: Vec<QueueCount>, depths: Vec<Waiting>) -> Vec<Waiting> {
     let is_counted =
         |one: &QueueCount| depths.iter().any(|depth| (&depth.name, &depth.state) == (&one.name, &one.state));
-    let rest = recent.into_iter().filter(|one| !is_counted(one)).map(|one| Depth {
+    let rest = recent.into_iter().filter(|one| !is_counted(one)).map(|one| Waiting {
         name: one.name,
         state: one.state,
         count: one.count,
         more: false,
         oldest_due_at: one.oldest_due_at,
     });
-    let mut all: Vec<Depth> = rest.collect();
+    let mut all: Vec<Waiting> = rest.collect();
     all.extend(depths);
     all.sort_by(|a, b| (&a.name, &a.state).cmp(&(&b.name, &b.state)));
     all

@@ -76,6 +76,11 @@ impl Circuit {
         }
     }
 
+    /// True while one call decides for all.
+    pub fn is_probing(&self) -> bool {
+        matches!(self.state, State::Probing { .. })
+    }
+
     /// Takes in what a call told.
     pub fn tell(&mut self, reached: Reached, now: Duration) {
         self.state = match (&self.state, reached) {

@@ -8,15 +8,20 @@
 
 mod action_filter;
 mod actions;
+mod alerts;
 mod arrivals;
 mod arrived_secrets;
 mod attempts;
 mod deliveries;
 mod delivery_reports;
 mod effects;
+mod erase;
 mod events;
+mod filler;
+mod handler_loop;
 mod handler_sql;
 mod handlers;
+mod inspect;
 mod leases;
 mod marks;
 mod message_actions;
@@ -26,6 +31,10 @@ mod outbox_reports;
 mod pulled;
 mod reconcile;
 mod reports;
+mod retention;
+mod retention_log;
+mod schema_pieces;
+mod sizes;
 mod sql;
 
 #[cfg(feature = "postgres")]
@@ -37,15 +46,21 @@ mod postgres_deliveries;
 #[cfg(feature = "postgres")]
 mod postgres_effects;
 #[cfg(feature = "postgres")]
+mod postgres_filler;
+#[cfg(feature = "postgres")]
 mod postgres_migrate;
 #[cfg(feature = "postgres")]
 mod postgres_outbox;
 #[cfg(feature = "postgres")]
 mod postgres_reconcile;
 #[cfg(feature = "postgres")]
+mod postgres_retention;
+#[cfg(feature = "postgres")]
 mod postgres_tls;
 #[cfg(feature = "sqlite")]
 mod sqlite;
+#[cfg(feature = "sqlite")]
+mod sqlite_backup;
 #[cfg(feature = "sqlite")]
 mod sqlite_batch;
 #[cfg(feature = "sqlite")]
@@ -53,25 +68,33 @@ mod sqlite_deliveries;
 #[cfg(feature = "sqlite")]
 mod sqlite_effects;
 #[cfg(feature = "sqlite")]
+mod sqlite_filler;
+#[cfg(feature = "sqlite")]
 mod sqlite_migrate;
 #[cfg(feature = "sqlite")]
 mod sqlite_outbox;
 #[cfg(feature = "sqlite")]
 mod sqlite_reconcile;
+#[cfg(feature = "sqlite")]
+mod sqlite_retention;
 mod windows;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use action_filter::ActionFilter;
 pub use actions::{Action, ActionError, ActionKind, ActionRecord};
+pub use alerts::{NodeReport, Told};
 pub use arrivals::ArrivalCount;
 pub use arrived_secrets::{ArrivedSecret, Kept};
 pub use attempts::{Failure, Fenced};
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
 pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTries};
-pub use effects::Ran;
+pub use effects::{EffectFailed, Failures, Ran, RanEach};
+pub use erase::{Erasure, ErasureCount, Subject, SubjectValue};
 pub use events::{Inserted, NewEvent, insert_events};
+pub use filler::{Filled, PastEvent};
 pub use handler_sql::{HandlerSql, HandlerSqlError};
 pub use handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};
+pub use inspect::{Depth, Fault, Finding};
 pub use leases::{Expired, NodeEntry, NodeLock};
 pub use marks::{Change, Once, Prerequisite, Version};
 pub use outbox::{
@@ -79,15 +102,22 @@ pub use outbox::{
 };
 pub use outbox_leases::{DestinationFacts, ExpiredMessage};
 pub use outbox_reports::{MessageAttempt, MessageDetail, MessageFilter, MessageLine};
+#[cfg(feature = "postgres")]
+pub use postgres_retention::{Exclusive, Partition};
 pub use pulled::{PulledClaim, PulledFailure};
 pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, PayloadRecord, QueueCount, SourceCount,
     StoreStats,
 };
+pub use retention::{Aged, AgedDelivery, AgedRow, RetentionLock, Trail};
+pub use retention_log::{Removed, RetentionRecord, RunRecord, WindowRecord};
+pub use sizes::{TableSize, TierRows};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;
-pub use windows::{DeadError, Depth, Page, Recent};
+#[cfg(feature = "sqlite")]
+pub use sqlite_backup::Copied;
+pub use windows::{DeadError, Page, Recent, Waiting};
 
 use sql::Statement;
 
@@ -143,7 +173,6 @@ impl Store {
     }
 
     /// Passes a fault point of whoever works on this store.
-    #[cfg(feature = "http")]
     pub(crate) async fn pass(&self, point: &'static str) -> Result<(), StoreError> {
         Ok(self.faults.at(point).await?)
     }
@@ -195,9 +224,9 @@ impl Store {
         self.faults.at("store.migrate").await?;
         match &self.database {
             #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => database.migrate().await,
+            Database::Sqlite(database) => database.migrate(&self.faults).await,
             #[cfg(feature = "postgres")]
-            Database::Postgres(database) => database.migrate().await,
+            Database::Postgres(database) => database.migrate(&self.faults).await,
         }
     }
 

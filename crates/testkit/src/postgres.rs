@@ -15,6 +15,7 @@ use crate::{free_port, process};
 mod home;
 
 use home::Home;
+pub use home::find_programs as programs;
 
 /// The environment variable that names a server to use, as `postgres://user@host:port/postgres` of a superuser.
 pub const SERVER_VARIABLE: &str = "ONCEBOX_TEST_POSTGRES";

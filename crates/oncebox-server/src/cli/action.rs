@@ -37,10 +37,12 @@ pub(crate) struct ActionArgs {
     /// Only this state
     #[arg(long, help_heading = "Which")]
     pub(crate) state: Option<String>,
-    /// Dead outbox messages to this destination, in place of deliveries
+    /// Dead outbox messages to this destination, in place of deliveries; discard also takes those that wait if the
+    /// destination is not configured
     #[arg(long, value_name = "NAME", conflicts_with = "key", help_heading = "Which")]
     pub(crate) destination: Option<String>,
-    /// This dead outbox message, in place of deliveries
+    /// This dead outbox message, in place of deliveries; discard also takes one that waits for a destination that is not
+    /// configured
     #[arg(long, value_name = "ID", conflicts_with = "key", help_heading = "Which")]
     pub(crate) message: Option<String>,
     /// Say how many, change nothing
@@ -76,6 +78,7 @@ pub(crate) struct ListArgs {
 #[command(after_help = "Examples:
   oncebox outbox --state dead
   oncebox outbox --destination crm --since 1h --json
+  oncebox outbox --event stripe/evt_1                   what the handlers of this event want sent
   oncebox outbox 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11   one, with every attempt and the latest answer
   oncebox replay --destination crm                      dead ones get another chance, under the same key
   oncebox discard --message 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11")]
@@ -91,6 +94,9 @@ pub(crate) struct OutboxArgs {
     /// Only messages that this handler wrote
     #[arg(long, value_name = "NAME")]
     pub(crate) handler: Option<String>,
+    /// Only messages that were written for this event: its key, or source/event_id
+    #[arg(long, value_name = "KEY")]
+    pub(crate) event: Option<String>,
     /// Only messages written since then: 2026-11-15T12:00:00Z, or 10m for ten minutes ago
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) since: Option<When>,

@@ -5,6 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use oncebox::secret::Secret;
 
+use super::growth::BenchCommand;
 use super::private::{private, secret, store_url};
 use super::values::{Setting, duration, setting, share, size};
 use crate::config::store::StoreUrl;
@@ -73,8 +74,14 @@ Examples:
   oncebox bench
   oncebox bench --database postgres://postgres@localhost/bench --seconds 20
   oncebox bench --duplicates 0.5 --body-size 4KiB
-  oncebox bench --to http://127.0.0.1:8080/in/stripe")]
+  oncebox bench --to http://127.0.0.1:8080/in/stripe
+  oncebox bench fill --events 10M --database sqlite:large.db
+  oncebox bench growth --rows 1M")]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct BenchArgs {
+    /// Something else than a load on one server
+    #[command(subcommand)]
+    pub(crate) command: Option<BenchCommand>,
     /// The embedded server's database; ONCEBOX_DATABASE is not read here on purpose
     #[arg(long, value_name = "URL", conflicts_with = "to", value_parser = private(store_url))]
     pub(crate) database: Option<StoreUrl>,

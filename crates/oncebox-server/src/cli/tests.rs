@@ -41,8 +41,20 @@ fn lines() {
         "oncebox pause h",
         "oncebox resume h --admin-url http://127.0.0.1:8081",
         "oncebox actions --json",
+        "oncebox retention --json",
+        "oncebox retention run --database sqlite:x.db",
+        "oncebox retention confirm",
+        "oncebox alert test --config x.toml --json",
         "oncebox bench --connections 8 --seconds 1 --body-size 2KiB --rounds 2 --compare --json",
         "oncebox bench --to http://x --secret s --duplicates 0.5",
+        "oncebox bench fill --events 10M --payloads 1k --database sqlite:x.db --seed 7 --add --json",
+        "oncebox bench growth --rows 20k --small-rows 2k --rounds 5 --database sqlite:x.db",
+        "oncebox check --database",
+        "oncebox check --config x.toml --database sqlite:x.db --full --json",
+        "oncebox check --database --sample 100",
+        "oncebox backup --to b.db --force --database sqlite:x.db",
+        "oncebox erase --key stripe/evt_1 --yes",
+        "oncebox erase --source s --pointer /a/b --value -1 --since 90d --until 1d --dry-run --action-id a --json",
     ] {
         check(line, Ok(()));
     }
@@ -65,6 +77,15 @@ fn lines() {
         ("oncebox bench --to http://x --database sqlite:x", ErrorKind::ArgumentConflict),
         ("oncebox bench --compare --duplicates 0.5", ErrorKind::ArgumentConflict),
         ("oncebox bench --secret s", ErrorKind::MissingRequiredArgument),
+        ("oncebox bench fill", ErrorKind::MissingRequiredArgument),
+        ("oncebox bench fill --events 1x", ErrorKind::ValueValidation),
+        ("oncebox bench --compare fill --events 1", ErrorKind::ArgumentConflict),
+        ("oncebox check --full", ErrorKind::MissingRequiredArgument),
+        ("oncebox check --database --full --sample 3", ErrorKind::ArgumentConflict),
+        ("oncebox backup", ErrorKind::MissingRequiredArgument),
+        ("oncebox erase", ErrorKind::MissingRequiredArgument),
+        ("oncebox erase --source s --pointer /a", ErrorKind::MissingRequiredArgument),
+        ("oncebox erase --key k --source s --pointer /a --value v", ErrorKind::ArgumentConflict),
     ] {
         check(line, Err(kind));
     }

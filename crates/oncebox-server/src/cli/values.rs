@@ -42,6 +42,19 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
     parse_size(text).ok_or_else(|| "write a size such as 512B, 64KiB or 1MiB".to_owned())
 }
 
+/// Reads a number of things: `20000`, `10k`, `10M`.
+pub(crate) fn amount(text: &str) -> Result<u64, String> {
+    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
+        Some(digits) => (digits, 1_000),
+        None => text.strip_suffix(['m', 'M']).map_or((text, 1), |digits| (digits, 1_000_000)),
+    };
+    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
+    number.filter(|number| *number <= AMOUNT_MAX).ok_or_else(|| "write a number such as 20000, 10k or 10M".to_owned())
+}
+
+/// More events than any machine of ours holds.
+const AMOUNT_MAX: u64 = 100_000_000_000;
+
 /// Reads `10m` (ago) or `2026-11-15T12:00:00Z`.
 pub(crate) fn when(text: &str) -> Result<When, String> {
     let ago = parse_duration(text).map(When::Ago);

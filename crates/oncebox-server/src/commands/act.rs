@@ -101,7 +101,7 @@ fn agreed(kind: ActionKind, things: &str) -> anyhow::Result<bool> {
     }
 }
 
-async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> Infallible {
+pub(super) async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> Infallible {
     loop {
         tokio::time::sleep(LOOK_EVERY).await;
         // A look that fails costs a step of the bar and nothing else.
@@ -132,6 +132,7 @@ fn things(kind: ActionKind, filter: &FilterRequest, count: i64) -> String {
             ("delivery or event", "deliveries or events")
         }
         ActionKind::Replay | ActionKind::Discard | ActionKind::Requeue => ("delivery", "deliveries"),
+        ActionKind::Erase => ("event", "events"),
         ActionKind::Forget => ("identity", "identities"),
     };
     format!("{count} {}", if count == 1 { one } else { many })
@@ -144,5 +145,6 @@ fn past(kind: ActionKind) -> &'static str {
         ActionKind::Discard => "discarded",
         ActionKind::Forget => "forgotten",
         ActionKind::Requeue => "put back in line",
+        ActionKind::Erase => "erased",
     }
 }

@@ -1,5 +1,6 @@
 //! `oncebox bench`: how fast events are accepted, over real sockets, by a real server process.
 //!
+//! `fill` makes a database that looks as after weeks, `growth` compares a small inbox with a large one.
 //! `--handling` measures how fast they are handled instead, `--relay` how fast messages go out, both in this process.
 //! Without `--to` this same binary is started as `serve` on a throw-away config, so that what is measured is what runs in
 //! production; only the load comes from this process.
@@ -7,6 +8,8 @@
 mod child;
 mod compare;
 mod figures;
+mod fill;
+mod growth;
 mod handling;
 mod load;
 mod process;
@@ -23,6 +26,7 @@ use serde_json::json;
 
 use super::send::{Target, development_secret};
 use super::wrong_usage;
+use crate::cli::growth::BenchCommand;
 use crate::cli::send::BenchArgs;
 use crate::config::store::StoreUrl;
 use crate::terminal::{self, Progress};
@@ -44,6 +48,11 @@ pub(crate) async fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn measure(args: &BenchArgs) -> anyhow::Result<ExitCode> {
+    match &args.command {
+        Some(BenchCommand::Fill(args)) => return fill::run(args).await,
+        Some(BenchCommand::Growth(args)) => return growth::run(args).await,
+        None => {}
+    }
     if let Some(to) = &args.to {
         return against(args, to).await;
     }

@@ -13,7 +13,7 @@ use crate::view::{Items, MessageDetailView, MessageView};
 
 /// Longer texts show only their ends.
 const KEY_CHARS_MAX: usize = 60;
-const ERROR_CHARS_MAX: usize = 60;
+const ERROR_CHARS_MAX: usize = 80;
 /// Of a body or an answer on a terminal; `--json` has it whole.
 const BODY_CHARS_MAX: usize = 2000;
 
@@ -35,7 +35,7 @@ pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
         handler: args.handler.clone(),
         since: args.since.map(moment),
         until: args.until.map(moment),
-        key: None,
+        key: args.event.clone(),
         cursor: args.page.cursor.clone(),
         limit: usize::try_from(args.page.limit).ok(),
     };
@@ -59,12 +59,17 @@ pub(super) fn table(messages: &[MessageView]) -> String {
             terminal::toned(&line.state, Tone::of_state(&line.state)),
             terminal::cell(line.attempt.to_string()),
             terminal::cell(line.status.map(|status| status.to_string()).unwrap_or_default()),
-            terminal::cell(terminal::shorten(line.last_error.as_deref().unwrap_or(""), ERROR_CHARS_MAX)),
+            terminal::cell(terminal::shorten(why(line), ERROR_CHARS_MAX)),
             terminal::cell(terminal::shorten(&line.idempotency_key, KEY_CHARS_MAX)),
             terminal::cell(&line.id),
         ]);
     }
     table.trim_fmt()
+}
+
+/// What keeps it from going out weighs more than what went wrong last.
+fn why(line: &MessageView) -> &str {
+    line.waits_because.as_deref().or(line.last_error.as_deref()).unwrap_or("")
 }
 
 fn list(page: &Items<MessageView>) -> String {
@@ -87,6 +92,7 @@ fn one(detail: &MessageDetailView) -> String {
         ("next try", message.next_attempt_at.as_deref()),
         ("sent", message.sent_at.as_deref()),
         ("status", status.as_deref()),
+        ("waits", message.waits_because.as_deref()),
         ("last error", message.last_error.as_deref()),
         ("body", Some(detail.body.as_str())),
         ("answer", detail.answer.as_deref()),
@@ -128,6 +134,7 @@ mod tests {
             next_attempt_at: None,
             status: Some(400),
             last_error: Some("answered 400\nBad Request".into()),
+            waits_because: None,
             key: None,
             handler: None,
             step: None,

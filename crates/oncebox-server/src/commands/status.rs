@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use crate::cli::operator::StatusArgs;
 use crate::operator::Operator;
 use crate::terminal::{self, Tone};
-use crate::view::StatsView;
+use crate::view::{DestinationStats, StatsView};
 
 /// Runs the command.
 pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
@@ -56,6 +56,10 @@ fn dangers(stats: &StatsView) -> Vec<String> {
         let line = format!("UNSAFE database: {}; acknowledged events may be lost", terminal::plain(danger));
         lines.push(terminal::paint(&line, Tone::Bad));
     }
+    if let Some(why) = &stats.retention_stopped {
+        let line = format!("retention is STOPPED: {}; see `oncebox retention`", terminal::plain(why));
+        lines.push(terminal::paint(&line, Tone::Bad));
+    }
     for source in &stats.unverified_sources {
         let line = format!("UNSAFE source {}: nobody verifies who sends", terminal::plain(source));
         lines.push(terminal::paint(&line, Tone::Bad));
@@ -76,12 +80,27 @@ fn dangers(stats: &StatsView) -> Vec<String> {
             format!("{}: see `oncebox dead-letters`, then `oncebox replay`", terminal::counted(dead, "dead letter"));
         lines.push(terminal::paint(&line, Tone::Bad));
     }
+    lines.extend(stats.destinations.iter().filter_map(destination));
     for one in stats.handler_health.iter().filter(|one| one.paused) {
         let name = terminal::plain(&one.handler);
         let line = format!("{name} is paused: its events wait; `oncebox resume {name}`");
         lines.push(terminal::paint(&line, Tone::Warning));
     }
     lines
+}
+
+/// What keeps the messages of a destination from going out.
+fn destination(one: &DestinationStats) -> Option<String> {
+    let name = terminal::plain(&one.destination);
+    let line = match &one.spared_until {
+        _ if !one.is_configured => format!(
+            "destination {name} is not configured, and messages wait for it: add it, or `oncebox discard --destination \
+             {name}`"
+        ),
+        Some(until) => format!("destination {name} is out of reach: spared until {}", terminal::plain(until)),
+        None => return None,
+    };
+    Some(terminal::paint(&line, Tone::Warning))
 }
 
 fn queues(stats: &StatsView) -> String {
@@ -167,9 +186,17 @@ mod tests {
             duplicate_rate: 0.98,
             ledger_rows: 3,
             ledger_rows_daily_change: 2,
+            retention_stopped: Some("the clock jumped".into()),
             handler_health: vec![HandlerHealth::new("log".into(), true, 4, 1)],
             unverified_sources: vec!["open".into()],
             sources: vec![SourceStats { source: "open".into(), state: "held".into(), events: 2, arrivals: 3 }],
+            destinations: [("typo", false, None), ("crm", true, Some("2026-11-15T12:00:00.000Z"))]
+                .map(|(name, is_configured, until)| DestinationStats {
+                    destination: name.into(),
+                    is_configured,
+                    spared_until: until.map(str::to_owned),
+                })
+                .into(),
             outbox: vec![OutboxStats { destination: "crm".into(), state: "dead".into(), count: 2 }],
             handlers: vec![HandlerStats {
                 handler: "log".into(),
@@ -184,8 +211,11 @@ mod tests {
             "3 (+2 in the last day)",
             "UNSAFE database: fsync is off",
             "UNSAFE source open",
+            "retention is STOPPED: the clock jumped",
             "2 events held",
             "log is paused",
+            "destination typo is not configured, and messages wait for it",
+            "destination crm is out of reach: spared until 2026-11-15T12:00:00.000Z",
             "2 dead letters",
             " crm          dead   2",
             " log      ready  4           2026-11-15T12:00:00.000Z",

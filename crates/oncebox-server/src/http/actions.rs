@@ -104,12 +104,13 @@ async fn act(
     request.who = Some(caller(request.who.as_deref(), peer));
     admin.check_names(request.filter.source.as_deref(), request.filter.handler.as_deref()).await?;
     let setup = admin.setup();
-    let done = actions::act(admin.store(), admin.clock(), &setup.routes, kind, request).await?;
+    let known = actions::Known { routes: &setup.routes, destinations: &admin.destinations() };
+    let done = actions::act(admin.store(), admin.clock(), known, kind, request).await?;
     Ok(Json(done).into_response())
 }
 
 /// The id of the body or of the header: one and the same.
-fn action_id(given: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Problem> {
+pub(super) fn action_id(given: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Problem> {
     let mut lines = headers.get_all("idempotency-key").into_iter();
     let Some(line) = lines.next() else { return Ok(given) };
     let key = line.to_str().map_err(|_error| Problem::bad_request("Idempotency-Key must be plain text"))?;
@@ -159,7 +160,7 @@ async fn set_paused(
 }
 
 /// Who the audit log names: what the caller says, and where it called from.
-fn caller(who: Option<&str>, peer: SocketAddr) -> String {
+pub(super) fn caller(who: Option<&str>, peer: SocketAddr) -> String {
     format!("{} from {}", who.unwrap_or("operator"), peer.ip())
 }
 

@@ -14,6 +14,9 @@ use hyper::body::Incoming;
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::clock::Clock;
+use oncebox::relay::Spared;
+use oncebox::retention::Desk as RetentionDesk;
+use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
 use utoipa_axum::router::OpenApiRouter;
@@ -25,10 +28,13 @@ use super::openapi::{self, Document, Refusals};
 use super::problem::Problem;
 use super::public::Setup;
 use super::{actions, api, arm, dashboard, login, pull, tail};
+use super::{actions, api, arm, erase, login, pull, retention, tail};
+use super::{actions, api, arm, pull, retention, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::query::QueryError;
 use crate::query::desk::Desk;
+use crate::query::destinations::Destinations;
 use crate::query::names::{self, Configured};
 use crate::rejections::Rejections;
 use crate::traffic::Traffic;
@@ -60,8 +66,12 @@ pub(crate) struct AdminParts {
     pub(crate) guard: Arc<Guard>,
     /// Hops of `X-Forwarded-For` to believe, from the right.
     pub(crate) trusted_proxies: usize,
+    /// Destinations that the relay spares.
+    pub(crate) spared: Spared,
     /// What is counted when somebody looks.
     pub(crate) gauges: Gauges,
+    /// Who removes what is over.
+    pub(crate) retention: RetentionDesk,
     /// Set while the server stops.
     pub(crate) draining: Shutdown,
 }
@@ -118,6 +128,7 @@ impl Admin {
         let configured = Configured {
             sources: setup.sources.keys().cloned().collect(),
             handlers: setup.routes.handlers().map(str::to_owned).collect(),
+            destinations: setup.destinations.clone(),
         };
         names::check(self.store(), Some(&configured), source, handler).await
     }
@@ -132,6 +143,15 @@ impl Admin {
             rejections: self.0.rejections.clone(),
             public_url: self.0.public_url.clone(),
         }
+    }
+
+    /// The destinations as this server sees them now.
+    pub(super) fn destinations(&self) -> Destinations {
+        Destinations::of_server(&self.setup().destinations, &self.0.spared)
+    }
+
+    pub(super) fn retention(&self) -> &RetentionDesk {
+        &self.0.retention
     }
 
     pub(super) fn arrived(&self) -> &ArrivedSecrets {
@@ -170,6 +190,7 @@ fn looking() -> OpenApiRouter<Admin> {
     OpenApiRouter::new()
         .routes(routes!(api::overview))
         .routes(routes!(api::stats))
+        .routes(routes!(retention::show))
         .routes(routes!(api::sources))
         .routes(routes!(api::source))
         .routes(routes!(api::handlers))
@@ -197,6 +218,9 @@ fn acting() -> OpenApiRouter<Admin> {
         .routes(routes!(actions::release))
         .routes(routes!(actions::discard))
         .routes(routes!(actions::forget))
+        .routes(routes!(erase::erase))
+        .routes(routes!(retention::run))
+        .routes(routes!(retention::confirm))
         .routes(routes!(actions::pause))
         .routes(routes!(actions::resume))
         .routes(routes!(arm::arm))
@@ -224,7 +248,7 @@ impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
 #[utoipa::path(get, path = "/metrics", tag = "numbers",
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"), Refusals))]
 async fn metrics(State(admin): State<Admin>) -> Response {
-    admin.0.gauges.count(admin.store(), admin.clock(), &admin.setup()).await;
+    admin.0.gauges.count(admin.store(), admin.clock(), &admin.setup(), &admin.0.spared).await;
     let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
     ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

@@ -134,20 +134,23 @@ pub(super) async fn outbox(
     query: Result<Query<OutboxQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
-    Ok(Json(query::outbox::messages(admin.store(), admin.clock(), query).await?).into_response())
+    let destinations = admin.destinations();
+    destinations.check(admin.store(), query.destination.as_deref()).await?;
+    Ok(Json(query::outbox::messages(admin.store(), admin.clock(), query, &destinations).await?).into_response())
 }
 
 #[utoipa::path(get, path = "/api/v1/outbox/{id}", tag = "outbox", params(("id" = String, Path, description = "Its id.")),
     responses((status = 200, description = "One message with its attempts.", body = MessageDetailView), Refusals))]
 pub(super) async fn message(State(admin): State<Admin>, Named(id): Named) -> Result<Response, ApiError> {
-    let detail = query::outbox::message(admin.store(), &id).await?.ok_or_else(Problem::not_found)?;
+    let detail =
+        query::outbox::message(admin.store(), &id, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
     Ok(Json(detail).into_response())
 }
 
 #[utoipa::path(get, path = "/api/v1/events/{key}", tag = "events", params(("key" = String, Path, description = "An event's key, or `source/event_id` with the slash as `%2F`.")),
     responses((status = 200, description = "One event with all that belongs to it.", body = EventDetailView), Refusals))]
 pub(super) async fn event(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
-    let detail = query::event(admin.store(), &name).await?.ok_or_else(Problem::not_found)?;
+    let detail = query::event(admin.store(), &name, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
     Ok(Json(detail).into_response())
 }
 
@@ -183,7 +186,7 @@ pub(super) async fn stats(State(admin): State<Admin>) -> Result<Response, ApiErr
     let mut unverified: Vec<String> =
         setup.sources.values().filter(|source| source.is_unverified()).map(|source| source.name().to_owned()).collect();
     unverified.sort();
-    Ok(Json(query::stats(admin.store(), admin.clock(), unverified).await?).into_response())
+    Ok(Json(query::stats(admin.store(), admin.clock(), unverified, &admin.destinations()).await?).into_response())
 }
 
 /// Ready means: the database answers.

@@ -8,6 +8,7 @@ use oncebox::routing::{Route, Routes};
 use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, ActionRecord, Store};
 use serde::{Deserialize, Serialize};
 
+use super::destinations::Destinations;
 use super::{QueryError, find, moment};
 use crate::view::{ActionView, Done, Items};
 
@@ -58,12 +59,21 @@ pub(crate) struct FilterRequest {
     pub(crate) message: Option<String>,
 }
 
-/// Counts, or acts. With the routes of the config, a replay for a handler since a time also gives it the stored events
-/// that it never had.
+/// What the config tells an action. With the routes, a replay for a handler since a time also gives it the stored events
+/// that it never had; with the destinations, a discard takes messages that nobody will ever send.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Known<'a> {
+    /// Which handler wants what.
+    pub(crate) routes: &'a Routes,
+    /// Which destinations are served.
+    pub(crate) destinations: &'a Destinations,
+}
+
+/// Counts, or acts.
 pub(crate) async fn act(
     store: &Store,
     clock: &Clock,
-    routes: &Routes,
+    config: Known<'_>,
     kind: ActionKind,
     request: ActionRequest,
 ) -> Result<Done, QueryError> {
@@ -71,8 +81,15 @@ pub(crate) async fn act(
         Some(id) => known_action(store, id).await?,
         None => None,
     };
-    let filter = read(store, clock, &request.filter, known.as_ref()).await?;
-    let route = backfill(kind, &filter, routes);
+    let mut filter = read(store, clock, &request.filter, known.as_ref()).await?;
+    // What an action took is gone from the outbox, and the action may be submitted again nevertheless.
+    if known.is_none() {
+        config.destinations.check(store, filter.destination.as_deref()).await?;
+        refuse_without_payload(store, kind, &filter).await?;
+    }
+    filter.waiting =
+        kind == ActionKind::Discard && filter.state.is_none() && takes_waiting(store, &filter, config).await?;
+    let route = backfill(kind, &filter, config.routes);
     if request.dry_run {
         let mut count = store.count_action(kind, &filter).await?;
         if let Some(route) = route {
@@ -88,6 +105,17 @@ pub(crate) async fn act(
         tracing::info!(action = action.id, kind = kind.as_str(), who = action.who, count, "an operator acted");
     }
     Ok(Done { count, dry_run: false, action_id: Some(action.id), repeated })
+}
+
+/// One event that was named cannot run without its bytes; among many, those without are left out.
+async fn refuse_without_payload(store: &Store, kind: ActionKind, filter: &ActionFilter) -> Result<(), QueryError> {
+    let (ActionKind::Replay | ActionKind::Release, Some(key)) = (kind, filter.key) else { return Ok(()) };
+    if store.event(key).await?.is_some() && store.payload(key).await?.is_none() {
+        let sentence =
+            format!("the payload of {key} is no longer kept, so it cannot run again; see `oncebox event {key}`");
+        return Err(QueryError::Conflict(sentence));
+    }
+    Ok(())
 }
 
 /// The newest lines of the audit log.
@@ -112,7 +140,20 @@ pub(crate) fn who(name: Option<String>) -> String {
     name.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WHO_CHARS_MAX).collect()
 }
 
-async fn known_action(store: &Store, id: &str) -> Result<Option<ActionRecord>, QueryError> {
+/// True when the messages that are meant go to a destination that nobody serves.
+async fn takes_waiting(store: &Store, filter: &ActionFilter, config: Known<'_>) -> Result<bool, QueryError> {
+    let destination = match (&filter.destination, filter.message) {
+        (Some(destination), _) => destination.clone(),
+        (None, Some(id)) => match store.message(id).await? {
+            Some(message) => message.line.destination,
+            None => return Ok(false),
+        },
+        (None, None) => return Ok(false),
+    };
+    Ok(!config.destinations.serves(&destination))
+}
+
+pub(super) async fn known_action(store: &Store, id: &str) -> Result<Option<ActionRecord>, QueryError> {
     if id.is_empty() || id.chars().count() > ID_CHARS_MAX || id.chars().any(char::is_control) {
         return Err(QueryError::Bad(format!("action_id must have 1 to {ID_CHARS_MAX} plain characters")));
     }
@@ -136,7 +177,10 @@ async fn read(
         Some(name) => Some(one_event(store, name).await?),
         None => None,
     };
-    let message = asked.message.as_deref().map(str::parse).transpose();
+    let message = match &asked.message {
+        Some(id) => Some(one_message(store, id).await?),
+        None => None,
+    };
     let now = clock.now();
     let time = |text: &Option<String>, name: &str| match text {
         // An age means another time at every submission; the action's own is the first one's.
@@ -153,21 +197,30 @@ async fn read(
         until: time(&asked.until, "until")?,
         key,
         destination: asked.destination.clone(),
-        message: message.map_err(|_error| QueryError::Bad("message is not the id of a message".into()))?,
+        message,
+        waiting: false,
     })
 }
 
-fn is_age(text: &str) -> bool {
+pub(super) fn is_age(text: &str) -> bool {
     text.parse::<jiff::SignedDuration>().is_ok()
 }
 
-fn recorded(action: &ActionRecord, name: &str) -> Option<i64> {
+pub(super) fn recorded(action: &ActionRecord, name: &str) -> Option<i64> {
     let filter: serde_json::Value = serde_json::from_str(&action.filter).ok()?;
     filter.get(name)?.as_i64()
 }
 
+async fn one_message(store: &Store, id: &str) -> Result<EventKey, QueryError> {
+    let key = id.parse().map_err(|_error| QueryError::Bad(format!("{id:?} is not the id of a message")))?;
+    match store.message(key).await? {
+        Some(_) => Ok(key),
+        None => Err(QueryError::Missing(format!("there is no message {id}"))),
+    }
+}
+
 /// The one event that a name means; a conflicting namesake never runs and is not meant.
-async fn one_event(store: &Store, name: &str) -> Result<EventKey, QueryError> {
+pub(super) async fn one_event(store: &Store, name: &str) -> Result<EventKey, QueryError> {
     if let Ok(key) = name.parse() {
         return Ok(key);
     }

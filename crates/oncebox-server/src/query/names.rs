@@ -14,6 +14,8 @@ pub(crate) struct Configured {
     pub(crate) sources: Vec<String>,
     /// The handlers.
     pub(crate) handlers: Vec<String>,
+    /// The destinations.
+    pub(crate) destinations: Vec<String>,
 }
 
 /// Refuses names that nobody knows. Without a config at hand only the database is asked, and a source that never sent
@@ -67,7 +69,7 @@ fn has(names: &[String], name: &str) -> bool {
     names.iter().any(|one| one == name)
 }
 
-fn listed(mut names: Vec<String>) -> String {
+pub(super) fn listed(mut names: Vec<String>) -> String {
     names.sort();
     names.dedup();
     if names.is_empty() { "there is none yet".to_owned() } else { format!("there are: {}", names.join(", ")) }

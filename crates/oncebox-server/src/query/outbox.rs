@@ -7,8 +7,12 @@ use oncebox::store::{MessageFilter, Store};
 use serde::{Deserialize, Serialize};
 
 use super::deliveries::{DeliveriesQuery, deliveries};
-use super::{QueryError, cursor, moment, page_limit};
+use super::destinations::Destinations;
+use super::{QueryError, cursor, find, moment, page_limit};
 use crate::view::{DeadLetterView, Items, MessageDetailView, MessageView};
+
+/// Messages that are listed beside their event.
+const OF_EVENT_MAX: usize = 100;
 
 /// Filters as a person writes them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
@@ -25,7 +29,7 @@ pub(crate) struct OutboxQuery {
     pub(crate) since: Option<String>,
     /// A time, or an age.
     pub(crate) until: Option<String>,
-    /// Written for this event.
+    /// Written for this event: its key, or `source/event_id`.
     pub(crate) key: Option<String>,
     /// Where the page before ended.
     pub(crate) cursor: Option<String>,
@@ -38,16 +42,44 @@ pub(crate) async fn messages(
     store: &Store,
     clock: &Clock,
     query: OutboxQuery,
+    destinations: &Destinations,
 ) -> Result<Items<MessageView>, QueryError> {
     let limit = page_limit(query.limit)?;
-    let page = store.messages(&filter(query, clock.now())?, limit).await?;
-    Ok(Items::of_page(page))
+    let key = match &query.key {
+        Some(name) => Some(event_key(store, name).await?),
+        None => None,
+    };
+    let page = store.messages(&MessageFilter { key, ..filter(query, clock.now())? }, limit).await?;
+    Ok(Items::mapped(page, |line| MessageView::new(line, destinations)))
+}
+
+/// The messages that were written for an event, newest first.
+pub(crate) async fn of_event(
+    store: &Store,
+    key: EventKey,
+    destinations: &Destinations,
+) -> Result<Vec<MessageView>, QueryError> {
+    let lines = store.messages_of(key, OF_EVENT_MAX).await?;
+    Ok(lines.into_iter().map(|line| MessageView::new(line, destinations)).collect())
 }
 
 /// One message with its attempts and the latest answer.
-pub(crate) async fn message(store: &Store, id: &str) -> Result<Option<MessageDetailView>, QueryError> {
+pub(crate) async fn message(
+    store: &Store,
+    id: &str,
+    destinations: &Destinations,
+) -> Result<Option<MessageDetailView>, QueryError> {
     let id: EventKey = id.parse().map_err(|_error| QueryError::Bad(format!("{id:?} is not the id of a message")))?;
-    Ok(store.message(id).await?.map(Into::into))
+    Ok(store.message(id).await?.map(|detail| MessageDetailView::new(detail, destinations)))
+}
+
+/// The event that a key or `source/event_id` names; a key that nobody has any more still names its messages.
+async fn event_key(store: &Store, name: &str) -> Result<EventKey, QueryError> {
+    if let Ok(key) = name.parse() {
+        return Ok(key);
+    }
+    let found = find(store, name).await?.into_iter().next();
+    found.map(|event| event.key).ok_or_else(|| QueryError::Missing(format!("there is no event {name:?}")))
 }
 
 /// A page of dead letters, deliveries and messages, newest first. Messages have neither source nor type, so a filter by
@@ -73,7 +105,8 @@ pub(crate) async fn dead_letters(
             cursor: asked.cursor,
             limit: asked.limit,
         };
-        let page = messages(store, clock, asked).await?;
+        // Dead ones wait for nobody, so nothing is to be said about their destinations.
+        let page = messages(store, clock, asked, &Destinations::default()).await?;
         (edge, searched_until) = (page.next_cursor, page.searched_until);
         letters.extend(page.items.into_iter().map(DeadLetterView::Message));
     }
@@ -100,14 +133,13 @@ fn filter(query: OutboxQuery, now: UnixMillis) -> Result<MessageFilter, QueryErr
         let known = MessageState::ALL.map(MessageState::as_str).join(", ");
         return Err(QueryError::Bad(format!("{state:?} is not a state of messages; use one of {known}")));
     }
-    let key = query.key.as_deref().map(str::parse).transpose();
     Ok(MessageFilter {
         state: query.state,
         destination: query.destination,
         handler: query.handler,
         since: query.since.map(|text| moment(&text, now)).transpose()?,
         until: query.until.map(|text| moment(&text, now)).transpose()?,
-        key: key.map_err(|_error| QueryError::Bad("key is not the key of an event".into()))?,
+        key: None,
         before: cursor(query.cursor.as_deref())?,
     })
 }

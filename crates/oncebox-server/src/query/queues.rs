@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use oncebox::limits::{DEPTH_MAX, PAGE_EXAMINED_MAX};
-use oncebox::store::{Depth, HandlerRecord, StoreStats};
+use oncebox::store::{HandlerRecord, StoreStats, Waiting};
 
 use super::QueryError;
 use super::desk::Desk;
@@ -91,11 +91,11 @@ fn handler(desk: &Desk, stats: &StoreStats, name: String, record: Option<&Handle
     }
 }
 
-fn depth(depths: &[Depth], name: &str, state: &str) -> DepthView {
+fn depth(depths: &[Waiting], name: &str, state: &str) -> DepthView {
     let found = depths.iter().find(|depth| depth.name == name && depth.state == state);
     found.map_or(DepthView::default(), |depth| DepthView { count: depth.count, more: depth.more })
 }
 
-fn oldest(depths: &[Depth], name: &str) -> Option<String> {
+fn oldest(depths: &[Waiting], name: &str) -> Option<String> {
     depths.iter().find(|depth| depth.name == name && depth.state == "ready")?.oldest_due_at.map(time)
 }

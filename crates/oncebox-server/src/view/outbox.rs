@@ -4,6 +4,7 @@ use oncebox::store::{MessageAttempt, MessageDetail, MessageLine};
 use serde::{Deserialize, Serialize};
 
 use super::{DeliveryLineView, time};
+use crate::query::destinations::Destinations;
 
 /// One message in a list, with the columns of `outbox_v1` and what explains it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
@@ -28,6 +29,9 @@ pub(crate) struct MessageView {
     pub(crate) status: Option<i64>,
     /// The last failure.
     pub(crate) last_error: Option<String>,
+    /// Why it waits, where it is not for its turn alone.
+    #[serde(default)]
+    pub(crate) waits_because: Option<String>,
     /// The event whose handler wrote it.
     pub(crate) key: Option<String>,
     /// The handler that wrote it.
@@ -96,6 +100,18 @@ pub(crate) struct OutboxStats {
     pub(crate) count: i64,
 }
 
+/// A destination that a person should look at.
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+pub(crate) struct DestinationStats {
+    /// Its name.
+    pub(crate) destination: String,
+    /// False where messages wait for it and nobody serves it.
+    #[serde(rename = "configured")]
+    pub(crate) is_configured: bool,
+    /// When it is called again, where nobody answered there.
+    pub(crate) spared_until: Option<String>,
+}
+
 impl DeadLetterView {
     /// What names it, and orders it by time.
     pub(crate) fn name(&self) -> &str {
@@ -106,9 +122,11 @@ impl DeadLetterView {
     }
 }
 
-impl From<MessageLine> for MessageView {
-    fn from(line: MessageLine) -> Self {
+impl MessageView {
+    /// A message, and what its destination makes it wait for.
+    pub(crate) fn new(line: MessageLine, destinations: &Destinations) -> Self {
         Self {
+            waits_because: destinations.why_waiting(&line.destination, &line.state),
             id: line.id.to_string(),
             destination: line.destination,
             idempotency_key: line.idempotency_key,
@@ -126,13 +144,14 @@ impl From<MessageLine> for MessageView {
     }
 }
 
-impl From<MessageDetail> for MessageDetailView {
-    fn from(detail: MessageDetail) -> Self {
+impl MessageDetailView {
+    /// A message with all that belongs to it.
+    pub(crate) fn new(detail: MessageDetail, destinations: &Destinations) -> Self {
         let headers: serde_json::Map<String, serde_json::Value> =
             serde_json::from_str(&detail.headers).unwrap_or_default();
         let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
         Self {
-            message: detail.line.into(),
+            message: MessageView::new(detail.line, destinations),
             method: detail.method,
             path: detail.path,
             headers: headers.into_iter().map(|(name, _)| name).collect(),

@@ -6,6 +6,7 @@ mod dev;
 mod every_provider;
 mod explain;
 mod inbox;
+mod keep;
 mod operate;
 mod send;
 
@@ -32,8 +33,8 @@ fn oncebox_json(folder: &Path, args: &[&str], status: i32) -> serde_json::Value 
 fn every_command_has_help() {
     let folder = tempfile::tempdir().expect("a folder");
     let looking = ["events", "event", "tail", "dead-letters", "outbox", "held", "status", "actions", "explain"];
-    let acting = ["replay", "release", "discard", "forget", "reconcile", "pause", "resume"];
-    let running = ["dev", "serve", "check", "migrate", "send", "bench", ""];
+    let acting = ["replay", "release", "discard", "forget", "erase", "reconcile", "pause", "resume"];
+    let running = ["dev", "serve", "check", "migrate", "backup", "send", "bench", ""];
     for command in looking.into_iter().chain(acting).chain(running) {
         let args: Vec<&str> = [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();
         let output = oncebox(folder.path(), &args, 0);

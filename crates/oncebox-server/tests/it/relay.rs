@@ -5,6 +5,7 @@ mod kill;
 mod operate;
 mod receivers;
 mod recovery;
+mod stopped;
 
 use testkit::receiver::Receiver;
 use testkit::{Backend, TestDatabase};

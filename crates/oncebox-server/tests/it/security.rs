@@ -180,8 +180,9 @@ contract! {
         let setup = Setup::new(db.url());
         let everywhere = format!("admin_listen = \"0.0.0.0:{}\"", free_port());
         for token in ["", "admin_token = { value = \"\" }", "admin_token = { value = \"  \" }", "viewer_token = { value = \"v\" }"] {
-            let text = setup.text().lines().map(|line| if line.starts_with("admin_listen") { format!("{everywhere}\n{token}") } else { line.to_owned() });
-            let text = text.collect::<Vec<_>>().join("\n");
+            let config = setup.text();
+            let line = config.lines().find(|line| line.starts_with("admin_listen")).expect("a line");
+            let text = config.replace(line, &format!("{everywhere}\n{token}"));
             let mut program = testkit::program::Program::launch(crate::world::BIN, &text, &[]);
             let status = program.wait_exit(Duration::from_secs(60));
             assert_eq!(status.code(), Some(2), "{token:?}: {}", program.log());

@@ -1,1 +1,1 @@
-SELECT version, checksum FROM oncebox.migrations ORDER BY version
+SELECT version, checksum, (SELECT coalesce(max(floor), 0) FROM oncebox.migration_floors) FROM oncebox.migrations ORDER BY version

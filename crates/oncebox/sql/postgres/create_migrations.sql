@@ -1,7 +1,13 @@
+-- migration_floors: written by a migration that older programs cannot live with; the floor is the newest migration that
+-- a program must know at least.
 CREATE SCHEMA IF NOT EXISTS oncebox;
 CREATE TABLE IF NOT EXISTS oncebox.migrations (
     version    bigint PRIMARY KEY,
     name       text NOT NULL,
     checksum   text NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now()
+);
+CREATE TABLE IF NOT EXISTS oncebox.migration_floors (
+    version bigint PRIMARY KEY,
+    floor   bigint NOT NULL
 );

@@ -1,1 +1,1 @@
-SELECT to_regclass('oncebox.migrations') IS NOT NULL
+SELECT to_regclass('oncebox.migrations') IS NOT NULL AND to_regclass('oncebox.migration_floors') IS NOT NULL

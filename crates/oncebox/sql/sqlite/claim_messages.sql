@@ -1,19 +1,18 @@
+-- What may be claimed, as it is once it is; claim_message.sql then makes it so, row by row, as far as the bytes go. The
+-- writer is alone, so nothing changes in between.
 -- Found by state, never by a cursor. Where order matters, only the oldest of a key goes out, and none while another is
 -- under way. A claim beyond the attempts makes a dead letter: a crash uses one attempt, too.
-UPDATE oncebox_outbox
-SET state = CASE WHEN attempt - attempts_before >= t.attempts THEN 'dead' ELSE 'claimed' END,
-    attempt = CASE WHEN attempt - attempts_before >= t.attempts THEN attempt ELSE attempt + 1 END,
-    last_error = CASE WHEN attempt - attempts_before >= t.attempts AND last_error IS NULL
-                      THEN 'the attempts are used up' ELSE last_error END,
-    token = randomblob(16), node = ?4, claimed_at_ms = ?5, lease_until_ms = ?5 + ?3
+SELECT m.id, ?4, m.destination, iif(m.attempt - m.attempts_before >= t.attempts, 'dead', 'claimed'),
+       iif(m.attempt - m.attempts_before >= t.attempts, m.attempt, m.attempt + 1), m.attempts_before, m.due_at_ms,
+       m.idempotency_key, m.method, m.path, m.headers, m.body, m.key, m.handler, m.step, m.order_key, e.source, e.event_id,
+       -- Where the trace of the event stands, if it has one.
+       (SELECT substr(p.headers, 1, 68) FROM oncebox_payloads p WHERE p.key = m.key), m.rowid
 FROM oncebox_destinations t
-WHERE t.destination = ?1 AND id IN (
-    SELECT m.id FROM oncebox_outbox m
-    WHERE m.destination = ?1 AND m.state = 'ready' AND m.due_at_ms <= ?5
-      AND ((SELECT ordered FROM oncebox_destinations WHERE destination = ?1) = 0 OR m.order_key IS NULL OR NOT EXISTS (
-          SELECT 1 FROM oncebox_outbox o
-          WHERE o.destination = m.destination AND o.order_key = m.order_key AND o.order_key IS NOT NULL
-            AND o.state IN ('ready', 'claimed') AND o.id <> m.id AND (o.state = 'claimed' OR o.id < m.id)))
-    ORDER BY m.due_at_ms, m.id LIMIT ?2)
-RETURNING id, token, destination, state, attempt, attempts_before, due_at_ms, idempotency_key, method, path, headers,
-          body, key, handler, step, order_key
+CROSS JOIN oncebox_outbox m
+LEFT JOIN oncebox_events e ON e.key = m.key
+WHERE t.destination = ?1 AND m.destination = ?1 AND m.state = 'ready' AND m.due_at_ms <= ?3
+  AND (t.ordered = 0 OR m.order_key IS NULL OR NOT EXISTS (
+      SELECT 1 FROM oncebox_outbox o
+      WHERE o.destination = m.destination AND o.order_key = m.order_key AND o.order_key IS NOT NULL
+        AND o.state IN ('ready', 'claimed') AND o.id <> m.id AND (o.state = 'claimed' OR o.id < m.id)))
+ORDER BY m.due_at_ms, m.id LIMIT ?2

@@ -1,6 +1,6 @@
 //! Bringing the schema up to date over an application's own pool.
 
-use super::migrations::{Migration, POSTGRES, SQLITE, pending};
+use super::migrations::{Applied, Migration, POSTGRES, SQLITE, pending};
 use super::{Dialect, Pool, StoreError, Transaction, commit_or_fail, execute, query, sql};
 
 /// Two processes may create the schema at the same instant; the loser tries again and finds it there.
@@ -48,6 +48,7 @@ pub(super) async fn run_pending<T: Transaction>(tx: &mut T) -> Result<usize, Sto
     tx.batch(sql::CREATE_MIGRATIONS.in_dialect(T::DIALECT)).await?;
     if T::DIALECT == Dialect::Postgres {
         tx.batch(sql::LOCK_MIGRATIONS).await?;
+        tx.batch(sql::MIGRATE_POLITELY).await?;
     }
     let steps = pending(known(T::DIALECT), &applied(tx).await?)?;
     for step in &steps {
@@ -58,7 +59,7 @@ pub(super) async fn run_pending<T: Transaction>(tx: &mut T) -> Result<usize, Sto
     Ok(steps.len())
 }
 
-async fn applied<T: Transaction>(tx: &mut T) -> Result<Vec<(i64, String)>, StoreError> {
+async fn applied<T: Transaction>(tx: &mut T) -> Result<Vec<Applied>, StoreError> {
     let rows = query(tx, &sql::APPLIED_MIGRATIONS, Vec::new()).await?;
-    rows.iter().map(|row| Ok((row.int(0)?, row.text(1)?))).collect()
+    rows.iter().map(|row| Ok(Applied { version: row.int(0)?, checksum: row.text(1)?, floor: row.int(2)? })).collect()
 }

@@ -65,12 +65,12 @@ pub(super) fn run(connection: &Connection, sql: &str, values: Vec<Value>) -> Res
 pub(crate) fn read_rows(connection: &Connection, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
     let mut statement = connection.prepare_cached(sql).map_err(classify)?;
     let columns = statement.column_count();
-    let rows = statement
-        .query_map(params_from_iter(values), |row| {
-            (0..columns).map(|column| row.get_ref(column).map(read_value)).collect::<Result<_, _>>().map(Row)
-        })
-        .map_err(classify)?;
+    let rows = statement.query_map(params_from_iter(values), |row| read_row(row, columns)).map_err(classify)?;
     rows.collect::<Result<_, _>>().map_err(classify)
+}
+
+pub(crate) fn read_row(row: &rusqlite::Row<'_>, columns: usize) -> rusqlite::Result<Row> {
+    (0..columns).map(|column| row.get_ref(column).map(read_value)).collect::<Result<_, _>>().map(Row)
 }
 
 fn read_value(value: ValueRef<'_>) -> Value {

@@ -63,3 +63,4 @@ of_two! {
 }
 
 pub(super) const LOCK_MIGRATIONS: &str = include_str!("../../sql/postgres/lock_migrations.sql");
+pub(super) const MIGRATE_POLITELY: &str = include_str!("../../sql/postgres/migrate_politely.sql");

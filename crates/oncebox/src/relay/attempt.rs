@@ -1,12 +1,10 @@
 //! One attempt to send one message: the call, and what its end means. No transaction is open meanwhile; the same key goes
 //! out whenever the message does.
 
-use std::sync::Arc;
-
 use ring::rand::{SecureRandom, SystemRandom};
+use tracing::Instrument as _;
 
 use super::destination::DestinationSpec;
-use super::lane::InHand;
 use super::{metric, request};
 use crate::circuit::Reached;
 use crate::clock::Clock;
@@ -14,6 +12,7 @@ use crate::delivery::{Failed, after_failure};
 use crate::forward::judge_message;
 use crate::outgoing::{Answer, CallError};
 use crate::store::{ClaimedMessage, MessageFailure, Sent, Store};
+use crate::trace::TARGET;
 
 /// Bytes of a refusal that are part of the error.
 const SHOWN_MAX: usize = 300;
@@ -23,6 +22,8 @@ const SHOWN_MAX: usize = 300;
 pub(super) struct Ended {
     pub(super) message: ClaimedMessage,
     pub(super) end: End,
+    /// Whether the next of its order key waited for it.
+    pub(super) is_followed: bool,
     /// What it says about the destination.
     pub(super) reached: Reached,
 }
@@ -38,29 +39,32 @@ pub(super) enum End {
 }
 
 /// Sends one message.
-pub(super) async fn run(store: Store, clock: Clock, spec: Arc<DestinationSpec>, one: InHand) -> Ended {
-    let InHand { message, since } = one;
-    let begun = clock.passed();
-    // What waited too long is not begun: it might end after its lease.
-    if begun.saturating_sub(since) > spec.lease() / 2 {
-        return Ended { message, end: End::NotMade, reached: Reached::Unknown };
-    }
-    let call = match request::call(&spec, &message, clock.now()) {
+pub(super) async fn run(store: &Store, clock: &Clock, spec: &DestinationSpec, message: ClaimedMessage) -> Ended {
+    let call = match request::call(spec, &message, clock.now()) {
         Ok(call) => call,
-        Err(error) => return failed(&spec, message, Failure::before_the_call(error.to_string())),
+        Err(error) => return failed(spec, message, Failure::before_the_call(error.to_string())),
     };
     if store.pass("outbox.send").await.is_err() {
-        return Ended { message, end: End::NotMade, reached: Reached::Unknown };
+        return nothing_known(message, End::NotMade);
     }
-    let answer = spec.client.send(call).await;
+    let span = tracing::info_span!(
+        target: TARGET, "send", traceparent = message.traceparent.map(tracing::field::display),
+        destination = &*spec.name, id = %message.fence.id, attempt = message.attempt,
+    );
+    let begun = clock.passed();
+    let answer = spec.client.send(call).instrument(span).await;
     metric::took(&spec.name, clock.passed().saturating_sub(begun));
     if store.pass("outbox.sent").await.is_err() {
-        return Ended { message, end: End::Unknown, reached: Reached::Unknown };
+        return nothing_known(message, End::Unknown);
     }
     match answer {
-        Ok(answer) => answered(&spec, message, answer, &clock),
-        Err(error) => failed(&spec, message, Failure::unanswered(error)),
+        Ok(answer) => answered(spec, message, answer, clock),
+        Err(error) => failed(spec, message, Failure::unanswered(error)),
     }
+}
+
+fn nothing_known(message: ClaimedMessage, end: End) -> Ended {
+    Ended { message, end, is_followed: false, reached: Reached::Unknown }
 }
 
 struct Failure {
@@ -92,7 +96,8 @@ fn answered(spec: &DestinationSpec, message: ClaimedMessage, answer: Answer, clo
     let status = answer.status.as_u16();
     let Some((refused, reached)) = judge_message(status, &answer.headers, &spec.retry_on, clock.now()) else {
         let sent = Sent { fence: message.fence, status, answer: answer.body };
-        return Ended { message, end: End::Sent(sent), reached: Reached::Yes };
+        let is_followed = spec.ordered && message.has_order_key;
+        return Ended { message, end: End::Sent(sent), is_followed, reached: Reached::Yes };
     };
     let error = format!("answered {}{}", answer.status, shown(&answer.body));
     failed(spec, message, Failure { error, status: Some(status), failed: refused, reached, answer: answer.body })
@@ -102,7 +107,8 @@ fn failed(spec: &DestinationSpec, message: ClaimedMessage, failure: Failure) -> 
     let Failure { error, status, failed, reached, answer } = failure;
     let next = after_failure(&spec.retry, message.attempt, message.attempts_before, failed, random());
     let end = End::Failed(MessageFailure { fence: message.fence, next, error, status, answer });
-    Ended { message, end, reached }
+    let is_followed = spec.ordered && message.has_order_key;
+    Ended { message, end, is_followed, reached }
 }
 
 fn shown(body: &[u8]) -> String {

@@ -14,7 +14,7 @@ use super::metric::{self, Outcome};
 use crate::clock::Clock;
 use crate::delivery::Next;
 use crate::event::EventKey;
-use crate::limits::ENDED_MAX;
+use crate::limits::MARKS_MAX;
 use crate::store::{ClaimedMessage, Commit, Fenced, MessageFence, Sent, SentMarks, Store, StoreError};
 use crate::wake::Wake;
 
@@ -47,8 +47,8 @@ enum Tried {
 impl Closer {
     /// Writes until nobody can hand anything in any more.
     pub(super) async fn run(self, mut ended: mpsc::Receiver<Ended>) {
-        let mut batch = Vec::with_capacity(ENDED_MAX);
-        while ended.recv_many(&mut batch, ENDED_MAX).await > 0 {
+        let mut batch = Vec::with_capacity(MARKS_MAX);
+        while ended.recv_many(&mut batch, MARKS_MAX).await > 0 {
             let batch = std::mem::take(&mut batch);
             let outcomes = self.close(&batch).await;
             self.report(&batch, &outcomes);
@@ -110,7 +110,7 @@ impl Closer {
                 Closed::LeaseLost => metric::lost(&one.message),
                 Closed::Unwritten => metric::unwritten(&one.message),
             }
-            if one.message.has_order_key && *outcome == Closed::Recorded {
+            if one.is_followed && *outcome == Closed::Recorded {
                 followed.push(one.message.destination.as_str().into());
             }
         }

@@ -1,4 +1,5 @@
-//! The numbers and the log line of every attempt to send.
+//! The numbers and the log line of every attempt to send. Each line names the event whose handler wrote the message, where
+//! there is one.
 
 use std::time::Duration;
 
@@ -24,18 +25,34 @@ impl Outcome {
     }
 }
 
+/// A line about one message, with the fields that every such line has.
+macro_rules! line {
+    ($level:ident, $message:expr, $($text:tt)+) => {{
+        let one: &ClaimedMessage = $message;
+        tracing::$level!(
+            destination = one.destination,
+            id = %one.fence.id,
+            idempotency_key = one.idempotency_key,
+            attempt = one.attempt,
+            source = one.source,
+            event_id = one.event_id,
+            key = one.key.map(tracing::field::display),
+            handler = one.handler,
+            $($text)+
+        )
+    }};
+}
+
 /// Counts an attempt and leaves its line.
 pub(super) fn ended(message: &ClaimedMessage, outcome: Outcome, error: &str) {
     let nth = if message.attempt.saturating_sub(message.attempts_before) <= 1 { "first" } else { "retry" };
     let name = message.destination.clone();
     counter!("oncebox_outbox_attempts_total", "destination" => name, "try" => nth, "outcome" => outcome.as_str())
         .increment(1);
-    let ClaimedMessage { destination, attempt, idempotency_key, .. } = message;
-    let id = message.fence.id;
     match outcome {
-        Outcome::Sent => tracing::info!(destination, %id, idempotency_key, attempt, "sent"),
-        Outcome::Failed => tracing::warn!(destination, %id, idempotency_key, attempt, "not sent: {error}"),
-        Outcome::Dead => tracing::error!(destination, %id, idempotency_key, attempt, "dead: {error}"),
+        Outcome::Sent => line!(info, message, "sent"),
+        Outcome::Failed => line!(warn, message, "not sent: {error}"),
+        Outcome::Dead => line!(error, message, "dead: {error}"),
     }
 }
 
@@ -46,19 +63,15 @@ pub(super) fn took(destination: &str, time: Duration) {
 
 /// A message that somebody else has by now.
 pub(super) fn lost(message: &ClaimedMessage) {
-    let ClaimedMessage { destination, attempt, .. } = message;
-    let id = message.fence.id;
-    tracing::warn!(destination, %id, attempt, "the lease was lost; whoever has it sends it under the same key");
+    line!(warn, message, "the lease was lost; whoever has it sends it under the same key");
 }
 
 /// How it went could not be written down.
 pub(super) fn unwritten(message: &ClaimedMessage) {
-    let ClaimedMessage { destination, attempt, .. } = message;
-    let id = message.fence.id;
-    tracing::error!(destination, %id, attempt, "not written down; it will be sent again under the same key");
+    line!(error, message, "not written down; it will be sent again under the same key");
 }
 
 /// A message that was due and had no attempt left.
-pub(super) fn buried(id: crate::event::EventKey, destination: &str, attempt: u32) {
-    tracing::error!(destination, %id, attempt, "dead: no attempt is left");
+pub(super) fn buried(message: &ClaimedMessage) {
+    line!(error, message, "dead: no attempt is left");
 }

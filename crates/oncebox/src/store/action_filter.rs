@@ -26,6 +26,8 @@ pub struct ActionFilter {
     pub destination: Option<String>,
     /// Exactly this message, in place of deliveries.
     pub message: Option<EventKey>,
+    /// A discard is about messages that wait, too: whoever asks knows that nobody serves their destination.
+    pub waiting: bool,
 }
 
 impl ActionFilter {
@@ -42,7 +44,7 @@ impl ActionFilter {
             (ActionKind::Release, Some(state)) => state == "held",
             (ActionKind::Discard, Some(state)) => state == "dead" || state == "held",
             (ActionKind::Forget, Some(state)) => ["accepted", "held", "conflict"].contains(&state),
-            (ActionKind::Requeue, Some(_)) => false,
+            (ActionKind::Requeue | ActionKind::Erase, Some(_)) => false,
         };
         let by_event = kind != ActionKind::Forget || self.handler.is_none();
         if fits && by_event { Ok(()) } else { Err(ActionError::State) }
@@ -69,6 +71,9 @@ impl ActionFilter {
         if self.is_about_messages() {
             about["destination"] = self.destination.as_deref().into();
             about["message"] = self.message.map(|id| id.to_string()).into();
+            if self.waiting {
+                about["waiting"] = true.into();
+            }
         }
         about.to_string()
     }

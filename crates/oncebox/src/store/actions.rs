@@ -28,6 +28,8 @@ pub enum ActionKind {
     Forget,
     /// Done deliveries run again: only for `reconcile`, by keys.
     Requeue,
+    /// The bytes of a subject's events go: see [`Store::erase`].
+    Erase,
 }
 
 /// An action under its own id.
@@ -48,7 +50,7 @@ pub struct Action {
 pub struct ActionRecord {
     /// The id.
     pub id: String,
-    /// `replay`, `release`, `discard`, `forget`, `requeue`, `pause` or `resume`.
+    /// `replay`, `release`, `discard`, `forget`, `requeue`, `erase`, `pause` or `resume`.
     pub kind: String,
     /// What it was about, as JSON.
     pub filter: String,
@@ -73,8 +75,11 @@ pub enum ActionError {
     /// The state is none that this action starts from.
     #[error("the state does not fit the action")]
     State,
-    /// Messages can be replayed and discarded when they are dead, and no part of an event names them.
-    #[error("only dead messages can be replayed or discarded, by destination, message, handler, since and until")]
+    /// Messages can be replayed and discarded when they are stopped, and no part of an event names them.
+    #[error(
+        "messages can be replayed when they are dead, and discarded when they are dead or nobody serves their destination; \
+         name them by destination, message, handler, since and until"
+    )]
     Messages,
     /// The id belongs to another action.
     #[error("the action id was used for something else")]
@@ -86,10 +91,10 @@ pub enum ActionError {
 
 /// How far an action came.
 pub(super) struct Progress {
-    acted: i64,
-    phase: i64,
+    pub(super) acted: i64,
+    pub(super) phase: i64,
     pub(super) reached: EventKey,
-    finished: bool,
+    pub(super) finished: bool,
 }
 
 /// What one slice did; none of `reached` means that the phase is over.
@@ -149,7 +154,8 @@ impl Store {
             counted += self.count_missing(&action.filter, route).await?;
         }
         self.open_action(action, &action.filter.to_json(), counted, now).await?;
-        let phases = if action.kind.settles_events(&action.filter) || route.is_some() { 2 } else { 1 };
+        let has_two = action.kind.settles_events(&action.filter) || route.is_some() || action.filter.waiting;
+        let phases = if has_two { 2 } else { 1 };
         loop {
             self.faults.at("actions.slice").await.map_err(StoreError::from)?;
             let mut tx = self.begin().await?;
@@ -206,7 +212,13 @@ impl Store {
         Ok(first_int(&self.query(&sql::ACTION_COUNT_EVENTS, values).await?)?)
     }
 
-    async fn open_action(&self, action: &Action, about: &str, counted: i64, now: UnixMillis) -> Result<(), StoreError> {
+    pub(super) async fn open_action(
+        &self,
+        action: &Action,
+        about: &str,
+        counted: i64,
+        now: UnixMillis,
+    ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         let first = EventKey::from_bytes([0; 16]);
         let (id, kind, who) = (action.id.as_str(), action.kind.as_str(), action.who.as_str());
@@ -217,7 +229,7 @@ impl Store {
 }
 
 impl Tx {
-    async fn lock_action(&mut self, action: &Action, about: &str) -> Result<Progress, ActionError> {
+    pub(super) async fn lock_action(&mut self, action: &Action, about: &str) -> Result<Progress, ActionError> {
         let rows = self.query(&sql::LOCK_ACTION, vec![action.id.as_str().into()]).await?;
         let row = rows.first().ok_or(StoreError::Corrupt { what: "action" })?;
         if row.text(0)? != action.kind.as_str() || row.text(1)? != about {
@@ -227,7 +239,7 @@ impl Tx {
         Ok(Progress { acted: row.int(2)?, phase: row.int(3)?, reached: row.key(4)?, finished })
     }
 
-    async fn advance(
+    pub(super) async fn advance(
         &mut self,
         action: &Action,
         progress: &Progress,
@@ -294,6 +306,9 @@ impl Tx {
             if !route.wants(&row.text(1)?, &row.text(3)?) {
                 continue;
             }
+            if !self.keep_payload(key).await? {
+                continue;
+            }
             let payload = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
             let Some(payload) = payload.first() else { continue };
             let duty = route.duty(&payload.bytes(2)?);
@@ -321,6 +336,9 @@ impl Tx {
                 let print = EventKey::from_bytes(*print.as_bytes());
                 self.execute(&sql::FORGET_FINGERPRINT, vec![print.into(), key.into()]).await?;
             }
+            if gone > 0 {
+                self.subtract_ledger_rows(std::iter::once(source.as_str())).await?;
+            }
             slice.acted += i64::try_from(gone).unwrap_or(0);
             slice.reached = Some(key);
         }
@@ -337,10 +355,14 @@ impl Tx {
         let mut slice = Slice { acted: 0, reached: None };
         for key in keys.iter().filter(|key| **key > at.reached).take(count_of(SLICE)) {
             let delivery = key.of_delivery(handler);
+            slice.reached = Some(*key);
+            if !self.keep_payload(*key).await? {
+                tracing::warn!(%key, handler, "cannot run again: its payload is no longer kept");
+                continue;
+            }
             self.execute(&sql::KEEP_DONE_ATTEMPT, vec![delivery.into()]).await?;
             let rows = self.execute(&sql::REQUEUE, vec![delivery.into(), now.into()]).await?;
             slice.acted += i64::try_from(rows).unwrap_or(0);
-            slice.reached = Some(*key);
         }
         Ok(slice)
     }
@@ -371,7 +393,7 @@ fn read_action(row: &Row) -> Result<ActionRecord, StoreError> {
 }
 
 /// The identity under which the event was stored.
-fn identity(row: &Row, key: EventKey, digest: &Digest) -> Result<Identity, StoreError> {
+pub(super) fn identity(row: &Row, key: EventKey, digest: &Digest) -> Result<Identity, StoreError> {
     let (source, id) = (row.text(1)?, row.text(2)?);
     Ok(match row.text(4)?.as_str() {
         "id" => Identity::of_id(&source, id.as_bytes()),
@@ -390,6 +412,7 @@ impl ActionKind {
             Self::Discard => "discard",
             Self::Forget => "forget",
             Self::Requeue => "requeue",
+            Self::Erase => "erase",
         }
     }
 

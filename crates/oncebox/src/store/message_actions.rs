@@ -1,4 +1,5 @@
-//! What operators do to dead messages: replay and discard, in the same slices and under the same ids as for deliveries.
+//! What operators do to stopped messages: replay and discard, in the same slices and under the same ids as for
+//! deliveries. Stopped are the dead ones, and those that wait for a destination that nobody serves.
 
 use super::actions::{Progress, SLICE, Slice, count, first_int};
 use super::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};
@@ -11,12 +12,13 @@ impl ActionFilter {
         self.destination.is_some() || self.message.is_some()
     }
 
-    /// Only dead messages can be acted on, and nothing about events tells them apart.
+    /// Only stopped messages can be acted on, and nothing about events tells them apart.
     pub(super) fn check_messages(&self, kind: ActionKind) -> Result<(), ActionError> {
         let by_event = self.source.is_some() || self.event_type.is_some() || self.key.is_some();
         let acts = matches!(kind, ActionKind::Replay | ActionKind::Discard);
         let dead = self.state.as_deref().is_none_or(|state| state == "dead");
-        if acts && dead && !by_event { Ok(()) } else { Err(ActionError::Messages) }
+        let waiting = !self.waiting || kind == ActionKind::Discard;
+        if acts && dead && waiting && !by_event { Ok(()) } else { Err(ActionError::Messages) }
     }
 
     fn message_values(&self, after: EventKey) -> Vec<Value> {
@@ -34,7 +36,11 @@ impl ActionFilter {
 impl Store {
     pub(super) async fn count_messages(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
         let values = filter.message_values(EventKey::from_bytes([0; 16]));
-        Ok(first_int(&self.query(&sql::MESSAGE_ACTION_COUNT, values).await?)?)
+        let dead = first_int(&self.query(&sql::MESSAGE_ACTION_COUNT, values.clone()).await?)?;
+        if !filter.waiting {
+            return Ok(dead);
+        }
+        Ok(dead + first_int(&self.query(&sql::WAITING_MESSAGE_COUNT, values).await?)?)
     }
 }
 
@@ -48,7 +54,8 @@ impl Tx {
         let state = if action.kind == ActionKind::Discard { "discarded" } else { "ready" };
         let mut values = action.filter.message_values(at.reached);
         values.extend([state.into(), now.into(), SLICE.into()]);
-        let rows = self.query(&sql::MESSAGE_ACTION_SLICE, values).await?;
+        let statement = if at.phase == 0 { &sql::MESSAGE_ACTION_SLICE } else { &sql::WAITING_MESSAGE_SLICE };
+        let rows = self.query(statement, values).await?;
         let mut last = None;
         for row in &rows {
             last = last.max(Some(row.key(0)?));

@@ -46,6 +46,11 @@ impl Store {
         tx.commit_or_fail().await
     }
 
+    /// The names of all destinations that any node ever served.
+    pub async fn destinations(&self) -> Result<Vec<String>, StoreError> {
+        self.query(&sql::DESTINATIONS, Vec::new()).await?.iter().map(|row| row.text(0)).collect()
+    }
+
     /// Takes back messages that are claimed beyond their lease: at most 500, so call it again until there are none.
     pub async fn expire_messages(&self, now: UnixMillis) -> Result<Vec<ExpiredMessage>, StoreError> {
         let mut tx = self.begin().await?;

@@ -122,7 +122,7 @@ impl Store {
         Ok(range.page(items, limit, |line| line.id))
     }
 
-    /// The messages that handlers wrote for an event, oldest first, at most so many.
+    /// The messages that handlers wrote for an event, newest first, at most so many.
     pub async fn messages_of(&self, key: EventKey, limit: usize) -> Result<Vec<MessageLine>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         self.query(&sql::MESSAGES_OF_EVENT, vec![key.into(), limit.into()]).await?.iter().map(read_line).collect()

@@ -16,11 +16,13 @@ impl Tx {
     ) -> Result<Vec<Row>, StoreError> {
         let destinations: Vec<&str> = wants.iter().map(|want| want.destination.as_str()).collect();
         let limits: Vec<i64> = wants.iter().map(|want| i64::try_from(want.limit).unwrap_or(i64::MAX)).collect();
+        let bytes: Vec<i64> = wants.iter().map(|want| i64::try_from(want.bytes).unwrap_or(i64::MAX)).collect();
         let leases: Vec<i64> = wants.iter().map(|want| millis(want.lease)).collect();
         let rows = self
             .step(async |client| {
+                client.batch_execute(sql::BY_INDEX).await?;
                 let statement = client.prepare_cached(sql::CLAIM_MESSAGES).await?;
-                client.query(&statement, &[&destinations, &limits, &leases, &node]).await
+                client.query(&statement, &[&destinations, &limits, &leases, &node, &bytes]).await
             })
             .await?;
         rows.iter().map(read_row).collect()
@@ -32,6 +34,7 @@ impl Tx {
         let statuses: Vec<i64> = marks.iter().map(|mark| i64::from(mark.status)).collect();
         let rows = self
             .step(async |client| {
+                client.batch_execute(sql::BY_INDEX).await?;
                 let statement = client.prepare_cached(sql::SENT).await?;
                 client.query(&statement, &[&ids, &tokens, &statuses]).await
             })

@@ -2,36 +2,42 @@
 
 use rusqlite::{Connection, params};
 
-use super::StoreError;
 use super::sql::sqlite as sql;
-use super::sqlite::{Database, classify};
-use super::{Commit, sqlite};
-use crate::adapter::migrations::{SQLITE, pending};
+use super::sqlite::{self, Database, classify};
+use super::{Commit, StoreError};
+use crate::adapter::migrations::{Applied, Migration, SQLITE, pending};
+use crate::fault::Faults;
 
 impl Database {
-    pub(super) async fn migrate(&self) -> Result<usize, StoreError> {
+    pub(super) async fn migrate(&self, faults: &Faults) -> Result<usize, StoreError> {
         let mut tx: sqlite::Tx = self.begin().await?;
-        let steps = tx.run(apply).await?;
-        match tx.commit().await {
-            Commit::Committed => Ok(steps),
-            Commit::Failed(error) | Commit::Unknown(error) => Err(error),
+        let steps = tx.run(|connection| pending(SQLITE, &applied(connection)?)).await?;
+        let count = steps.len();
+        for step in steps {
+            faults.at("migrate.step").await?;
+            tx.run(move |connection| apply(connection, step)).await?;
         }
+        faults.at("migrate.commit").await?;
+        match tx.commit().await {
+            Commit::Committed => {}
+            Commit::Failed(error) | Commit::Unknown(error) => return Err(error),
+        }
+        faults.at("migrate.committed").await?;
+        Ok(count)
     }
 }
 
-fn apply(connection: &Connection) -> Result<usize, StoreError> {
+fn applied(connection: &Connection) -> Result<Vec<Applied>, StoreError> {
     connection.execute_batch(sql::CREATE_MIGRATIONS).map_err(classify)?;
-    let applied = {
-        let mut statement = connection.prepare(sql::APPLIED_MIGRATIONS).map_err(classify)?;
-        let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).map_err(classify)?;
-        rows.collect::<Result<Vec<(i64, String)>, _>>().map_err(classify)?
-    };
-    let steps = pending(SQLITE, &applied)?;
-    for step in &steps {
-        connection.execute_batch(step.sql).map_err(classify)?;
-        connection
-            .execute(sql::RECORD_MIGRATION, params![step.version, step.name, step.checksum()])
-            .map_err(classify)?;
-    }
-    Ok(steps.len())
+    let mut statement = connection.prepare(sql::APPLIED_MIGRATIONS).map_err(classify)?;
+    let read =
+        |row: &rusqlite::Row<'_>| Ok(Applied { version: row.get(0)?, checksum: row.get(1)?, floor: row.get(2)? });
+    let rows = statement.query_map([], read).map_err(classify)?;
+    rows.collect::<Result<_, _>>().map_err(classify)
+}
+
+fn apply(connection: &Connection, step: &Migration) -> Result<(), StoreError> {
+    connection.execute_batch(step.sql).map_err(classify)?;
+    let record = params![step.version, step.name, step.checksum()];
+    connection.execute(sql::RECORD_MIGRATION, record).map(drop).map_err(classify)
 }

@@ -1,12 +1,13 @@
 //! Claiming and marking messages on SQLite: the writer thread is alone, so nothing needs a row lock.
 
 use bytes::Bytes;
-use rusqlite::params;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use rusqlite::{Connection, params};
 
 use super::deliveries::millis;
 use super::sql::sqlite as sql;
-use super::sqlite::{Tx, classify, read_rows};
-use super::{MessageWant, Row, Sent, StoreError, Value};
+use super::sqlite::{Tx, classify, read_row};
+use super::{MessageWant, Row, Sent, StoreError};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 
@@ -17,18 +18,20 @@ impl Tx {
         node: Option<EventKey>,
         now: UnixMillis,
     ) -> Result<Vec<Row>, StoreError> {
+        let mut token = [0; 16];
+        SystemRandom::new().fill(&mut token).map_err(|_| StoreError::Refused("there is no randomness".into()))?;
+        let token = EventKey::from_bytes(token);
         self.run(move |connection| {
             let mut claims = Vec::new();
-            for want in wants {
-                let limit = i64::try_from(want.limit).unwrap_or(i64::MAX);
-                let values = vec![
-                    Value::Text(want.destination),
-                    Value::Int(limit),
-                    Value::Int(millis(want.lease)),
-                    node.into(),
-                    Value::Int(now),
-                ];
-                claims.extend(read_rows(connection, sql::CLAIM_MESSAGES, values)?);
+            for want in &wants {
+                let rows = claimable(connection, want, token, now)?;
+                let mut claim = connection.prepare_cached(sql::CLAIM_MESSAGE).map_err(classify)?;
+                for row in &rows {
+                    let (state, attempt) = (row.text(3)?, row.int(4)?);
+                    let values = params![row.int(19)?, state, attempt, token, node, now, millis(want.lease)];
+                    claim.execute(values).map_err(classify)?;
+                }
+                claims.extend(rows);
             }
             Ok(claims)
         })
@@ -63,4 +66,25 @@ impl Tx {
         })
         .await
     }
+}
+
+/// What a want may take: read no further than its bytes go.
+fn claimable(
+    connection: &Connection,
+    want: &MessageWant,
+    token: EventKey,
+    now: UnixMillis,
+) -> Result<Vec<Row>, StoreError> {
+    let limit = i64::try_from(want.limit).unwrap_or(i64::MAX);
+    let mut statement = connection.prepare_cached(sql::CLAIM_MESSAGES).map_err(classify)?;
+    let columns = statement.column_count();
+    let mut rows = statement.query(params![want.destination, limit, now, token]).map_err(classify)?;
+    let (mut claimable, mut bytes) = (Vec::new(), 0);
+    while bytes < want.bytes
+        && let Some(row) = rows.next().map_err(classify)?
+    {
+        bytes += row.get_ref(11).ok().and_then(|body| body.as_blob().ok()).map_or(0, <[u8]>::len);
+        claimable.push(read_row(row, columns).map_err(classify)?);
+    }
+    Ok(claimable)
 }

@@ -45,7 +45,7 @@ pub struct Recent {
 
 /// How much waits or is stopped, counted up to a bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Depth {
+pub struct Waiting {
     /// The handler or destination.
     pub name: String,
     /// The state.
@@ -160,14 +160,14 @@ impl Store {
     }
 
     /// What waits or is stopped, by handler and state, each counted up to a bound.
-    pub async fn depths(&self, count_max: usize) -> Result<Vec<Depth>, StoreError> {
+    pub async fn depths(&self, count_max: usize) -> Result<Vec<Waiting>, StoreError> {
         let ready = self.query(&sql::READY_DEPTHS, vec![count(count_max + 1)]).await?;
         let stopped = self.query(&sql::STOPPED_DEPTHS, vec![count(count_max + 1)]).await?;
         read_depths(&ready, &stopped, count_max)
     }
 
     /// What waits or is stopped, by destination and state, each counted up to a bound.
-    pub async fn message_depths(&self, count_max: usize) -> Result<Vec<Depth>, StoreError> {
+    pub async fn message_depths(&self, count_max: usize) -> Result<Vec<Waiting>, StoreError> {
         let ready = self.query(&sql::MESSAGE_DEPTHS, vec![count(count_max + 1)]).await?;
         let stopped = self.query(&sql::STOPPED_MESSAGE_DEPTHS, vec![count(count_max + 1)]).await?;
         read_depths(&ready, &stopped, count_max)
@@ -249,7 +249,7 @@ fn tries(deliveries: &[Row], failures: &[Row]) -> Result<Vec<FirstTries>, StoreE
 }
 
 /// A bound on all handlers together may hide some of each.
-fn read_depths(ready: &[Row], stopped: &[Row], count_max: usize) -> Result<Vec<Depth>, StoreError> {
+fn read_depths(ready: &[Row], stopped: &[Row], count_max: usize) -> Result<Vec<Waiting>, StoreError> {
     let bound = i64::try_from(count_max).unwrap_or(i64::MAX);
     let mut depths = Vec::new();
     for row in ready {
@@ -257,7 +257,7 @@ fn read_depths(ready: &[Row], stopped: &[Row], count_max: usize) -> Result<Vec<D
         let (count, more) = (counted.min(bound), counted > bound);
         let oldest_due_at = row.optional_int(2)?;
         if count > 0 {
-            depths.push(Depth { name: row.text(0)?, state: "ready".to_owned(), count, more, oldest_due_at });
+            depths.push(Waiting { name: row.text(0)?, state: "ready".to_owned(), count, more, oldest_due_at });
         }
     }
     let mut totals = std::collections::BTreeMap::<String, i64>::new();
@@ -267,7 +267,7 @@ fn read_depths(ready: &[Row], stopped: &[Row], count_max: usize) -> Result<Vec<D
     for row in stopped {
         let state = row.text(1)?;
         let more = totals.get(&state).is_some_and(|total| *total > bound);
-        depths.push(Depth { name: row.text(0)?, state, count: row.int(2)?.min(bound), more, oldest_due_at: None });
+        depths.push(Waiting { name: row.text(0)?, state, count: row.int(2)?.min(bound), more, oldest_due_at: None });
     }
     Ok(depths)
 }

@@ -99,8 +99,8 @@ impl Home {
     }
 }
 
-/// The folder of `initdb` and `postgres`.
-fn find_programs() -> Option<PathBuf> {
+/// The folder of `initdb`, `postgres` and the tools that come with them.
+pub fn find_programs() -> Option<PathBuf> {
     if let Some(given) = std::env::var_os("ONCEBOX_TEST_PG_BIN") {
         let given = PathBuf::from(given);
         assert!(has_programs(&given), "ONCEBOX_TEST_PG_BIN has no initdb and postgres in {}", given.display());

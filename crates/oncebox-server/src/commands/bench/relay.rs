@@ -1,5 +1,5 @@
 //! `oncebox bench --relay`: how fast a filled outbox goes out to a receiver on this machine, and how fast the same client
-//! posts the same bytes without any outbox, in turns: the share that claiming and marking leave.
+//! posts the same bytes, headers included, without any outbox, in turns: the share that claiming and marking leave.
 
 use std::collections::HashMap;
 use std::process::ExitCode;
@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
-use http::{HeaderMap, Method};
-use oncebox::clock::Clock;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method};
+use oncebox::clock::{Clock, UnixMillis};
 use oncebox::event::KeyMaker;
 use oncebox::message::Message;
 use oncebox::outgoing::{Call, Outgoing, Policy, Settings, Target};
@@ -107,12 +108,13 @@ impl Bench {
         for _ in 0..CONCURRENCY {
             let (client, target, body, left) =
                 (self.client.clone(), self.target.clone(), self.body.clone(), left.clone());
+            let (clock, keys) = (self.clock.clone(), KeyMaker::default());
             loops.spawn(async move {
                 while left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok() {
-                    let (target, body, headers) = (target.clone(), body.clone(), HeaderMap::new());
+                    let (target, body, headers) = (target.clone(), body.clone(), headers(&keys, clock.now())?);
                     client.send(Call { method: Method::POST, target, headers, body, deadline: TIMEOUT }).await?;
                 }
-                Ok::<_, oncebox::outgoing::CallError>(())
+                anyhow::Ok(())
             });
         }
         while let Some(ended) = loops.join_next().await {
@@ -169,6 +171,18 @@ impl Bench {
             ordered: false,
         }
     }
+}
+
+/// What a careful loop of one's own would send with a body: the headers of a relayed call.
+fn headers(keys: &KeyMaker, now: UnixMillis) -> anyhow::Result<HeaderMap> {
+    let key = HeaderValue::from_str(&keys.make(now).to_string())?;
+    let mut headers = HeaderMap::new();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert("webhook-id", key.clone());
+    headers.insert("webhook-timestamp", HeaderValue::from(now / 1000));
+    headers.insert("idempotency-key", key);
+    headers.insert("oncebox-attempt", HeaderValue::from(1));
+    Ok(headers)
 }
 
 /// The receiver: reads whole requests and answers each with the same few bytes.

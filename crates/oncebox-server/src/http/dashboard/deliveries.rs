@@ -36,7 +36,11 @@ pub(super) struct Moment {
 }
 
 /// The stories of an event's deliveries.
-pub(super) fn stories(deliveries: Vec<DeliveryView>, attempts: Vec<AttemptView>, now: UnixMillis) -> Vec<DeliveryStory> {
+pub(super) fn stories(
+    deliveries: Vec<DeliveryView>,
+    attempts: Vec<AttemptView>,
+    now: UnixMillis,
+) -> Vec<DeliveryStory> {
     let story = |delivery: DeliveryView| {
         let mut moments: Vec<Moment> = attempts
             .iter()

@@ -5,14 +5,14 @@ use axum::extract::{Path, State};
 use axum::response::Response;
 
 use super::super::admin::Admin;
+use super::curl;
 use super::deliveries::{self, DeliveryStory};
 use super::link::Link;
 use super::pages::{PageError, Visit, page};
 use super::tree::{self, Row};
 use super::words::{When, bytes, counted};
-use super::curl;
-use crate::query;
 use crate::diagnosis;
+use crate::query;
 use crate::view::{EventDetailView, EventView, MessageView, PayloadView};
 
 /// More of a body than this is downloaded, not shown.

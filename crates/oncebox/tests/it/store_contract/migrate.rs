@@ -1,6 +1,7 @@
 //! Bringing the schema up to date.
 
-use oncebox::store::{Inserted, StoreError};
+use oncebox::fault::Faults;
+use oncebox::store::{Depth, Inserted, StoreError};
 use testkit::{Backend, TestDatabase};
 use tokio::task::JoinSet;
 
@@ -44,6 +45,35 @@ testkit::contract! {
         world.db.execute(&format!("insert into {table} (version, name, checksum) values (9999, 'later', 'x')"));
         assert_eq!(world.store.migrate().await.unwrap(), 0);
         assert_eq!(world.db.count(&table), i64::try_from(migrations(&world.db)).unwrap() + 1);
+    }
+
+    async fn a_later_step_may_say_whom_it_breaks(db: TestDatabase) {
+        let world = World::new(db).await;
+        let (steps, floors) = (world.db.table("migrations"), world.db.table("migration_floors"));
+        world.db.execute(&format!("insert into {steps} (version, name, checksum) values (9998, 'later', 'x')"));
+        // Compatible with everybody who knows the first step.
+        world.db.execute(&format!("insert into {floors} (version, floor) values (9998, 1)"));
+        assert_eq!(world.store.migrate().await.unwrap(), 0);
+        assert!(matches!(world.insert_one(world.event("evt_1", "a")).await, Inserted::Accepted(_)));
+        world.db.execute(&format!("insert into {steps} (version, name, checksum) values (9999, 'breaking', 'x')"));
+        world.db.execute(&format!("insert into {floors} (version, floor) values (9999, 9999)"));
+        let refused = world.store.migrate().await;
+        let told = |text: &String| text.contains("changed by a newer oncebox") && text.contains("knows migration 9999");
+        assert!(matches!(&refused, Err(StoreError::Schema(text)) if told(text)), "{refused:?}");
+    }
+
+    async fn cut_off_at_any_step_it_begins_again(db: TestDatabase) {
+        let steps = migrations(&db);
+        for step in 1..=steps {
+            let cut = open(&db).await.unwrap().with_faults(Faults::parse(&format!("migrate.step=fail@{step}")).unwrap());
+            assert!(cut.migrate().await.is_err(), "{step}");
+            assert!(!db.row_counts().contains_key("ledger"), "{step}: half a schema is none");
+        }
+        let unsure = open(&db).await.unwrap().with_faults(Faults::parse("migrate.committed=fail").unwrap());
+        assert!(unsure.migrate().await.is_err());
+        assert_eq!(open(&db).await.unwrap().migrate().await.unwrap(), 0, "it was done");
+        let found = open(&db).await.unwrap().inspect(Depth::All, |_| {}).await.unwrap();
+        assert!(found.iter().all(|one| one.faults.is_empty()), "{found:?}");
     }
 
     async fn an_application_keeps_its_tables(db: TestDatabase) {

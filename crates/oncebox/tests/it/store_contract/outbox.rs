@@ -12,7 +12,7 @@ use oncebox::store::{
 };
 use testkit::{Backend, TestDatabase};
 
-use super::deliveries::{claim, processing};
+use super::deliveries::{claim, end_leases, processing};
 use crate::world::{NOW, World, committed, open};
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -43,7 +43,7 @@ async fn fresh(world: &World, message: Message) -> EventKey {
 }
 
 async fn claim_messages(world: &World, destination: &str, limit: usize) -> Vec<ClaimedMessage> {
-    let want = MessageWant { destination: destination.to_owned(), limit, lease: LEASE };
+    let want = MessageWant { destination: destination.to_owned(), limit, bytes: usize::MAX, lease: LEASE };
     world.store.claim_messages(&[want], None, NOW).await.unwrap().claimed
 }
 
@@ -98,6 +98,19 @@ testkit::contract! {
         assert!(world.store.was_sent(one.fence).await.unwrap());
     }
 
+    async fn a_claim_ends_with_its_bytes(db: TestDatabase) {
+        let world = sending(db).await;
+        for body in ["12345", "1234", "123", "12"] {
+            fresh(&world, Message::new("crm", body)).await;
+        }
+        for (bytes, expected) in [(6, vec![5, 4]), (1, vec![3]), (100, vec![2]), (1, vec![])] {
+            let want = MessageWant { destination: "crm".to_owned(), limit: 10, bytes, lease: LEASE };
+            let claimed = world.store.claim_messages(&[want], None, NOW).await.unwrap().claimed;
+            let sizes: Vec<usize> = claimed.iter().map(|one| one.body.len()).collect();
+            assert_eq!(sizes, expected, "{bytes} bytes");
+        }
+    }
+
     async fn a_given_key_is_one_message_for_its_destination(db: TestDatabase) {
         let world = sending(db).await;
         let id = fresh(&world, Message::new("crm", "first").key("order-1")).await;
@@ -119,7 +132,9 @@ testkit::contract! {
         assert!(matches!(twice, Err(SendError::Twice)), "{twice:?}");
         fresh(&world, Message::new("mail", "").step(delivery, "notify")).await;
         fresh(&world, Message::new("crm", "").step(delivery, "other")).await;
-        world.db.execute(&format!("update {} set attempt = attempt + 1", world.db.table("deliveries")));
+        end_leases(&world);
+        assert_eq!(world.store.expire_leases(NOW).await.unwrap().len(), 1);
+        assert_eq!(claim(&world, 1).await[0].attempt, 2);
         assert_eq!(write(&world, step("later")).await.unwrap(), Written::Kept(id));
         let detail = world.store.message(id).await.unwrap().unwrap();
         assert_eq!(detail.line.idempotency_key, format!("{delivery}/crm/notify"));
@@ -185,9 +200,10 @@ testkit::contract! {
         let fence = claim_messages(&world, "crm", 1).await[0].fence;
         fail(&world, fence, Next::Retry { after: Duration::ZERO }).await;
         set(&world, "due_at_ms = 1");
-        let want = MessageWant { destination: "crm".to_owned(), limit: 1, lease: LEASE };
+        let want = MessageWant { destination: "crm".to_owned(), limit: 1, bytes: usize::MAX, lease: LEASE };
         let claims = world.store.claim_messages(&[want], None, NOW).await.unwrap();
-        assert_eq!((claims.claimed.len(), claims.buried), (0, vec![(id, "crm".to_owned(), 3)]));
+        let buried: Vec<_> = claims.buried.iter().map(|one| (one.fence.id, one.destination.as_str(), one.attempt)).collect();
+        assert_eq!((claims.claimed.len(), buried), (0, vec![(id, "crm", 3)]));
         assert_eq!(states(&world), [["dead", "3"]]);
         let detail = world.store.message(id).await.unwrap().unwrap();
         assert_eq!(detail.attempts.iter().map(|one| one.attempt).collect::<Vec<_>>(), [1, 2, 3]);
@@ -248,7 +264,7 @@ testkit::contract! {
         fresh(&world, Message::new("crm", "")).await;
         let node = |byte| NodeEntry { name: "here".to_owned(), node: EventKey::from_bytes([byte; 16]) };
         world.store.register_node(&node(1), NOW).await.unwrap();
-        let want = MessageWant { destination: "crm".to_owned(), limit: 1, lease: LEASE };
+        let want = MessageWant { destination: "crm".to_owned(), limit: 1, bytes: usize::MAX, lease: LEASE };
         world.store.claim_messages(&[want], Some(node(1).node), NOW).await.unwrap();
         assert_eq!(world.store.reclaim_messages(&node(1), NOW).await.unwrap(), []);
         assert_eq!(world.store.reclaim_messages(&node(2), NOW).await.unwrap().len(), 1);
@@ -304,11 +320,19 @@ async fn on_sqlite_a_view_takes_messages() {
         [["2"]]
     );
     for (text, error) in [
-        (format!("{insert} values ('crm', 'x', :delivery, 'notify')"), "sent already in this attempt"),
+        (format!("{insert} values ('crm', 'x', :delivery, 'notify')"), "sent already in this claim"),
         (format!("{insert} values ('crm', 'x', :delivery, 'a b')"), "CHECK constraint"),
         (format!("{insert} values ('c rm', 'x', :delivery, 'c')"), "CHECK constraint"),
         (format!("{insert} values ('crm', 'x', :key, 'c')"), "no such delivery"),
         (format!("{insert} values ('crm', 'x', null, 'c')"), "a step belongs to a delivery"),
+        (
+            "insert into oncebox_send (destination, body, method) values ('crm', 'x', 'HEAD')".to_owned(),
+            "a method is one of POST, PUT, PATCH, DELETE and GET",
+        ),
+        (
+            "insert into oncebox_send (destination, body) values ('crm', zeroblob(16777217))".to_owned(),
+            "the body of a message has at most 16 MiB",
+        ),
         ("insert into oncebox_send (destination, body, key) values ('crm', 'x', 'a/b')".to_owned(), "visible ASCII"),
         (
             "insert into oncebox_send (destination, body, headers) values ('crm', 'x', '[]')".to_owned(),
@@ -318,11 +342,12 @@ async fn on_sqlite_a_view_takes_messages() {
         let found = run(&text).await;
         assert!(found.contains(error), "{text}: {found}");
     }
-    world.db.execute("update oncebox_deliveries set attempt = attempt + 1");
+    // A claim after one that was given back has its attempt and a token of its own.
+    world.db.execute("update oncebox_deliveries set token = randomblob(16)");
     assert_eq!(
         run(&format!("{insert} values ('crm', 'later', :delivery, 'notify')")).await,
         "",
-        "a later attempt changes nothing"
+        "a later claim changes nothing"
     );
     let delivery = claimed[0].fence.delivery;
     let rows = world.query("select idempotency_key, method, path, headers, body, handler, delivery_attempt from {outbox} where destination <> 'other' order by id");

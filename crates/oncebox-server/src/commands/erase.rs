@@ -1,0 +1,95 @@
+//! `oncebox erase`: count, ask, erase, and say how to go on if it was cut off.
+
+use std::process::ExitCode;
+
+use oncebox::clock::Clock;
+
+use super::act::{name_of_caller, watch};
+use super::events::moment;
+use super::{unless_refused, wrong_usage};
+use crate::cli::keep::EraseArgs;
+use crate::operator::Operator;
+use crate::query::actions::new_id;
+use crate::query::erase::{EraseRequest, Erased, SubjectRequest};
+use crate::terminal::{self, Progress, counted};
+
+/// Runs the command.
+pub(crate) async fn run(args: &EraseArgs) -> anyhow::Result<ExitCode> {
+    let operator = Operator::open(&args.operator).await?;
+    let mut request =
+        EraseRequest { filter: filter(args), dry_run: true, action_id: None, who: Some(name_of_caller()) };
+    let through = match &args.action_id {
+        Some(id) => operator.action(id).await?.is_some_and(|action| action.finished_at.is_some()),
+        None => false,
+    };
+    if !through {
+        let found = operator.erase(&request).await?;
+        if args.dry_run {
+            return print(args, &found, &format!("{} would be erased", things(&found)));
+        }
+        // Under an id of the caller's own it may be one that was cut off after its last step.
+        if found.count == 0 && args.action_id.is_none() {
+            return print(args, &Erased { dry_run: false, ..found }, "there is nothing to erase");
+        }
+        if !args.yes && !agreed(&found)? {
+            terminal::print("nothing was changed")?;
+            return Ok(ExitCode::FAILURE);
+        }
+        request.action_id = Some(args.action_id.clone().unwrap_or_else(|| new_id(&Clock::system())));
+    } else {
+        request.action_id.clone_from(&args.action_id);
+    }
+    request.dry_run = false;
+    let erased = erase(&operator, &request).await?;
+    let did = format!("{} erased (action {})", things(&erased), erased.action_id.as_deref().unwrap_or_default());
+    print(args, &erased, &if erased.repeated { format!("already done: {did}") } else { did })
+}
+
+async fn erase(operator: &Operator, request: &EraseRequest) -> anyhow::Result<Erased> {
+    let id = request.action_id.clone().unwrap_or_default();
+    let known = operator.action(&id).await?.and_then(|action| action.counted).unwrap_or(0);
+    let bar = Progress::new(u64::try_from(known).unwrap_or(0), "erased");
+    let erased = tokio::select! {
+        erased = operator.erase(request) => erased,
+        never = watch(operator, &id, bar) => match never {},
+    };
+    erased.map_err(|error| {
+        unless_refused(error, || format!("if it was cut off, go on with the same command and --action-id {id}"))
+    })
+}
+
+fn filter(args: &EraseArgs) -> SubjectRequest {
+    SubjectRequest {
+        key: args.key.clone(),
+        source: args.source.clone(),
+        pointer: args.pointer.clone(),
+        value: args.value.clone(),
+        since: args.since.map(moment),
+        until: args.until.map(moment),
+    }
+}
+
+fn things(found: &Erased) -> String {
+    let events = counted(found.count, "event");
+    match found.waiting {
+        Some(waiting) if waiting > 0 => format!("{events}, {waiting} of their deliveries and messages not done yet,"),
+        _ => events,
+    }
+}
+
+fn agreed(found: &Erased) -> anyhow::Result<bool> {
+    let things = things(found);
+    match terminal::agrees(&format!("erase {things} for ever?"))? {
+        Some(agreed) => Ok(agreed),
+        None => Err(wrong_usage(format!("this would erase {things}; add --yes, or look first with --dry-run"))),
+    }
+}
+
+fn print(args: &EraseArgs, erased: &Erased, sentence: &str) -> anyhow::Result<ExitCode> {
+    if args.operator.json {
+        terminal::print_json(erased)?;
+    } else {
+        terminal::print(sentence)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,110 @@
+//! Migrations of the real binary: killed at any moment, beside a newer program, and after one.
+//!
+//! `ONCEBOX_TEST_KILLS` sets the number of kills, `ONCEBOX_TEST_SEED` repeats a run.
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use std::{fs, thread};
+
+use testkit::program::{Output, run};
+use testkit::{Backend, TestDatabase, contract};
+
+use crate::chance::{Random, number};
+use crate::world::{BIN, PATIENCE, Setup, World, custom};
+
+const KILLS: usize = 12;
+
+fn oncebox(args: &[&str]) -> Output {
+    let folder = tempfile::tempdir().expect("a folder");
+    run(BIN, args, &[], folder.path())
+}
+
+#[track_caller]
+fn expect_whole(db: &TestDatabase) {
+    let checked = oncebox(&["check", "--database", db.url(), "--full"]);
+    assert_eq!(checked.status, Some(0), "{}{}", checked.stdout, checked.stderr);
+}
+
+/// Takes everything of ours away.
+fn empty(db: &TestDatabase) {
+    match db.file() {
+        None => db.execute("drop schema if exists oncebox cascade"),
+        Some(file) => {
+            for ending in ["", "-wal", "-shm", "-journal"] {
+                let _ = fs::remove_file(format!("{}{ending}", file.display()));
+            }
+        }
+    }
+}
+
+contract! {
+    async fn killed_at_any_moment_a_migration_is_done_or_not_begun(db: TestDatabase) {
+        let mut random = Random::seeded();
+        let (mut done, mut not_begun) = (0, 0);
+        let kills = number("ONCEBOX_TEST_KILLS").unwrap_or(KILLS);
+        for _ in 0..kills {
+            let mut child = Command::new(BIN)
+                .args(["migrate", "--database", db.url()])
+                .env_remove("ONCEBOX_CONFIG")
+                .stdout(Stdio::null())
+                .stderr(Stdio::null())
+                .spawn()
+                .expect("it starts");
+            thread::sleep(Duration::from_micros(random.below(120_000)));
+            child.kill().expect("killed");
+            child.wait().expect("ended");
+            let there = match db.backend() {
+                Backend::Sqlite if !db.file().is_some_and(Path::exists) => false,
+                _ => db.row_counts().contains_key("ledger"),
+            };
+            if there { done += 1 } else { not_begun += 1 }
+            let again = oncebox(&["migrate", "--database", db.url()]);
+            assert_eq!(again.status, Some(0), "{}", again.stderr);
+            assert_eq!(again.stdout.contains("up to date"), there, "{}", again.stdout);
+            expect_whole(&db);
+            empty(&db);
+        }
+        println!("{:?}: {kills} kills, {done} after the commit, {not_begun} before", db.backend());
+    }
+
+    async fn killed_at_every_point_the_next_start_is_clean(db: TestDatabase) {
+        for point in ["store.migrate", "migrate.step", "migrate.step=abort@3", "migrate.commit", "migrate.committed"] {
+            let plan = if point.contains('=') { point.to_owned() } else { format!("{point}=abort") };
+            let mut program = Setup::new(db.url()).env("ONCEBOX_FAULTS", &plan).launch();
+            assert!(!program.wait_exit(PATIENCE).success(), "{point}");
+            drop(program);
+            let migrated = oncebox(&["migrate", "--database", db.url()]);
+            assert_eq!(migrated.status, Some(0), "{point}: {}", migrated.stderr);
+            expect_whole(&db);
+            empty(&db);
+        }
+        World::start(db).expect("custom", &custom(r#"{"id":"a"}"#), "accepted");
+    }
+
+    async fn a_newer_schema_is_served_unless_it_says_otherwise(db: TestDatabase) {
+        let mut world = World::start(db);
+        world.expect("custom", &custom(r#"{"id":"a"}"#), "accepted");
+        let (steps, floors) = (world.db.table("migrations"), world.db.table("migration_floors"));
+        // A newer program came, and its step suits this one: the one that runs goes on, and it may start again.
+        world.db.execute(&format!("insert into {steps} (version, name, checksum) values (9998, 'later', 'x')"));
+        world.db.execute(&format!("insert into {floors} (version, floor) values (9998, 1)"));
+        world.db.execute(&format!("alter table {} add column later text", world.db.table("events")));
+        world.expect("custom", &custom(r#"{"id":"b"}"#), "accepted");
+        world.program.kill9();
+        world.program.restart();
+        world.expect("custom", &custom(r#"{"id":"b"}"#), "duplicate");
+        expect_whole(&world.db);
+        // One that does not suit it: it stops at its start, says why, and touches nothing.
+        world.db.execute(&format!("insert into {steps} (version, name, checksum) values (9999, 'breaking', 'x')"));
+        world.db.execute(&format!("insert into {floors} (version, floor) values (9999, 9999)"));
+        world.program.kill9();
+        let before = world.row_counts();
+        let mut old = Setup::new(world.db.url()).launch();
+        assert!(!old.wait_exit(PATIENCE).success());
+        assert!(old.log().contains("changed by a newer oncebox"), "{}", old.log());
+        let refused = oncebox(&["migrate", "--database", world.db.url()]);
+        assert!(refused.status == Some(1) && refused.stderr.contains("run the newer program, or restore a backup"), "{refused:?}");
+        assert_eq!(world.row_counts(), before);
+    }
+}

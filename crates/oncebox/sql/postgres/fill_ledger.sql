@@ -1,0 +1,1 @@
+COPY oncebox.ledger (identity, key) FROM STDIN (FORMAT binary)

@@ -1,0 +1,1 @@
+COPY oncebox.payloads (key, remote, headers, body) FROM STDIN (FORMAT binary)

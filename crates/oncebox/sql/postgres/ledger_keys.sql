@@ -1,0 +1,1 @@
+SELECT identity, key FROM oncebox.ledger WHERE identity = ANY($1)

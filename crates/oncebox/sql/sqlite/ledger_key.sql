@@ -1,0 +1,1 @@
+SELECT key FROM oncebox_ledger WHERE identity = ?1

@@ -1,0 +1,1 @@
+SELECT quick_check FROM pragma_quick_check LIMIT 20
