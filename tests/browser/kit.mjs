@@ -174,7 +174,10 @@ export async function pictures(browser, base, path, name, cookies = []) {
     await page.context().addCookies(cookies);
     await page.goto(path);
     await page.waitForLoadState("load");
-    await page.screenshot({ path: `${screenshots}/${name}-${kind}.png`, fullPage: true });
+    // A picture of a very long page cannot be made.
+    const height = await page.evaluate(() => Math.min(document.documentElement.scrollHeight, 4_000));
+    const clip = { x: 0, y: 0, width: options.width ?? 1280, height };
+    await page.screenshot({ path: `${screenshots}/${name}-${kind}.png`, fullPage: true, clip });
     if (kind === "phone") {
       const [content, window] = await page.evaluate(() => [document.documentElement.scrollWidth, innerWidth]);
       assert.ok(content <= window, `${path} scrolls sideways at 390 px: ${content} > ${window}`);

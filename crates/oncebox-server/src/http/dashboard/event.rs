@@ -34,6 +34,7 @@ struct EventPage {
     deliveries: Vec<DeliveryStory>,
     messages: Vec<MessageView>,
     payload: Option<Payload>,
+    payload_gone: Option<When>,
     offers: Vec<Offer>,
 }
 
@@ -81,8 +82,17 @@ pub(super) async fn show(
     visit: Visit,
     Path(name): Path<String>,
 ) -> Result<Response, PageError> {
-    let detail = query::event(admin.store(), &name).await?.ok_or_else(PageError::not_found)?;
-    let EventDetailView { event, recent_arrivals, deliveries, attempts, payload, messages, repeats } = detail;
+    let detail = query::event(admin.store(), &name, &admin.destinations()).await?.ok_or_else(PageError::not_found)?;
+    let EventDetailView {
+        event,
+        recent_arrivals,
+        deliveries,
+        attempts,
+        payload,
+        messages,
+        repeats,
+        payload_kept_until,
+    } = detail;
     let mut arrivals: Vec<Arrival> = recent_arrivals
         .into_iter()
         .map(|one| Arrival { at: When::read(&one.at, visit.now), remote: one.remote, answer: "duplicate" })
@@ -100,6 +110,7 @@ pub(super) async fn show(
         offers: offers(&event, &deliveries),
         deliveries: deliveries::stories(deliveries, attempts, visit.now),
         payload: payload.map(|payload| Payload::new(payload, &url(&admin, &event.source))),
+        payload_gone: When::maybe(payload_kept_until.as_deref(), visit.now),
         first,
         arrivals,
         messages,
