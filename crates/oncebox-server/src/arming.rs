@@ -15,7 +15,7 @@ pub(crate) const WAIT_MAX: Duration = Duration::from_secs(3600);
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What became of an arming. Without `Debug`, since it may hold the secret.
-#[derive(Clone, Deserialize, Serialize)]
+#[derive(Clone, Deserialize, Serialize, utoipa::ToSchema)]
 pub(crate) struct ArmingView {
     /// The source.
     pub(crate) source: String,

@@ -1,19 +1,27 @@
 //! The questions that both the API and the commands ask the store, so that both give the same answers.
 
 pub(crate) mod actions;
+pub(crate) mod dead;
 pub(crate) mod deliveries;
+pub(crate) mod desk;
 pub(crate) mod destinations;
 pub(crate) mod erase;
+pub(crate) mod held;
 pub(crate) mod names;
 pub(crate) mod outbox;
+pub(crate) mod overview;
+pub(crate) mod queues;
 pub(crate) mod reconcile;
+pub(crate) mod retention;
+mod search;
+pub(crate) mod sources;
 pub(crate) mod tail;
 
 use jiff::{SignedDuration, Timestamp};
 use oncebox::clock::{Clock, UnixMillis};
 use oncebox::event::EventKey;
 use oncebox::limits::PAGE_MAX;
-use oncebox::store::{EventFilter, EventRecord, Page, Store, StoreError};
+use oncebox::store::{EventFilter, EventRecord, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 use destinations::Destinations;
@@ -21,7 +29,8 @@ use destinations::Destinations;
 use crate::view::{EventDetailView, EventView, Items, StatsView};
 
 /// Filters as a person writes them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EventsQuery {
     /// Exactly this source.
@@ -36,10 +45,25 @@ pub(crate) struct EventsQuery {
     pub(crate) until: Option<String>,
     /// A part of the id or the type.
     pub(crate) text: Option<String>,
+    /// Exactly this id of the sender, or exactly this key.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) id: Option<String>,
+    /// A text within the body, byte by byte.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) body: Option<String>,
+    /// Has a delivery in exactly this state.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) delivery_state: Option<String>,
+    /// Of exactly this handler; only beside `delivery_state`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) handler: Option<String>,
     /// Where the page before ended.
     pub(crate) cursor: Option<String>,
     /// Rows of a page.
     pub(crate) limit: Option<usize>,
+    /// The sources that an id without a source is looked for in.
+    #[serde(skip)]
+    pub(crate) sources: Vec<String>,
 }
 
 /// Why a question got no answer.
@@ -62,13 +86,23 @@ pub(crate) enum QueryError {
 /// A page of events, newest first.
 pub(crate) async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<EventView>, QueryError> {
     let limit = page_limit(query.limit)?;
-    Ok(items(store.events(&filter(query, clock.now())?, limit).await?))
+    if let Some(text) = query.body.clone() {
+        return search::bodies(store, &filter(query, clock.now())?, &text, limit).await;
+    }
+    if let Some(id) = query.id.clone() {
+        let sources = query.sources.clone();
+        return search::by_id(store, &filter(query, clock.now())?, (&id, sources), limit).await;
+    }
+    Ok(Items::of_page(store.events(&filter(query, clock.now())?, limit).await?))
 }
 
 /// A page of what waits for a person, newest first.
 pub(crate) async fn held(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<EventView>, QueryError> {
     let limit = page_limit(query.limit)?;
-    Ok(items(store.held(&filter(query, clock.now())?, limit).await?))
+    if query.body.is_some() || query.id.is_some() || query.delivery_state.is_some() || query.handler.is_some() {
+        return Err(QueryError::Bad("what is held is not searched by id, body, handler or delivery_state".into()));
+    }
+    Ok(Items::of_page(store.held(&filter(query, clock.now())?, limit).await?))
 }
 
 /// The events that a person means by a key or by `source/event_id`.
@@ -92,7 +126,8 @@ pub(crate) async fn event(
     let Some(detail) = store.event_detail(first.key).await? else { return Ok(None) };
     let attempts = store.attempts(first.key).await?;
     let messages = outbox::of_event(store, first.key, destinations).await?;
-    Ok(Some(EventDetailView::new(detail, attempts, messages)))
+    let (received_at, windows) = (detail.event.received_at, store.windows().await?);
+    Ok(Some(EventDetailView::new(detail, attempts, messages).with_windows(received_at, &windows)))
 }
 
 /// The numbers of `status`.
@@ -104,15 +139,12 @@ pub(crate) async fn stats(
 ) -> Result<StatsView, QueryError> {
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let stats = store.stats(clock.now() - DAY).await?;
-    let health = deliveries::health(store).await?;
-    let mut view = StatsView::new(store, stats, health, unverified);
+    let health = deliveries::health(store, stats.recent.tries.clone()).await?;
+    let stopped = store.retention(clock.now()).await?.stopped.map(|(_, why)| why);
+    let mut view = StatsView::new(store, stats, health, unverified, stopped);
     let waiting = view.outbox.iter().filter(|one| one.state == "ready").map(|one| one.destination.as_str());
     view.destinations = destinations.stats(waiting);
     Ok(view)
-}
-
-fn items(page: Page<EventRecord>) -> Items<EventView> {
-    Items { items: page.items.into_iter().map(Into::into).collect(), next_cursor: page.next.map(|key| key.to_string()) }
 }
 
 fn page_limit(asked: Option<usize>) -> Result<usize, QueryError> {
@@ -137,6 +169,14 @@ fn check_event_state(state: Option<&str>) -> Result<(), QueryError> {
 
 fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter, QueryError> {
     check_event_state(query.state.as_deref())?;
+    if let Some(state) = query.delivery_state.as_deref() {
+        deliveries::check_state(state)?;
+    } else if query.handler.is_some() {
+        return Err(QueryError::Bad("handler needs delivery_state beside it".into()));
+    }
+    if query.delivery_state.is_some() && query.state.is_some() {
+        return Err(QueryError::Bad("state and delivery_state exclude each other".into()));
+    }
     Ok(EventFilter {
         source: query.source,
         event_type: query.r#type,
@@ -144,6 +184,8 @@ fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter, QueryError
         since: query.since.map(|text| moment(&text, now)).transpose()?,
         until: query.until.map(|text| moment(&text, now)).transpose()?,
         text: query.text,
+        delivery_state: query.delivery_state,
+        handler: query.handler,
         before: cursor(query.cursor.as_deref())?,
     })
 }

@@ -2,27 +2,67 @@
 
 mod outbox;
 mod processing;
+pub(crate) mod screens;
 
 use jiff::Timestamp;
 use oncebox::clock::UnixMillis;
-use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, StoreStats};
+use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, StoreStats, Waiting};
+use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, StoreStats, WindowRecord};
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;
 pub(crate) use outbox::{DeadLetterView, DestinationStats, MessageDetailView, MessageView, OutboxStats};
+pub(crate) use outbox::{DeadLetterView, MessageAttemptView, MessageDetailView, MessageView, OutboxStats};
 pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
+pub(crate) use screens::RepeatsView;
 
 /// A page of a list.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct Items<T> {
     /// The rows.
     pub(crate) items: Vec<T>,
     /// Where the next page begins.
     pub(crate) next_cursor: Option<String>,
+    /// Set where this page stopped looking before it was full: how far back it looked. The next one goes on from there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) searched_until: Option<String>,
+}
+
+impl<T> Items<T> {
+    /// All there is.
+    pub(crate) fn whole(items: Vec<T>) -> Self {
+        Self { items, next_cursor: None, searched_until: None }
+    }
+
+    /// The table of the rows for a terminal, or `nothing` where there are none, and how to go on.
+    pub(crate) fn told(&self, table: impl FnOnce(&[T]) -> String, nothing: &str) -> String {
+        let shown = if self.items.is_empty() { nothing.to_owned() } else { table(&self.items) };
+        match (&self.next_cursor, &self.searched_until) {
+            (None, _) => shown,
+            (Some(cursor), None) => format!("{shown}\nthere are more: add --cursor {cursor}"),
+            (Some(cursor), Some(until)) => {
+                format!("{shown}\nthis looked back to {until}: to go on, add --cursor {cursor}")
+            }
+        }
+    }
+
+    /// What the store found.
+    pub(crate) fn of_page<R: Into<T>>(page: Page<R>) -> Self {
+        Self::mapped(page, Into::into)
+    }
+
+    /// What the store found, each made a view of.
+    pub(crate) fn mapped<R>(page: Page<R>, view: impl FnMut(R) -> T) -> Self {
+        Self {
+            items: page.items.into_iter().map(view).collect(),
+            next_cursor: page.next.map(|key| key.to_string()),
+            searched_until: page.searched_until.map(|key| time(key.moment())),
+        }
+    }
 }
 
 /// One event.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct EventView {
     /// The source's name.
     pub(crate) source: String,
@@ -51,7 +91,7 @@ pub(crate) struct EventView {
 }
 
 /// One event with all that belongs to it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct EventDetailView {
     /// The event.
     #[serde(flatten)]
@@ -67,10 +107,16 @@ pub(crate) struct EventDetailView {
     pub(crate) messages: Vec<MessageView>,
     /// Its bytes, until retention removes them.
     pub(crate) payload: Option<PayloadView>,
+    /// When the window of its bytes ended, where they are gone.
+    #[serde(default)]
+    pub(crate) payload_kept_until: Option<String>,
+    /// How often it came again, and why that counts as the same event.
+    #[serde(default)]
+    pub(crate) repeats: RepeatsView,
 }
 
 /// One later arrival.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct ArrivalView {
     /// When.
     pub(crate) at: String,
@@ -79,7 +125,7 @@ pub(crate) struct ArrivalView {
 }
 
 /// One delivery.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct DeliveryView {
     /// The handler's name.
     pub(crate) handler: String,
@@ -96,7 +142,7 @@ pub(crate) struct DeliveryView {
 }
 
 /// The bytes of an event.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct PayloadView {
     /// Where the first arrival came from.
     pub(crate) remote: String,
@@ -111,7 +157,7 @@ pub(crate) struct PayloadView {
 }
 
 /// The numbers of `status`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct StatsView {
     /// `sqlite` or `postgres`.
     pub(crate) store: String,
@@ -123,8 +169,11 @@ pub(crate) struct StatsView {
     pub(crate) duplicate_rate: f64,
     /// Identities remembered.
     pub(crate) ledger_rows: i64,
-    /// Identities added in the last day.
+    /// How many more, or fewer, they are than a day ago.
     pub(crate) ledger_rows_daily_change: i64,
+    /// Why nothing that is over is removed, if it is not.
+    #[serde(default)]
+    pub(crate) retention_stopped: Option<String>,
     /// Sources that verify nothing.
     pub(crate) unverified_sources: Vec<String>,
     /// Events by source and state.
@@ -136,13 +185,16 @@ pub(crate) struct StatsView {
     /// Messages by destination and state.
     #[serde(default)]
     pub(crate) outbox: Vec<OutboxStats>,
+    /// The first event that the rates, the events by source and what is done were counted from; none where all were.
+    #[serde(default)]
+    pub(crate) counted_since: Option<String>,
     /// Destinations that a person should look at.
     #[serde(default)]
     pub(crate) destinations: Vec<DestinationStats>,
 }
 
 /// Whether a handler is paused, and how its first attempts went.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct HandlerHealth {
     /// The handler's name.
     pub(crate) handler: String,
@@ -157,7 +209,7 @@ pub(crate) struct HandlerHealth {
 }
 
 /// Events of one source in one state.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct SourceStats {
     /// The source's name.
     pub(crate) source: String,
@@ -170,7 +222,7 @@ pub(crate) struct SourceStats {
 }
 
 /// Deliveries of one handler in one state.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct HandlerStats {
     /// The handler's name.
     pub(crate) handler: String,
@@ -178,12 +230,15 @@ pub(crate) struct HandlerStats {
     pub(crate) state: String,
     /// How many.
     pub(crate) count: i64,
-    /// When the oldest was due.
+    /// There are more than were counted.
+    #[serde(default)]
+    pub(crate) more: bool,
+    /// When the oldest was due, for what is ready.
     pub(crate) oldest_due_at: Option<String>,
 }
 
 /// One rejection.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct RejectionView {
     /// When.
     pub(crate) at: String,
@@ -197,6 +252,9 @@ pub(crate) struct RejectionView {
     pub(crate) off_by_seconds: Option<i64>,
     /// From where.
     pub(crate) remote: String,
+    /// What that usually means, and what to do.
+    #[serde(default)]
+    pub(crate) diagnosis: String,
 }
 
 /// A time people can read.
@@ -247,6 +305,7 @@ impl HandlerHealth {
 impl EventDetailView {
     /// Puts an event, its attempts and its messages together.
     pub(crate) fn new(detail: EventDetail, attempts: Vec<AttemptRecord>, messages: Vec<MessageView>) -> Self {
+        let repeats = RepeatsView::new(&detail.event);
         let recent = detail.recent_arrivals.into_iter();
         let payload = detail.payload.map(|payload| {
             let text = String::from_utf8(payload.body.clone()).ok();
@@ -265,7 +324,19 @@ impl EventDetailView {
             attempts: attempts.into_iter().map(Into::into).collect(),
             messages,
             payload,
+            payload_kept_until: None,
+            repeats,
         }
+    }
+
+    /// The same, knowing how long payloads of each source are kept.
+    pub(crate) fn with_windows(mut self, received_at: UnixMillis, windows: &[WindowRecord]) -> Self {
+        if self.payload.is_none() {
+            let of = |name: &str| windows.iter().find(|one| one.source == name);
+            let window = of(&self.event.source).or_else(|| of(""));
+            self.payload_kept_until = window.map(|one| time(received_at.saturating_add(one.payload_ms)));
+        }
+        self
     }
 }
 
@@ -276,24 +347,27 @@ impl StatsView {
         stats: StoreStats,
         handler_health: Vec<HandlerHealth>,
         unverified_sources: Vec<String>,
+        retention_stopped: Option<String>,
     ) -> Self {
-        let events: i64 = stats.events.iter().map(|one| one.events).sum();
-        let repeats: i64 = stats.events.iter().map(|one| one.repeats).sum();
+        let recent = stats.recent;
+        let events: i64 = recent.events.iter().map(|one| one.events).sum();
+        let repeats: i64 = recent.events.iter().map(|one| one.repeats).sum();
         let tried = handler_health.iter().map(|one| one.first_tries).sum();
         let failed = handler_health.iter().map(|one| one.first_tries_failed).sum();
-        let sources = stats.events.into_iter().map(|one| SourceStats {
+        let sources = recent.events.into_iter().map(|one| SourceStats {
             source: one.source,
             state: one.state,
             events: one.events,
             arrivals: one.events + one.repeats,
         });
-        let handlers = stats.deliveries.into_iter().map(|one| HandlerStats {
+        let handlers = combined(recent.deliveries, stats.depths).into_iter().map(|one| HandlerStats {
             handler: one.name,
             state: one.state,
             count: one.count,
+            more: one.more,
             oldest_due_at: one.oldest_due_at.map(time),
         });
-        let outbox = stats.outbox.into_iter();
+        let outbox = combined(stats.messages, stats.message_depths).into_iter();
         let outbox = outbox.map(|one| OutboxStats { destination: one.name, state: one.state, count: one.count });
         Self {
             store: store.kind().to_owned(),
@@ -302,14 +376,33 @@ impl StatsView {
             duplicate_rate: rate(repeats, events + repeats).unwrap_or(0.0),
             ledger_rows: stats.ledger_rows,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
+            retention_stopped,
             unverified_sources,
             sources: sources.collect(),
             handlers: handlers.collect(),
             handler_health,
             outbox: outbox.collect(),
+            counted_since: recent.since.map(|key| time(key.moment())),
             destinations: Vec::new(),
         }
     }
+}
+
+/// What waits is counted on its own; what is over, among the newest.
+fn combined(recent: Vec<QueueCount>, depths: Vec<Waiting>) -> Vec<Waiting> {
+    let is_counted =
+        |one: &QueueCount| depths.iter().any(|depth| (&depth.name, &depth.state) == (&one.name, &one.state));
+    let rest = recent.into_iter().filter(|one| !is_counted(one)).map(|one| Waiting {
+        name: one.name,
+        state: one.state,
+        count: one.count,
+        more: false,
+        oldest_due_at: one.oldest_due_at,
+    });
+    let mut all: Vec<Waiting> = rest.collect();
+    all.extend(depths);
+    all.sort_by(|a, b| (&a.name, &a.state).cmp(&(&b.name, &b.state)));
+    all
 }
 
 impl From<Rejected> for RejectionView {
@@ -319,6 +412,7 @@ impl From<Rejected> for RejectionView {
             source: rejected.source,
             step: rejected.rejection.step.as_str().to_owned(),
             reason: rejected.rejection.reason.as_str().to_owned(),
+            diagnosis: crate::diagnosis::of_rejection(&rejected.rejection),
             off_by_seconds: rejected.rejection.off_by_seconds,
             remote: rejected.remote,
         }

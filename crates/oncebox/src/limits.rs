@@ -20,11 +20,17 @@ pub const ARRIVALS_RECENT_MAX: usize = 8;
 pub const REJECTIONS_MAX: usize = 1000;
 /// Rows of one page of a list.
 pub const PAGE_MAX: usize = 1000;
+/// Rows that one page may examine where no index serves its filter.
+pub const PAGE_EXAMINED_MAX: usize = 20_000;
+/// What waits is counted up to this where people look: beyond it, "more" is all that matters.
+pub const DEPTH_MAX: usize = 10_000;
 /// A body this large is hashed beside the event loop, which would stall otherwise.
 pub const BODY_BYTES_INLINE_MAX: usize = 256 * 1024;
-/// Deliveries whose effects are committed together: most of the gain is there at 64, and one that fails costs the rest
-/// a second run.
-pub const TRANSACTION_DELIVERIES_MAX: usize = 64;
+/// Deliveries whose effects are committed together: beyond it a commit is a small part of the work, and latency grows.
+pub const TRANSACTION_DELIVERIES_MAX: usize = 256;
+/// Deliveries behind one savepoint: so many run a second time where one of them fails. Four in a transaction are far from
+/// the 64 that Postgres keeps at hand.
+pub const CHUNK_DELIVERIES_MAX: usize = 64;
 /// Deliveries that are tried together after they were lost with their worker once; after that each is tried alone.
 pub const LOST_TOGETHER_MAX: usize = 16;
 /// Transactions of one handler at once, so that a slow handler leaves the database's connections to the others.

@@ -36,11 +36,12 @@ pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn text(page: &Items<DeadLetterView>) -> String {
-    if page.items.is_empty() {
-        return "no dead letters".to_owned();
-    }
+    page.told(sections, "no dead letters")
+}
+
+fn sections(letters: &[DeadLetterView]) -> String {
     let (mut deliveries, mut messages): (Vec<&DeliveryLineView>, Vec<MessageView>) = Default::default();
-    for letter in &page.items {
+    for letter in letters {
         match letter {
             DeadLetterView::Delivery(line) => deliveries.push(line),
             DeadLetterView::Message(line) => messages.push(line.clone()),
@@ -52,9 +53,6 @@ fn text(page: &Items<DeadLetterView>) -> String {
     }
     if !messages.is_empty() {
         sections.push(format!("Messages\n{}", super::outbox::table(&messages)));
-    }
-    if let Some(cursor) = &page.next_cursor {
-        sections.push(format!("there are more: add --cursor {cursor}"));
     }
     sections.join("\n")
 }
@@ -96,10 +94,10 @@ mod tests {
             finished_at: Some("2026-11-15T12:00:00.123Z".into()),
             last_error: Some("connection\nrefused".into()),
         };
-        let text = text(&Items { items: vec![DeadLetterView::Delivery(line)], next_cursor: None });
+        let text = text(&Items::whole(vec![DeadLetterView::Delivery(line)]));
         let row: Vec<&str> = text.lines().nth(1).map(|line| line.split_whitespace().collect()).unwrap_or_default();
         let expected = "2026-11-15T12:00:00Z stripe invoice.paid evt_1 billing 12 connection\u{fffd}refused k";
         assert_eq!(row.join(" "), expected);
-        assert_eq!(super::text(&Items { items: Vec::new(), next_cursor: None }), "no dead letters");
+        assert_eq!(super::text(&Items::whole(Vec::new())), "no dead letters");
     }
 }

@@ -42,14 +42,7 @@ pub(super) fn table(events: &[EventView]) -> String {
 }
 
 fn text(page: &Items<EventView>) -> String {
-    if page.items.is_empty() {
-        return "no events".to_owned();
-    }
-    let table = table(&page.items);
-    match &page.next_cursor {
-        Some(cursor) => format!("{table}\nthere are more: add --cursor {cursor}"),
-        None => table,
-    }
+    page.told(table, "no events")
 }
 
 fn query(args: &EventsArgs) -> EventsQuery {
@@ -62,6 +55,7 @@ fn query(args: &EventsArgs) -> EventsQuery {
         text: args.text.clone(),
         cursor: args.page.cursor.clone(),
         limit: usize::try_from(args.page.limit).ok(),
+        ..EventsQuery::default()
     }
 }
 
@@ -106,7 +100,11 @@ mod tests {
 
     #[test]
     fn the_table_holds_what_finds_an_event() {
-        let page = Items { items: vec![event("evt_1\u{1b}", "accepted")], next_cursor: Some("c".into()) };
+        let page = Items {
+            items: vec![event("evt_1\u{1b}", "accepted")],
+            next_cursor: Some("c".into()),
+            searched_until: None,
+        };
         let text = text(&page);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
@@ -122,7 +120,7 @@ mod tests {
             ]
         );
         assert_eq!(lines[2], "there are more: add --cursor c");
-        assert_eq!(super::text(&Items { items: Vec::new(), next_cursor: None }), "no events");
+        assert_eq!(super::text(&Items::whole(Vec::new())), "no events");
     }
 
     #[test]

@@ -39,11 +39,12 @@ pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn text(page: &Items<EventView>) -> String {
-    if page.items.is_empty() {
-        return "nothing is held".to_owned();
-    }
+    page.told(table, "nothing is held")
+}
+
+fn table(events: &[EventView]) -> String {
     let mut table = terminal::table(&["received", "source", "type", "event id", "reason", "key"]);
-    for event in &page.items {
+    for event in events {
         // An accepted event is here because one of its deliveries is held.
         let reason = event.reason.as_deref().filter(|_| event.state == "held").unwrap_or("a delivery is held");
         table.add_row([
@@ -55,9 +56,5 @@ fn text(page: &Items<EventView>) -> String {
             terminal::cell(&event.key),
         ]);
     }
-    let table = table.trim_fmt();
-    match &page.next_cursor {
-        Some(cursor) => format!("{table}\nthere are more: add --cursor {cursor}"),
-        None => table,
-    }
+    table.trim_fmt()
 }

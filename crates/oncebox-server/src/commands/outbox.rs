@@ -73,13 +73,7 @@ fn why(line: &MessageView) -> &str {
 }
 
 fn list(page: &Items<MessageView>) -> String {
-    if page.items.is_empty() {
-        return "no messages".to_owned();
-    }
-    match &page.next_cursor {
-        Some(cursor) => format!("{}\nthere are more: add --cursor {cursor}", table(&page.items)),
-        None => table(&page.items),
-    }
+    page.told(table, "no messages")
 }
 
 fn one(detail: &MessageDetailView) -> String {
@@ -145,11 +139,11 @@ mod tests {
             handler: None,
             step: None,
         };
-        let text = list(&Items { items: vec![line], next_cursor: Some("c".into()) });
+        let text = list(&Items { items: vec![line], next_cursor: Some("c".into()), searched_until: None });
         let row: Vec<&str> = text.lines().nth(1).map(|line| line.split_whitespace().collect()).unwrap_or_default();
         let expected = "2026-11-15T12:00:00Z crm dead 3 400 answered 400\u{fffd}Bad Request d/crm/notify i";
         assert_eq!(row.join(" "), expected);
         assert!(text.ends_with("add --cursor c"));
-        assert_eq!(list(&Items { items: Vec::new(), next_cursor: None }), "no messages");
+        assert_eq!(list(&Items::whole(Vec::new())), "no messages");
     }
 }

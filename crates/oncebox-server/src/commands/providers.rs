@@ -3,7 +3,7 @@
 //! Everything shown comes from the descriptions the engine runs. `docs/providers.md` is the same text as Markdown; a
 //! test fails when the file is older than the catalogue.
 
-mod guide;
+pub(crate) mod guide;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

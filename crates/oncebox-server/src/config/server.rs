@@ -29,6 +29,8 @@ pub(crate) struct ServerConfig {
     pub(crate) admin_token: Option<Secret>,
     /// The viewer's token.
     pub(crate) viewer_token: Option<Secret>,
+    /// Names under which the admin listener is reached, beside `localhost` and plain addresses.
+    pub(crate) admin_hosts: Vec<String>,
     /// How senders reach the public listener, without a slash at the end.
     pub(crate) public_url: Option<String>,
     /// The largest body in bytes, unless a source says otherwise.
@@ -92,6 +94,7 @@ impl ServerConfig {
             admin_listen,
             admin_token,
             viewer_token: table.secret("viewer_token"),
+            admin_hosts: web::hosts(&mut table, "admin_hosts"),
             public_url: table.take("public_url").and_then(|item| web::public_url(&item)),
             body_limit: table.size("body_limit", BODY_BYTES_MIN..=BODY_BYTES_MAX).unwrap_or(1 << 20),
             in_flight: table.count("in_flight", 1..=IN_FLIGHT_MAX).unwrap_or(1024),

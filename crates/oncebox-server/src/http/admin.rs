@@ -1,39 +1,43 @@
 //! The admin listener: readiness, metrics and the API, behind a token unless it is loopback talking to loopback.
 //!
-//! Host is checked, so that a page in a browser cannot reach a loopback port by renaming itself.
+//! `guard` decides who may look and who may act; the routes are written down once, here.
 
-use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::{self, Next};
+use axum::extract::State;
+use axum::middleware;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
-use http::header::{AUTHORIZATION, CONTENT_SECURITY_POLICY, HOST, ORIGIN, X_CONTENT_TYPE_OPTIONS};
-use http::{HeaderMap, HeaderValue};
 use hyper::body::Incoming;
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::clock::Clock;
 use oncebox::relay::Spared;
+use oncebox::retention::Desk as RetentionDesk;
 use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
-use subtle::ConstantTimeEq;
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
 
+use super::guard::{self, Guard};
 use super::listener::{Answering, Peer};
+use super::openapi::{self, Document, Refusals};
 use super::problem::Problem;
 use super::public::Setup;
-use super::{actions, api, arm, pull, tail};
+use super::{actions, api, arm, dashboard, login, pull, tail};
+use super::{actions, api, arm, erase, login, pull, retention, tail};
+use super::{actions, api, arm, pull, retention, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::query::QueryError;
+use crate::query::desk::Desk;
 use crate::query::destinations::Destinations;
 use crate::query::names::{self, Configured};
 use crate::rejections::Rejections;
+use crate::traffic::Traffic;
 
 /// The admin listener's service. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -50,18 +54,24 @@ pub(crate) struct AdminParts {
     pub(crate) setup: Arc<ArcSwap<Setup>>,
     /// The last rejections.
     pub(crate) rejections: Rejections,
+    /// The last hour of this node.
+    pub(crate) traffic: Traffic,
+    /// How senders reach the public listener, without a slash at the end.
+    pub(crate) public_url: Option<String>,
     /// Renders the metrics.
     pub(crate) metrics: Option<PrometheusHandle>,
     /// Secrets that a handshake brings.
     pub(crate) arrived: ArrivedSecrets,
-    /// The operator's token: whoever changes something needs it where there are tokens.
-    pub(crate) operator: Option<Secret>,
-    /// Tokens that open it; none means loopback only.
-    pub(crate) tokens: Vec<Secret>,
+    /// Who may use it.
+    pub(crate) guard: Arc<Guard>,
+    /// Hops of `X-Forwarded-For` to believe, from the right.
+    pub(crate) trusted_proxies: usize,
     /// Destinations that the relay spares.
     pub(crate) spared: Spared,
     /// What is counted when somebody looks.
     pub(crate) gauges: Gauges,
+    /// Who removes what is over.
+    pub(crate) retention: RetentionDesk,
     /// Set while the server stops.
     pub(crate) draining: Shutdown,
 }
@@ -78,38 +88,25 @@ impl Admin {
         AdminConnection(TowerToHyperService::new(router))
     }
 
-    /// All routes.
+    /// All routes. Whatever is under `/api` is put in by `routes!`, which takes path and method from the description in
+    /// the document, so that neither can be without the other.
     pub(crate) fn router(&self) -> Router {
-        let open = Router::new().route("/readyz", get(api::ready)).route("/metrics", get(metrics));
-        let guarded = Router::new()
-            .route("/api/v1/sources", get(api::sources))
-            .route("/api/v1/events", get(api::events))
-            .route("/api/v1/events/{key}", get(api::event))
-            .route("/api/v1/events/{key}/payload", get(api::payload))
-            .route("/api/v1/deliveries", get(api::deliveries))
-            .route("/api/v1/dead-letters", get(api::dead_letters))
-            .route("/api/v1/held", get(api::held))
-            .route("/api/v1/outbox", get(api::outbox))
-            .route("/api/v1/outbox/{id}", get(api::message))
-            .route("/api/v1/actions", get(actions::log))
-            .route("/api/v1/actions/{id}", get(actions::one))
-            .route("/api/v1/tail", get(tail::tail))
-            .route("/api/v1/rejections", get(api::rejections))
-            .route("/api/v1/stats", get(api::stats))
-            .route("/api/v1/sources/{name}/arm", post(arm::arm))
-            .layer(middleware::from_fn_with_state(self.clone(), need_token));
-        let acting = Router::new()
-            .route("/api/v1/handlers/{name}/claim", post(pull::claim))
-            .route("/api/v1/deliveries/{delivery}/finish", post(pull::finish))
-            .route("/api/v1/deliveries/{delivery}/fail", post(pull::fail))
-            .route("/api/v1/deliveries/{delivery}/extend", post(pull::extend))
-            .merge(actions::routes())
-            .layer(middleware::from_fn_with_state(self.clone(), need_operator));
-        open.layer(middleware::from_fn_with_state(self.clone(), need_token_beyond_loopback))
-            .merge(guarded)
-            .merge(acting)
-            .fallback(async || Problem::not_found().into_response().map(axum::body::Body::new))
-            .layer(middleware::from_fn_with_state(self.clone(), need_host))
+        let (open, described) = open().split_for_parts();
+        let (looking, looked) = looking().split_for_parts();
+        let (acting, acted) = acting().split_for_parts();
+        // Whoever logs in is nobody yet.
+        let (entering, entered) = OpenApiRouter::new().routes(routes!(login::log_in)).split_for_parts();
+        let document = Document::new([described, looked, acted, entered]);
+        let refuse = async |problem: Problem| problem.into_response().map(axum::body::Body::new);
+        open.layer(middleware::from_fn(guard::need_viewer_beyond_loopback))
+            .merge(looking.layer(middleware::from_fn(guard::need_viewer)))
+            .merge(acting.layer(middleware::from_fn(guard::need_operator)))
+            .merge(entering)
+            .merge(dashboard::routes())
+            .fallback(dashboard::nothing)
+            .method_not_allowed_fallback(move || refuse(Problem::method(String::new())))
+            .layer(axum::Extension(document))
+            .layer(middleware::from_fn_with_state(self.clone(), guard::check_site))
             .with_state(self.clone())
     }
 
@@ -136,24 +133,37 @@ impl Admin {
         names::check(self.store(), Some(&configured), source, handler).await
     }
 
+    /// All that the screens are made from.
+    pub(super) fn desk(&self) -> Desk {
+        Desk {
+            store: self.0.store.clone(),
+            clock: self.0.clock.clone(),
+            setup: self.setup(),
+            traffic: self.0.traffic.clone(),
+            rejections: self.0.rejections.clone(),
+            public_url: self.0.public_url.clone(),
+        }
+    }
+
     /// The destinations as this server sees them now.
     pub(super) fn destinations(&self) -> Destinations {
         Destinations::of_server(&self.setup().destinations, &self.0.spared)
     }
 
-    pub(super) fn rejections(&self) -> &Rejections {
-        &self.0.rejections
+    pub(super) fn retention(&self) -> &RetentionDesk {
+        &self.0.retention
     }
 
     pub(super) fn arrived(&self) -> &ArrivedSecrets {
         &self.0.arrived
     }
 
-    /// True for whoever may change something: the operator, or anybody where there are no tokens at all.
-    pub(super) fn is_operator(&self, headers: &HeaderMap) -> bool {
-        let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-        let fits = |token: &Secret| given.is_some_and(|given| bool::from(token.expose().ct_eq(given)));
-        !self.has_tokens() || self.0.operator.as_ref().filter(|token| !token.is_blank()).is_some_and(fits)
+    pub(super) fn guard(&self) -> &Guard {
+        &self.0.guard
+    }
+
+    pub(super) fn trusted_proxies(&self) -> usize {
+        self.0.trusted_proxies
     }
 
     pub(super) fn is_draining(&self) -> bool {
@@ -164,21 +174,60 @@ impl Admin {
     pub(super) async fn drains_within(&self, wait: Duration) -> bool {
         tokio::time::timeout(wait, self.0.draining.wait()).await.is_ok()
     }
+}
 
-    /// A blank token counts as none, so it never opens anything.
-    fn opens(&self, headers: &HeaderMap) -> bool {
-        let given = headers.get(AUTHORIZATION).and_then(|value| value.as_bytes().strip_prefix(b"Bearer "));
-        let Some(given) = given else { return false };
-        let mut opens = subtle::Choice::from(0);
-        for token in self.0.tokens.iter().filter(|token| !token.is_blank()) {
-            opens |= token.expose().ct_eq(given);
-        }
-        opens.into()
-    }
+/// For everybody on this machine, and for whoever may look from elsewhere.
+fn open() -> OpenApiRouter<Admin> {
+    OpenApiRouter::new()
+        .routes(routes!(api::ready))
+        .routes(routes!(metrics))
+        .routes(routes!(openapi::document))
+        .routes(routes!(openapi::docs))
+}
 
-    fn has_tokens(&self) -> bool {
-        self.0.tokens.iter().any(|token| !token.is_blank())
-    }
+/// For whoever may look.
+fn looking() -> OpenApiRouter<Admin> {
+    OpenApiRouter::new()
+        .routes(routes!(api::overview))
+        .routes(routes!(api::stats))
+        .routes(routes!(retention::show))
+        .routes(routes!(api::sources))
+        .routes(routes!(api::source))
+        .routes(routes!(api::handlers))
+        .routes(routes!(api::destinations))
+        .routes(routes!(api::events))
+        .routes(routes!(api::event))
+        .routes(routes!(api::payload))
+        .routes(routes!(api::deliveries))
+        .routes(routes!(api::dead_letters))
+        .routes(routes!(api::dead_groups))
+        .routes(routes!(api::held))
+        .routes(routes!(api::outbox))
+        .routes(routes!(api::message))
+        .routes(routes!(api::rejections))
+        .routes(routes!(actions::log))
+        .routes(routes!(actions::one))
+        .routes(routes!(tail::tail))
+        .routes(routes!(login::show, login::log_out))
+}
+
+/// For whoever may act.
+fn acting() -> OpenApiRouter<Admin> {
+    OpenApiRouter::new()
+        .routes(routes!(actions::replay))
+        .routes(routes!(actions::release))
+        .routes(routes!(actions::discard))
+        .routes(routes!(actions::forget))
+        .routes(routes!(erase::erase))
+        .routes(routes!(retention::run))
+        .routes(routes!(retention::confirm))
+        .routes(routes!(actions::pause))
+        .routes(routes!(actions::resume))
+        .routes(routes!(arm::arm))
+        .routes(routes!(pull::claim))
+        .routes(routes!(pull::finish))
+        .routes(routes!(pull::fail))
+        .routes(routes!(pull::extend))
 }
 
 /// One connection's service.
@@ -195,90 +244,11 @@ impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
     }
 }
 
+/// The metrics in the text format of Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "numbers",
+    responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"), Refusals))]
 async fn metrics(State(admin): State<Admin>) -> Response {
     admin.0.gauges.count(admin.store(), admin.clock(), &admin.setup(), &admin.0.spared).await;
     let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
     ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
-}
-
-async fn need_token(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    if admin.has_tokens() && !admin.opens(request.headers()) {
-        return refuse(Problem::unauthorized());
-    }
-    next.run(request).await
-}
-
-async fn need_operator(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    if admin.is_operator(request.headers()) {
-        return next.run(request).await;
-    }
-    if admin.opens(request.headers()) {
-        return refuse(Problem::forbidden("this token may look and not act"));
-    }
-    refuse(Problem::unauthorized())
-}
-
-async fn need_token_beyond_loopback(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);
-    if peer.is_some_and(|ip| ip.is_loopback()) || !admin.has_tokens() || admin.opens(request.headers()) {
-        return next.run(request).await;
-    }
-    refuse(Problem::unauthorized())
-}
-
-/// A name that is not ours, and no token, is a page in somebody's browser.
-async fn need_host(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    if !admin.opens(request.headers()) && !is_house_name(request.headers()) {
-        return refuse(Problem::forbidden("this Host is not one of ours"));
-    }
-    if !is_own_origin(request.headers()) {
-        return refuse(Problem::forbidden("this Origin is not ours"));
-    }
-    let mut response = next.run(request).await;
-    let headers = response.headers_mut();
-    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
-    headers.insert(CONTENT_SECURITY_POLICY, HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'"));
-    response
-}
-
-/// `localhost` or a plain address: what cannot be rebound.
-fn is_house_name(headers: &HeaderMap) -> bool {
-    let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else { return false };
-    let name = host.rsplit_once(':').filter(|(_, port)| port.bytes().all(|c| c.is_ascii_digit())).map_or(host, |x| x.0);
-    let address = name.trim_start_matches('[').trim_end_matches(']');
-    name == "localhost" || address.parse::<IpAddr>().is_ok()
-}
-
-/// A page that calls us must be our own.
-fn is_own_origin(headers: &HeaderMap) -> bool {
-    let Some(origin) = headers.get(ORIGIN) else { return true };
-    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
-    let host = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
-    host.is_some() && host == text(HOST)
-}
-
-fn refuse(problem: Problem) -> Response {
-    problem.into_response().map(axum::body::Body::new)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn hosts() {
-        for (host, expected) in [
-            ("localhost:8081", true),
-            ("127.0.0.1:8081", true),
-            ("[::1]:8081", true),
-            ("127.0.0.1", true),
-            ("evil.example:8081", false),
-            ("localhost.evil.example", false),
-            ("", false),
-        ] {
-            let mut headers = HeaderMap::new();
-            headers.insert(HOST, host.parse().unwrap());
-            assert_eq!(is_house_name(&headers), expected, "{host}");
-        }
-    }
 }

@@ -4,62 +4,109 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::extract::{
-    Path, Query, State,
-    rejection::{JsonRejection, QueryRejection},
+    FromRequestParts, Query, State,
+    rejection::{JsonRejection, PathRejection, QueryRejection},
 };
 use axum::response::{IntoResponse, Response};
 use http::HeaderValue;
-use http::header::{CONTENT_DISPOSITION, CONTENT_TYPE};
-use oncebox::limits::PAGE_MAX;
-use oncebox::source::Source;
+use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use http::request::Parts;
 use serde::Serialize;
-use serde_json::json;
 
 use super::admin::Admin;
+use super::openapi::Refusals;
 use super::problem::Problem;
 use crate::query::deliveries::DeliveriesQuery;
 use crate::query::outbox::OutboxQuery;
 use crate::query::{self, EventsQuery, QueryError};
-use crate::view::{Items, RejectionView};
+use crate::view::screens::{
+    DeadGroupsView, DestinationView, HandlerView, HeldView, OverviewView, SourceDetailView, SourceView,
+};
+use crate::view::{
+    DeadLetterView, DeliveryLineView, EventDetailView, EventView, Items, MessageDetailView, MessageView, RejectionView,
+    StatsView,
+};
 
 /// A database that does not answer within this is not ready, whatever its own deadline.
 const READY_WAIT: Duration = Duration::from_secs(2);
 
-/// A source as the API shows it.
-#[derive(Debug, Serialize)]
-struct SourceView {
-    name: String,
-    provider: String,
-    url: String,
-    secrets: usize,
-    verified: bool,
+/// The server takes events in.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct ReadyView {
+    /// Always `ready`.
+    status: &'static str,
+    /// `sqlite` or `postgres`.
+    store: &'static str,
 }
 
-pub(super) async fn sources(State(admin): State<Admin>) -> Response {
-    let setup = admin.setup();
-    let mut items: Vec<SourceView> = setup.sources.values().map(|source| view(source)).collect();
-    items.sort_by(|a, b| a.name.cmp(&b.name));
-    Json(Items { items, next_cursor: None }).into_response()
+/// The three numbers, the last hour, the queues.
+#[utoipa::path(get, path = "/api/v1/overview", tag = "numbers",
+    responses((status = 200, description = "The three numbers, the last hour, the queues.", body = OverviewView), Refusals))]
+pub(super) async fn overview(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(query::overview::overview(&admin.desk()).await?).into_response())
 }
 
+/// The sources.
+#[utoipa::path(get, path = "/api/v1/sources", tag = "sources",
+    responses((status = 200, description = "The sources.", body = Items<SourceView>), Refusals))]
+pub(super) async fn sources(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(Items::whole(query::sources::sources(&admin.desk()).await?)).into_response())
+}
+
+/// One source, with the guide of its provider.
+#[utoipa::path(get, path = "/api/v1/sources/{name}", tag = "sources", params(("name" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "A source with the guide of its provider.", body = SourceDetailView), Refusals))]
+pub(super) async fn source(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
+    let detail = query::sources::source(&admin.desk(), &name).await?.ok_or_else(Problem::not_found)?;
+    Ok(Json(detail).into_response())
+}
+
+/// The handlers.
+#[utoipa::path(get, path = "/api/v1/handlers", tag = "handlers",
+    responses((status = 200, description = "The handlers.", body = Items<HandlerView>), Refusals))]
+pub(super) async fn handlers(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(Items::whole(query::queues::handlers(&admin.desk()).await?)).into_response())
+}
+
+/// The destinations.
+#[utoipa::path(get, path = "/api/v1/destinations", tag = "outbox",
+    responses((status = 200, description = "The destinations of the outbox.", body = Items<DestinationView>), Refusals))]
+pub(super) async fn destinations(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(Items::whole(query::queues::destinations(&admin.desk()).await?)).into_response())
+}
+
+/// Dead letters by error.
+#[utoipa::path(get, path = "/api/v1/dead-letters/groups", tag = "dead letters",
+    responses((status = 200, description = "Dead letters by error.", body = DeadGroupsView), Refusals))]
+pub(super) async fn dead_groups(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(query::dead::groups(admin.store()).await?).into_response())
+}
+
+#[utoipa::path(get, path = "/api/v1/events", tag = "events", params(EventsQuery),
+    responses((status = 200, description = "A page of events, newest first.", body = Items<EventView>), Refusals))]
 pub(super) async fn events(
     State(admin): State<Admin>,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
-    let Query(query) = query?;
-    admin.check_names(query.source.as_deref(), None).await?;
+    let Query(mut query) = query?;
+    admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
+    query.sources = admin.setup().sources.keys().cloned().collect();
     Ok(Json(query::events(admin.store(), admin.clock(), query).await?).into_response())
 }
 
+#[utoipa::path(get, path = "/api/v1/held", tag = "events", params(EventsQuery),
+    responses((status = 200, description = "A page of what waits for a person, newest first.", body = Items<HeldView>), Refusals))]
 pub(super) async fn held(
     State(admin): State<Admin>,
     query: Result<Query<EventsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
     admin.check_names(query.source.as_deref(), None).await?;
-    Ok(Json(query::held(admin.store(), admin.clock(), query).await?).into_response())
+    Ok(Json(query::held::held(admin.store(), admin.clock(), query).await?).into_response())
 }
 
+#[utoipa::path(get, path = "/api/v1/deliveries", tag = "handlers", params(DeliveriesQuery),
+    responses((status = 200, description = "A page of deliveries, newest first.", body = Items<DeliveryLineView>), Refusals))]
 pub(super) async fn deliveries(
     State(admin): State<Admin>,
     query: Result<Query<DeliveriesQuery>, QueryRejection>,
@@ -69,6 +116,8 @@ pub(super) async fn deliveries(
     Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
 }
 
+#[utoipa::path(get, path = "/api/v1/dead-letters", tag = "dead letters", params(DeliveriesQuery),
+    responses((status = 200, description = "A page of dead letters, newest first.", body = Items<DeadLetterView>), Refusals))]
 pub(super) async fn dead_letters(
     State(admin): State<Admin>,
     query: Result<Query<DeliveriesQuery>, QueryRejection>,
@@ -78,6 +127,8 @@ pub(super) async fn dead_letters(
     Ok(Json(query::outbox::dead_letters(admin.store(), admin.clock(), query).await?).into_response())
 }
 
+#[utoipa::path(get, path = "/api/v1/outbox", tag = "outbox", params(OutboxQuery),
+    responses((status = 200, description = "A page of outbox messages, newest first.", body = Items<MessageView>), Refusals))]
 pub(super) async fn outbox(
     State(admin): State<Admin>,
     query: Result<Query<OutboxQuery>, QueryRejection>,
@@ -88,19 +139,25 @@ pub(super) async fn outbox(
     Ok(Json(query::outbox::messages(admin.store(), admin.clock(), query, &destinations).await?).into_response())
 }
 
-pub(super) async fn message(State(admin): State<Admin>, Path(id): Path<String>) -> Result<Response, ApiError> {
+#[utoipa::path(get, path = "/api/v1/outbox/{id}", tag = "outbox", params(("id" = String, Path, description = "Its id.")),
+    responses((status = 200, description = "One message with its attempts.", body = MessageDetailView), Refusals))]
+pub(super) async fn message(State(admin): State<Admin>, Named(id): Named) -> Result<Response, ApiError> {
     let detail =
         query::outbox::message(admin.store(), &id, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
     Ok(Json(detail).into_response())
 }
 
-pub(super) async fn event(State(admin): State<Admin>, Path(name): Path<String>) -> Result<Response, ApiError> {
+#[utoipa::path(get, path = "/api/v1/events/{key}", tag = "events", params(("key" = String, Path, description = "An event's key, or `source/event_id` with the slash as `%2F`.")),
+    responses((status = 200, description = "One event with all that belongs to it.", body = EventDetailView), Refusals))]
+pub(super) async fn event(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
     let detail = query::event(admin.store(), &name, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
     Ok(Json(detail).into_response())
 }
 
 /// The raw bytes, as a download that no browser will run.
-pub(super) async fn payload(State(admin): State<Admin>, Path(name): Path<String>) -> Result<Response, ApiError> {
+#[utoipa::path(get, path = "/api/v1/events/{key}/payload", tag = "events", params(("key" = String, Path, description = "An event's key, or `source/event_id` with the slash as `%2F`.")),
+    responses((status = 200, description = "The bytes as they came.", body = [u8], content_type = "application/octet-stream"), Refusals))]
+pub(super) async fn payload(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
     let found = query::find(admin.store(), &name).await?;
     let event = found.first().ok_or_else(Problem::not_found)?;
     let payload = admin.store().payload(event.key).await.map_err(QueryError::from)?;
@@ -108,15 +165,22 @@ pub(super) async fn payload(State(admin): State<Admin>, Path(name): Path<String>
     let mut response = payload.body.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
-    headers.insert(CONTENT_DISPOSITION, HeaderValue::from_static("attachment"));
+    // The key is ours, so that nothing of the sender gets into the name of a file.
+    let name = HeaderValue::try_from(format!("attachment; filename=\"{}.bin\"", event.key));
+    headers.insert(CONTENT_DISPOSITION, name.unwrap_or(HeaderValue::from_static("attachment")));
+    let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
+    headers.insert(CONTENT_SECURITY_POLICY, policy);
     Ok(response)
 }
 
+#[utoipa::path(get, path = "/api/v1/rejections", tag = "sources",
+    responses((status = 200, description = "The last rejections of this node, newest first.", body = Items<RejectionView>), Refusals))]
 pub(super) async fn rejections(State(admin): State<Admin>) -> Response {
-    let items: Vec<RejectionView> = admin.rejections().latest(PAGE_MAX).into_iter().map(Into::into).collect();
-    Json(Items { items, next_cursor: None }).into_response()
+    Json(Items::whole(query::sources::rejections(&admin.desk()))).into_response()
 }
 
+#[utoipa::path(get, path = "/api/v1/stats", tag = "numbers",
+    responses((status = 200, description = "The numbers of `oncebox status`.", body = StatsView), Refusals))]
 pub(super) async fn stats(State(admin): State<Admin>) -> Result<Response, ApiError> {
     let setup = admin.setup();
     let mut unverified: Vec<String> =
@@ -126,6 +190,8 @@ pub(super) async fn stats(State(admin): State<Admin>) -> Result<Response, ApiErr
 }
 
 /// Ready means: the database answers.
+#[utoipa::path(get, path = "/readyz", tag = "numbers",
+    responses((status = 200, description = "The database answers.", body = ReadyView), Refusals))]
 pub(super) async fn ready(State(admin): State<Admin>) -> Result<Response, ApiError> {
     if admin.is_draining() {
         return Err(Problem::unavailable("the server is stopping").into());
@@ -134,16 +200,19 @@ pub(super) async fn ready(State(admin): State<Admin>) -> Result<Response, ApiErr
         Ok(answered) => answered.map_err(QueryError::from)?,
         Err(_) => return Err(Problem::unavailable("the database does not answer").into()),
     }
-    Ok(Json(json!({"status": "ready", "store": admin.store().kind()})).into_response())
+    Ok(Json(ReadyView { status: "ready", store: admin.store().kind() }).into_response())
 }
 
-fn view(source: &Source) -> SourceView {
-    SourceView {
-        name: source.name().to_owned(),
-        provider: source.provider().to_owned(),
-        url: format!("/in/{}", source.name()),
-        secrets: source.secrets_count(),
-        verified: !source.is_unverified(),
+/// A part of the path, with a refusal that looks as all others do.
+#[derive(Debug)]
+pub(super) struct Named(pub(super) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let axum::extract::Path(text) = axum::extract::Path::<String>::from_request_parts(parts, state).await?;
+        Ok(Self(text))
     }
 }
 
@@ -173,6 +242,12 @@ impl From<QueryError> for ApiError {
 
 impl From<QueryRejection> for ApiError {
     fn from(rejection: QueryRejection) -> Self {
+        Self(Problem::bad_request(rejection.body_text()))
+    }
+}
+
+impl From<PathRejection> for ApiError {
+    fn from(rejection: PathRejection) -> Self {
         Self(Problem::bad_request(rejection.body_text()))
     }
 }

@@ -4,34 +4,37 @@
 use std::time::Duration;
 
 use axum::Json;
-use axum::extract::{Path, Query, State, rejection::QueryRejection};
+use axum::extract::{Query, State, rejection::QueryRejection};
 use axum::response::{IntoResponse, Response};
+use http::HeaderValue;
 use http::header::CACHE_CONTROL;
-use http::{HeaderMap, HeaderValue};
 use serde::Deserialize;
 
 use super::admin::Admin;
-use super::api::ApiError;
+use super::api::{ApiError, Named};
+use super::openapi::Refusals;
 use super::problem::Problem;
 use crate::arming::{ArmingView, WAIT_MAX, arrival};
 use crate::query::QueryError;
 
 /// What an operator may ask for.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Wish {
+    /// Seconds to wait for the secret; without it the answer comes at once.
     wait: Option<u64>,
 }
 
+/// Lets the next handshake of a source bring its secret.
+#[utoipa::path(post, path = "/api/v1/sources/{name}/arm", tag = "sources",
+    params(("name" = String, Path, description = "Its name."), Wish),
+    responses((status = 200, description = "Armed, or the secret came.", body = ArmingView), Refusals))]
 pub(super) async fn arm(
     State(admin): State<Admin>,
-    Path(name): Path<String>,
+    Named(name): Named,
     wish: Result<Query<Wish>, QueryRejection>,
-    headers: HeaderMap,
 ) -> Result<Response, ApiError> {
-    if !admin.is_operator(&headers) {
-        return Err(Problem::unauthorized().into());
-    }
     let Query(wish) = wish?;
     let setup = admin.setup();
     let source = setup.sources.get(&name).ok_or_else(Problem::not_found)?;

@@ -82,11 +82,23 @@ impl Problem {
         Self::new(StatusCode::CONFLICT, "lease-lost", "this claim is not the current one any more")
     }
 
+    /// Too many wrong tries from one address.
+    pub(crate) const fn too_often(retry_after: u32) -> Self {
+        let mut problem = Self::new(StatusCode::TOO_MANY_REQUESTS, "too-often", "too many tries; wait before the next");
+        problem.retry_after = Some(retry_after);
+        problem
+    }
+
     /// Nothing can be promised now: come again.
     pub(crate) const fn unavailable(title: &'static str) -> Self {
         let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, "unavailable", title);
         problem.retry_after = Some(1);
         problem
+    }
+
+    /// The status of the answer.
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
     }
 
     /// The same problem, with the connection closed after it.

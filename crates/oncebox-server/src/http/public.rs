@@ -19,7 +19,9 @@ use oncebox::ingest::{Answer, Context, Ingest};
 use oncebox::routing::Routes;
 use oncebox::shutdown::Shutdown;
 use oncebox::source::Source;
+use oncebox::trace::{TARGET, Traceparent};
 use tokio::sync::Semaphore;
+use tracing::Instrument as _;
 
 use super::answer;
 use super::body::{self, BodyError, ByteBudget};
@@ -27,6 +29,8 @@ use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::rejections::Rejections;
+use crate::spans;
+use crate::traffic::Traffic;
 
 /// A target longer than this is answered 414.
 const TARGET_BYTES_MAX: usize = 8 * 1024;
@@ -60,6 +64,7 @@ struct Inner {
     budget: ByteBudget,
     trusted_proxies: usize,
     rejections: Rejections,
+    traffic: Traffic,
     arrived: ArrivedSecrets,
     draining: Shutdown,
 }
@@ -81,7 +86,7 @@ impl Public {
         setup: Arc<ArcSwap<Setup>>,
         ingest: Ingest,
         caps: Caps,
-        rejections: Rejections,
+        (rejections, traffic): (Rejections, Traffic),
         arrived: ArrivedSecrets,
         draining: Shutdown,
     ) -> Self {
@@ -92,6 +97,7 @@ impl Public {
             budget: ByteBudget::new(caps.in_flight_bytes),
             trusted_proxies: caps.trusted_proxies,
             rejections,
+            traffic,
             arrived,
             draining,
         }))
@@ -117,15 +123,18 @@ impl hyper::service::Service<Request<Incoming>> for PublicConnection {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (inner, peer) = (self.inner.clone(), self.peer.clone());
-        Box::pin(async move {
+        let span = span(&request);
+        let answering = async move {
             // Content-Length beside Transfer-Encoding was dropped by the parser: never read a second request then.
             let close = request.headers().contains_key(TRANSFER_ENCODING);
             let mut response = inner.answer(&peer, request).await.unwrap_or_else(Problem::into_response);
             if close {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
+            tracing::Span::current().record("http.response.status_code", response.status().as_u16());
             Ok(response)
-        })
+        };
+        Box::pin(answering.instrument(span))
     }
 }
 
@@ -143,6 +152,7 @@ impl Inner {
         let (name, token) = route(path).ok_or_else(Problem::not_found)?;
         let setup = self.setup.load_full();
         let source = setup.sources.get(name).ok_or_else(Problem::not_found)?;
+        tracing::Span::current().record("source", name);
         if token.is_some_and(|token| token.is_empty() || !source.has_path_token()) {
             return Err(Problem::not_found());
         }
@@ -157,15 +167,19 @@ impl Inner {
             return Err(Problem::too_large());
         }
         if self.draining.requested() {
-            return Err(turned_away(name, Problem::unavailable("the server is stopping").closing()));
+            return Err(self.turned_away(name, Problem::unavailable("the server is stopping").closing()));
         }
         let Ok(_slot) = self.in_flight.try_acquire() else {
-            return Err(turned_away(name, Problem::unavailable("too many requests are in flight")));
+            return Err(self.turned_away(name, Problem::unavailable("too many requests are in flight")));
         };
         let token = token.map(str::to_owned);
-        let (head, incoming) = request.into_parts();
+        let (mut head, incoming) = request.into_parts();
+        // Where we begin a trace, what is done about the event belongs to it.
+        if let Some(own) = spans::current().filter(|_| Traceparent::of(&head.headers).is_none()) {
+            own.set(&mut head.headers);
+        }
         let (bytes, _share) =
-            body::read(incoming, limit, &self.budget).await.map_err(|error| refuse_body(error, source.name()))?;
+            body::read(incoming, limit, &self.budget).await.map_err(|error| self.refuse_body(error, source.name()))?;
         let remote = remote(peer.address.ip(), &head.headers, self.trusted_proxies);
         let context =
             Context { source, path_token: token.as_deref(), remote: remote.as_str().into(), routes: &setup.routes };
@@ -182,9 +196,40 @@ impl Inner {
         if let Answer::Rejected(rejection) = &answered {
             self.rejections.record(source.name(), rejection, &remote);
         }
-        histogram!("oncebox_ack_seconds").record(started.elapsed().as_secs_f64());
+        let took = started.elapsed();
+        self.traffic.answered(source.name(), &answered, took);
+        histogram!("oncebox_ack_seconds").record(took.as_secs_f64());
         Ok(answer::into_response(answered, || allow(source)))
     }
+
+    /// Counts a request that was refused before it was looked at, so that overload shows.
+    fn turned_away(&self, source: &str, problem: Problem) -> Problem {
+        counter!("oncebox_arrivals_total", "source" => source.to_owned(), "result" => "unavailable").increment(1);
+        self.traffic.turned_away(source);
+        problem
+    }
+
+    fn refuse_body(&self, error: BodyError, source: &str) -> Problem {
+        match error {
+            BodyError::TooLarge => Problem::too_large(),
+            BodyError::NoBudget => {
+                self.turned_away(source, Problem::unavailable("too many body bytes are in flight").closing())
+            }
+            BodyError::TooSlow => Problem::too_slow(),
+            BodyError::Broken => Problem::bad_request("the body broke off or is malformed").closing(),
+        }
+    }
+}
+
+/// The span of a webhook; whoever asks after our health has none.
+fn span(request: &Request<Incoming>) -> tracing::Span {
+    if !request.uri().path().starts_with("/in/") {
+        return tracing::Span::none();
+    }
+    tracing::info_span!(
+        target: TARGET, "ingest", traceparent = Traceparent::of(request.headers()).map(tracing::field::display),
+        source = tracing::field::Empty, http.response.status_code = tracing::field::Empty,
+    )
 }
 
 fn health(method: &Method) -> Result<Response<Full<Bytes>>, Problem> {
@@ -208,28 +253,13 @@ fn allow(source: &Source) -> String {
     source.methods().iter().map(Method::as_str).collect::<Vec<_>>().join(", ")
 }
 
-/// Counts a request that was refused before it was looked at, so that overload shows.
-fn turned_away(source: &str, problem: Problem) -> Problem {
-    counter!("oncebox_arrivals_total", "source" => source.to_owned(), "result" => "unavailable").increment(1);
-    problem
-}
-
 /// We verify the bytes as sent, so any coding but the plain one is refused, on whichever line it stands.
 fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get_all(CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-fn refuse_body(error: BodyError, source: &str) -> Problem {
-    match error {
-        BodyError::TooLarge => Problem::too_large(),
-        BodyError::NoBudget => turned_away(source, Problem::unavailable("too many body bytes are in flight").closing()),
-        BodyError::TooSlow => Problem::too_slow(),
-        BodyError::Broken => Problem::bad_request("the body broke off or is malformed").closing(),
-    }
-}
-
 /// The sender's address: the connection's, or what the trusted proxies in front of us saw.
-fn remote(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> String {
+pub(super) fn remote(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> String {
     let forwarded = || {
         let hops: Vec<&str> = headers
             .get_all("x-forwarded-for")

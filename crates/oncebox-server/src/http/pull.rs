@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use axum::Json;
+use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
-use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Response};
 use data_encoding::BASE64;
 use oncebox::delivery::{Failed, Next};
@@ -13,10 +13,10 @@ use oncebox::limits::PAGE_MAX;
 use oncebox::store::{Claimed, Fence, Fenced, PulledFailure, StoreError, Want};
 use oncebox::worker::{Outcome, count_pulled};
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use super::admin::Admin;
-use super::api::ApiError;
+use super::api::{ApiError, Named};
+use super::openapi::Refusals;
 use super::problem::Problem;
 use crate::config::units::parse_duration;
 use crate::dev_secrets::random;
@@ -26,52 +26,91 @@ use crate::view::{Items, time};
 const LEASE_MAX: Duration = Duration::from_secs(86_400);
 const MAX_DEFAULT: usize = 10;
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimBody {
+    /// How many at most; 10 unless said.
+    #[schema(minimum = 1, maximum = 1000)]
     max: Option<usize>,
+    /// How long they may be kept, such as `60s`; the handler's own lease unless said.
     lease: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FinishBody {
+    /// The claim's token.
     token: String,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FailBody {
+    /// The claim's token.
     token: String,
+    /// Why, for people.
     reason: Option<String>,
+    /// Whether to try again; true unless said.
     retry: Option<bool>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExtendBody {
+    /// The claim's token.
     token: String,
+    /// How much longer from now, such as `60s`; a minute unless said.
     lease: Option<String>,
 }
 
 /// A claimed delivery, with the columns of the SQL function `claim`.
-#[derive(Debug, Serialize)]
-struct ClaimView {
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct ClaimView {
+    /// Its key.
     delivery: String,
+    /// What finish, fail and extend want.
     token: String,
+    /// The event's key.
     key: String,
+    /// The source's name.
     source: String,
+    /// The sender's id.
     event_id: String,
+    /// The sender's type.
     r#type: String,
+    /// The bytes in base64.
     body: String,
+    /// Which attempt, from 1.
     attempt: u32,
+    /// When the event came first.
     received_at: String,
+    /// Until when the claim is safe.
     lease_until: String,
 }
 
+/// What became of a delivery.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct SettledView {
+    /// Its state now.
+    state: &'static str,
+    /// When it may be claimed next, while it is ready.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_attempt_at: Option<String>,
+}
+
+/// A longer lease.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(super) struct ExtendedView {
+    /// Until when the claim is safe.
+    lease_until: String,
+}
+
+/// Takes deliveries of a pull handler.
+#[utoipa::path(post, path = "/api/v1/handlers/{name}/claim", tag = "pull consumers", request_body = ClaimBody, params(("name" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "What was claimed, oldest due first; empty where nothing waits.", body = Items<ClaimView>), Refusals))]
 pub(super) async fn claim(
     State(admin): State<Admin>,
-    Path(handler): Path<String>,
+    Named(handler): Named,
     body: Result<Json<ClaimBody>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(body) = body?;
@@ -90,12 +129,15 @@ pub(super) async fn claim(
     };
     let claims = claims.map_err(QueryError::from)?;
     let items: Vec<ClaimView> = claims.claimed.iter().map(view).collect();
-    Ok(Json(Items { items, next_cursor: None }).into_response())
+    Ok(Json(Items::whole(items)).into_response())
 }
 
+/// The work is done.
+#[utoipa::path(post, path = "/api/v1/deliveries/{delivery}/finish", tag = "pull consumers", request_body = FinishBody, params(("delivery" = String, Path, description = "The delivery that was claimed.")),
+    responses((status = 200, description = "Recorded.", body = SettledView), Refusals))]
 pub(super) async fn finish(
     State(admin): State<Admin>,
-    Path(delivery): Path<String>,
+    Named(delivery): Named,
     body: Result<Json<FinishBody>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(body) = body?;
@@ -105,15 +147,18 @@ pub(super) async fn finish(
     match admin.store().finish_pulled(fence, now).await.map_err(QueryError::from)? {
         Fenced::Recorded => {
             claim.iter().for_each(|claim| count_pulled(claim, Outcome::Done));
-            Ok(Json(json!({"state": "done"})).into_response())
+            Ok(settled("done", None))
         }
         Fenced::LeaseLost => Err(Problem::lease_lost().into()),
     }
 }
 
+/// The work failed.
+#[utoipa::path(post, path = "/api/v1/deliveries/{delivery}/fail", tag = "pull consumers", request_body = FailBody, params(("delivery" = String, Path, description = "The delivery that was claimed.")),
+    responses((status = 200, description = "Recorded.", body = SettledView), Refusals))]
 pub(super) async fn fail(
     State(admin): State<Admin>,
-    Path(delivery): Path<String>,
+    Named(delivery): Named,
     body: Result<Json<FailBody>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(body) = body?;
@@ -132,26 +177,33 @@ pub(super) async fn fail(
     match outcome {
         PulledFailure::Recorded(Next::Retry { after }) => {
             let due = now.saturating_add(i64::try_from(after.as_millis()).unwrap_or(i64::MAX));
-            Ok(Json(json!({"state": "ready", "next_attempt_at": time(due)})).into_response())
+            Ok(settled("ready", Some(time(due))))
         }
-        PulledFailure::Recorded(Next::Dead) => Ok(Json(json!({"state": "dead"})).into_response()),
-        PulledFailure::Recorded(Next::Held) => Ok(Json(json!({"state": "held"})).into_response()),
+        PulledFailure::Recorded(Next::Dead) => Ok(settled("dead", None)),
+        PulledFailure::Recorded(Next::Held) => Ok(settled("held", None)),
         PulledFailure::LeaseLost => Err(Problem::lease_lost().into()),
     }
 }
 
+/// The work takes longer.
+#[utoipa::path(post, path = "/api/v1/deliveries/{delivery}/extend", tag = "pull consumers", request_body = ExtendBody, params(("delivery" = String, Path, description = "The delivery that was claimed.")),
+    responses((status = 200, description = "The new end of the lease.", body = ExtendedView), Refusals))]
 pub(super) async fn extend(
     State(admin): State<Admin>,
-    Path(delivery): Path<String>,
+    Named(delivery): Named,
     body: Result<Json<ExtendBody>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(body) = body?;
     let fence = fence(&delivery, &body.token)?;
     let lease = lease(body.lease.as_deref())?.unwrap_or(Duration::from_secs(60));
     match admin.store().extend(fence, lease, admin.clock().now()).await.map_err(QueryError::from)? {
-        Some(until) => Ok(Json(json!({"lease_until": time(until)})).into_response()),
+        Some(until) => Ok(Json(ExtendedView { lease_until: time(until) }).into_response()),
         None => Err(Problem::lease_lost().into()),
     }
+}
+
+fn settled(state: &'static str, next_attempt_at: Option<String>) -> Response {
+    Json(SettledView { state, next_attempt_at }).into_response()
 }
 
 fn fence(delivery: &str, token: &str) -> Result<Fence, ApiError> {

@@ -12,9 +12,13 @@ use http::HeaderMap;
 
 use super::admin::Admin;
 use super::api::ApiError;
+use super::openapi::Refusals;
 use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
 use crate::view::EventView;
 
+/// What arrives, as server-sent events named `event`; each has the view of an event as its data.
+#[utoipa::path(get, path = "/api/v1/tail", tag = "events", params(TailQuery),
+    responses((status = 200, description = "A stream that ends when the server stops.", body = String, content_type = "text/event-stream"), Refusals))]
 pub(super) async fn tail(
     State(admin): State<Admin>,
     headers: HeaderMap,

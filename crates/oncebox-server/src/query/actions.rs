@@ -18,7 +18,7 @@ const WHO_CHARS_MAX: usize = 200;
 const ACTIONS_MAX: usize = 1000;
 
 /// An action as it is submitted.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ActionRequest {
     /// To what.
@@ -34,7 +34,7 @@ pub(crate) struct ActionRequest {
 }
 
 /// Which events or deliveries, in a person's words.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct FilterRequest {
     /// Exactly this source.
@@ -85,6 +85,7 @@ pub(crate) async fn act(
     // What an action took is gone from the outbox, and the action may be submitted again nevertheless.
     if known.is_none() {
         config.destinations.check(store, filter.destination.as_deref()).await?;
+        refuse_without_payload(store, kind, &filter).await?;
     }
     filter.waiting =
         kind == ActionKind::Discard && filter.state.is_none() && takes_waiting(store, &filter, config).await?;
@@ -106,10 +107,21 @@ pub(crate) async fn act(
     Ok(Done { count, dry_run: false, action_id: Some(action.id), repeated })
 }
 
+/// One event that was named cannot run without its bytes; among many, those without are left out.
+async fn refuse_without_payload(store: &Store, kind: ActionKind, filter: &ActionFilter) -> Result<(), QueryError> {
+    let (ActionKind::Replay | ActionKind::Release, Some(key)) = (kind, filter.key) else { return Ok(()) };
+    if store.event(key).await?.is_some() && store.payload(key).await?.is_none() {
+        let sentence =
+            format!("the payload of {key} is no longer kept, so it cannot run again; see `oncebox event {key}`");
+        return Err(QueryError::Conflict(sentence));
+    }
+    Ok(())
+}
+
 /// The newest lines of the audit log.
 pub(crate) async fn actions(store: &Store) -> Result<Items<ActionView>, QueryError> {
     let items = store.actions(ACTIONS_MAX).await?.into_iter().map(Into::into).collect();
-    Ok(Items { items, next_cursor: None })
+    Ok(Items::whole(items))
 }
 
 /// One line of the audit log: how far an action came.

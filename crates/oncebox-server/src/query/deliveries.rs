@@ -2,7 +2,7 @@
 
 use oncebox::clock::Clock;
 use oncebox::delivery::DeliveryState;
-use oncebox::store::{Asked, DeliveryFilter, Store};
+use oncebox::store::{Asked, DeliveryFilter, FirstTries, Store};
 use serde::{Deserialize, Serialize};
 
 use super::actions::{new_id, who};
@@ -10,7 +10,8 @@ use super::{QueryError, cursor, moment, page_limit};
 use crate::view::{DeliveryLineView, HandlerHealth, Items};
 
 /// Filters as a person writes them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct DeliveriesQuery {
     /// Exactly this state.
@@ -34,7 +35,7 @@ pub(crate) struct DeliveriesQuery {
 }
 
 /// Who pauses or resumes; the body may be left out.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct PauseRequest {
     /// For the audit log.
     pub(crate) who: Option<String>,
@@ -47,12 +48,7 @@ pub(crate) async fn deliveries(
     query: DeliveriesQuery,
 ) -> Result<Items<DeliveryLineView>, QueryError> {
     let limit = page_limit(query.limit)?;
-    if let Some(state) = query.state.as_deref()
-        && DeliveryState::parse(state).is_none()
-    {
-        let known = DeliveryState::ALL.map(DeliveryState::as_str).join(", ");
-        return Err(QueryError::Bad(format!("{state:?} is not a state of deliveries; use one of {known}")));
-    }
+    query.state.as_deref().map_or(Ok(()), check_state)?;
     let (now, key) = (clock.now(), query.key.as_deref().map(str::parse).transpose());
     let filter = DeliveryFilter {
         state: query.state,
@@ -65,10 +61,16 @@ pub(crate) async fn deliveries(
         before: cursor(query.cursor.as_deref())?,
     };
     let page = store.deliveries(&filter, limit).await?;
-    Ok(Items {
-        items: page.items.into_iter().map(Into::into).collect(),
-        next_cursor: page.next.map(|key| key.to_string()),
-    })
+    Ok(Items::of_page(page))
+}
+
+/// Refuses what is no state of a delivery.
+pub(super) fn check_state(state: &str) -> Result<(), QueryError> {
+    if DeliveryState::parse(state).is_some() {
+        return Ok(());
+    }
+    let known = DeliveryState::ALL.map(DeliveryState::as_str).join(", ");
+    Err(QueryError::Bad(format!("{state:?} is not a state of deliveries; use one of {known}")))
 }
 
 /// Stops or resumes a handler; false where no server ever had it.
@@ -87,8 +89,7 @@ pub(crate) async fn pause(
 }
 
 /// Whether each handler is paused, and how its first attempts went; those that were removed from the config, too.
-pub(super) async fn health(store: &Store) -> Result<Vec<HandlerHealth>, QueryError> {
-    let mut tries = store.first_tries().await?;
+pub(super) async fn health(store: &Store, mut tries: Vec<FirstTries>) -> Result<Vec<HandlerHealth>, QueryError> {
     let mut health = Vec::new();
     for record in store.handlers().await? {
         let name = record.facts.name;

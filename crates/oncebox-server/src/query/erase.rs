@@ -9,7 +9,7 @@ use super::actions::{is_age, known_action, new_id, one_event, recorded, who};
 use super::{QueryError, moment};
 
 /// An erasure as it is submitted.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EraseRequest {
     /// Whose data.
@@ -25,7 +25,7 @@ pub(crate) struct EraseRequest {
 }
 
 /// Whose data, in a person's words: one event, or a value in the bodies of a source.
-#[derive(Clone, Default, Serialize, Deserialize)]
+#[derive(Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SubjectRequest {
     /// An event's key, or `source/event_id`.
@@ -43,7 +43,7 @@ pub(crate) struct SubjectRequest {
 }
 
 /// What an erasure did, or in a dry run would do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct Erased {
     /// How many events it concerned.
     pub(crate) count: i64,

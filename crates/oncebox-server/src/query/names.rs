@@ -41,7 +41,7 @@ async fn check_handler(store: &Store, configured: &[String], handler: &str) -> R
     }
     let mut known: Vec<String> = store.handlers().await?.into_iter().map(|record| record.facts.name).collect();
     if !has(&known, handler) {
-        known.extend(store.queue_depths().await?.into_iter().map(|depth| depth.name));
+        known.extend(store.depths(1).await?.into_iter().map(|depth| depth.name));
     }
     if has(&known, handler) {
         return Ok(());

@@ -15,7 +15,8 @@ use crate::view::{DeadLetterView, Items, MessageDetailView, MessageView};
 const OF_EVENT_MAX: usize = 100;
 
 /// Filters as a person writes them.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OutboxQuery {
     /// Exactly this state.
@@ -49,10 +50,7 @@ pub(crate) async fn messages(
         None => None,
     };
     let page = store.messages(&MessageFilter { key, ..filter(query, clock.now())? }, limit).await?;
-    Ok(Items {
-        items: page.items.into_iter().map(|line| MessageView::new(line, destinations)).collect(),
-        next_cursor: page.next.map(|id| id.to_string()),
-    })
+    Ok(Items::mapped(page, |line| MessageView::new(line, destinations)))
 }
 
 /// The messages that were written for an event, newest first.
@@ -61,8 +59,8 @@ pub(crate) async fn of_event(
     key: EventKey,
     destinations: &Destinations,
 ) -> Result<Vec<MessageView>, QueryError> {
-    let page = store.messages(&MessageFilter { key: Some(key), ..MessageFilter::default() }, OF_EVENT_MAX).await?;
-    Ok(page.items.into_iter().map(|line| MessageView::new(line, destinations)).collect())
+    let lines = store.messages_of(key, OF_EVENT_MAX).await?;
+    Ok(lines.into_iter().map(|line| MessageView::new(line, destinations)).collect())
 }
 
 /// One message with its attempts and the latest answer.
@@ -94,7 +92,7 @@ pub(crate) async fn dead_letters(
     let query = DeliveriesQuery { state: Some("dead".to_owned()), ..query };
     let limit = page_limit(query.limit)?;
     let mut letters: Vec<DeadLetterView> = Vec::new();
-    let mut more = false;
+    let (mut edge, mut searched_until) = (None, None);
     if query.source.is_none() && query.r#type.is_none() {
         let asked = query.clone();
         let asked = OutboxQuery {
@@ -109,18 +107,23 @@ pub(crate) async fn dead_letters(
         };
         // Dead ones wait for nobody, so nothing is to be said about their destinations.
         let page = messages(store, clock, asked, &Destinations::default()).await?;
-        more |= page.next_cursor.is_some();
+        (edge, searched_until) = (page.next_cursor, page.searched_until);
         letters.extend(page.items.into_iter().map(DeadLetterView::Message));
     }
     let page = deliveries(store, clock, query).await?;
-    more |= page.next_cursor.is_some();
+    // Both kinds are named by keys that begin with their time and are compared as texts. The page ends where the first
+    // of the two lists ends.
+    let edge = edge.max(page.next_cursor);
+    let searched_until = searched_until.max(page.searched_until);
     letters.extend(page.items.into_iter().map(DeadLetterView::Delivery));
-    // Both kinds are named by keys that begin with their time and are compared as texts.
+    letters.retain(|letter| edge.as_deref().is_none_or(|edge| letter.name() >= edge));
     letters.sort_by(|a, b| b.name().cmp(a.name()));
-    more |= letters.len() > limit;
+    if letters.len() <= limit {
+        return Ok(Items { items: letters, next_cursor: edge, searched_until });
+    }
     letters.truncate(limit);
-    let next_cursor = letters.last().filter(|_| more).map(|last| last.name().to_owned());
-    Ok(Items { items: letters, next_cursor })
+    let next_cursor = letters.last().map(|last| last.name().to_owned());
+    Ok(Items { items: letters, next_cursor, searched_until: None })
 }
 
 fn filter(query: OutboxQuery, now: UnixMillis) -> Result<MessageFilter, QueryError> {

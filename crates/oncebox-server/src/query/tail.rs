@@ -21,7 +21,8 @@ const LOOK_BACK_MS: UnixMillis = 15_000;
 pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Filters of `tail`.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct TailQuery {
     /// Exactly this source.

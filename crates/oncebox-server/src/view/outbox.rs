@@ -7,7 +7,7 @@ use super::{DeliveryLineView, time};
 use crate::query::destinations::Destinations;
 
 /// One message in a list, with the columns of `outbox_v1` and what explains it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct MessageView {
     /// Its name.
     pub(crate) id: String,
@@ -41,7 +41,7 @@ pub(crate) struct MessageView {
 }
 
 /// One message with all that belongs to it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct MessageDetailView {
     /// The message.
     #[serde(flatten)]
@@ -63,7 +63,7 @@ pub(crate) struct MessageDetailView {
 }
 
 /// An attempt that was not taken.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct MessageAttemptView {
     /// Which attempt, from 1.
     pub(crate) attempt: i64,
@@ -80,7 +80,7 @@ pub(crate) struct MessageAttemptView {
 }
 
 /// What gave up: a delivery or a message.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub(crate) enum DeadLetterView {
     /// A delivery.
@@ -90,7 +90,7 @@ pub(crate) enum DeadLetterView {
 }
 
 /// Messages to one destination in one state.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct OutboxStats {
     /// The destination's name.
     pub(crate) destination: String,
@@ -101,7 +101,7 @@ pub(crate) struct OutboxStats {
 }
 
 /// A destination that a person should look at.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct DestinationStats {
     /// Its name.
     pub(crate) destination: String,

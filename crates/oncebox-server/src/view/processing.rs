@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::time;
 
 /// One delivery in a list, with the columns of `deliveries_v1`.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct DeliveryLineView {
     /// The delivery's own key.
     pub(crate) delivery: String,
@@ -33,7 +33,7 @@ pub(crate) struct DeliveryLineView {
 }
 
 /// An attempt other than the one that the delivery itself tells of.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct AttemptView {
     /// The handler's name.
     pub(crate) handler: String,
@@ -49,10 +49,13 @@ pub(crate) struct AttemptView {
     pub(crate) status: Option<i64>,
     /// Why.
     pub(crate) error: Option<String>,
+    /// How long it took.
+    #[serde(default)]
+    pub(crate) took_ms: Option<i64>,
 }
 
 /// One line of the audit log.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct ActionView {
     /// The id.
     pub(crate) action_id: String,
@@ -73,7 +76,7 @@ pub(crate) struct ActionView {
 }
 
 /// What an action did, or in a dry run would do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct Done {
     /// How many it concerned.
     pub(crate) count: i64,
@@ -87,7 +90,7 @@ pub(crate) struct Done {
 }
 
 /// An event marked done whose id the business does not know.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct MissingView {
     /// The event's key.
     pub(crate) key: String,
@@ -125,6 +128,7 @@ impl From<AttemptRecord> for AttemptView {
         Self {
             handler: attempt.handler,
             attempt: attempt.attempt,
+            took_ms: attempt.started_at.map(|started| attempt.ended_at - started),
             started_at: attempt.started_at.map(time),
             ended_at: time(attempt.ended_at),
             outcome: attempt.outcome,

@@ -71,8 +71,8 @@ testkit::contract! {
             let headers = [("authorization", token.as_str())];
             http::post(world.program.admin_addr(), "/api/v1/sources/notion/arm?wait=1", &headers, b"")
         };
-        for token in ["a-viewer", "", "wrong"] {
-            assert_eq!(ask(token).status, 401, "{token}");
+        for (token, status) in [("a-viewer", 403), ("", 401), ("wrong", 401)] {
+            assert_eq!(ask(token).status, status, "{token}");
         }
         assert_eq!(verify(world.addr()).status, 401, "nobody armed");
         let answer = ask("the-operator");

@@ -1,7 +1,9 @@
 //! The program from the outside: the real binary on a real port, every test on both databases.
 
 mod actions;
+mod alerts;
 mod answers;
+mod api;
 mod arming;
 mod bad_http;
 mod bad_input;
@@ -16,9 +18,16 @@ mod handling;
 mod handshakes;
 mod identity;
 mod kill;
+mod lost_claims;
+mod metrics;
 mod migrating;
 mod nodes;
+#[cfg(feature = "otel")]
+mod otel;
 mod outage;
 mod relay;
+mod retention;
+mod security;
 mod stop;
+mod trace;
 mod world;

@@ -2,7 +2,7 @@
 SELECT id, destination, idempotency_key, state, attempt, created_at_ms, sent_at_ms, due_at_ms, status, last_error, key,
        handler, step
 FROM oncebox.outbox
-WHERE id < $1 AND state = $2 AND state = 'dead'
+WHERE id < $1 AND id >= $9 AND state = $2 AND state = 'dead'
   AND (CAST($3 AS text) IS NULL OR destination = $3)
   AND (CAST($4 AS text) IS NULL OR handler = $4)
   AND (CAST($5 AS bigint) IS NULL OR created_at_ms >= $5)

@@ -1,8 +1,9 @@
--- Newest first. Every filter is optional: a null leaves it out.
+-- Newest first. Every filter is optional: a null leaves it out. $10 is how far back this page looks; $11 and $12 bound
+-- the keys that the events of these deliveries can have.
 SELECT d.delivery, d.handler, d.state, d.attempt, d.due_at_ms, d.finished_at_ms, d.last_error,
        d.key, e.source, e.event_id, e.type
-FROM oncebox.deliveries d JOIN oncebox.events e ON e.key = d.key
-WHERE d.delivery < $1
+FROM oncebox.deliveries d JOIN oncebox.events e ON e.key = d.key AND e.key >= $11 AND e.key <= $12
+WHERE d.delivery < $1 AND d.delivery >= $10
   AND (CAST($2 AS text) IS NULL OR d.state = $2)
   AND (CAST($3 AS text) IS NULL OR d.handler = $3)
   AND (CAST($4 AS text) IS NULL OR e.source = $4)

@@ -1,8 +1,8 @@
--- Newest first. Every filter is optional: a null leaves it out.
+-- Newest first. Every filter is optional: a null leaves it out. $9 is how far back this page looks.
 SELECT id, destination, idempotency_key, state, attempt, created_at_ms, sent_at_ms, due_at_ms, status, last_error, key,
        handler, step
 FROM oncebox.outbox
-WHERE id < $1
+WHERE id < $1 AND id >= $9
   AND (CAST($2 AS text) IS NULL OR state = $2)
   AND (CAST($3 AS text) IS NULL OR destination = $3)
   AND (CAST($4 AS text) IS NULL OR handler = $4)

@@ -1,6 +1,7 @@
 //! Reading deliveries for people and for metrics: pages, dead letters, held ones, attempts, depths.
 
-use super::reports::{DeliveryRecord, Page, QueueCount, like, read_delivery};
+use super::reports::{DeliveryRecord, QueueCount, like, read_delivery, rows_of};
+use super::windows::{Page, Range};
 use super::{Row, Store, StoreError, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
@@ -78,9 +79,9 @@ pub struct FirstTries {
 impl Store {
     /// A page of deliveries, newest first.
     pub async fn deliveries(&self, filter: &DeliveryFilter, limit: usize) -> Result<Page<DeliveryLine>, StoreError> {
-        let rows_max = i64::try_from(limit).unwrap_or(i64::MAX - 1);
+        let range = self.deliveries_range(filter).await?;
         let values = vec![
-            filter.before.unwrap_or(EventKey::from_bytes([0xff; 16])).into(),
+            range.before.into(),
             filter.state.as_deref().into(),
             filter.handler.as_deref().into(),
             filter.source.as_deref().into(),
@@ -88,16 +89,32 @@ impl Store {
             filter.since.into(),
             filter.until.into(),
             filter.key.into(),
-            rows_max.saturating_add(1).into(),
+            rows_of(limit),
+            range.floor.into(),
+            range.floor.delivery_range().0.into(),
+            range.before.delivery_range().1.into(),
         ];
         let statement = match filter.state.as_deref() {
             Some("dead" | "held") => &sql::STOPPED_PAGE,
             _ => &sql::DELIVERIES_PAGE,
         };
         let rows = self.query(statement, values).await?;
-        let items = rows.iter().take(limit).map(read_line).collect::<Result<Vec<_>, _>>()?;
-        let next = items.last().filter(|_| rows.len() > limit).map(|line| line.delivery.delivery);
-        Ok(Page { items, next })
+        let items = rows.iter().map(read_line).collect::<Result<Vec<_>, _>>()?;
+        Ok(range.page(items, limit, |line| line.delivery.delivery))
+    }
+
+    /// Where a page of deliveries looks: those of one event, or so many as may be examined.
+    async fn deliveries_range(&self, filter: &DeliveryFilter) -> Result<Range, StoreError> {
+        let range = Range::within(filter.before, filter.since, filter.until);
+        if let Some(key) = filter.key {
+            let (first, last) = key.delivery_range();
+            return Ok(Range { before: range.before.min(last), floor: first, more: false });
+        }
+        let stopped = filter.state.as_deref().filter(|state| matches!(*state, "dead" | "held"));
+        let narrow = filter.handler.is_some() || filter.source.is_some() || filter.event_type.is_some();
+        let narrow = narrow || (filter.state.is_some() && stopped.is_none());
+        let floor = if stopped.is_some() { &sql::STOPPED_FLOOR } else { &sql::DELIVERIES_FLOOR };
+        Ok(if narrow { range.cut(self.floor(floor, range.before, stopped).await?) } else { range })
     }
 
     /// The attempts of an event, by handler, without the one by which a delivery is done now.
@@ -107,12 +124,6 @@ impl Store {
         rows.iter().map(read_attempt).collect()
     }
 
-    /// How first attempts went, by handler, as far back as attempts are kept.
-    pub async fn first_tries(&self) -> Result<Vec<FirstTries>, StoreError> {
-        let read = |row: &Row| Ok(FirstTries { handler: row.text(0)?, tried: row.int(1)?, failed: row.int(2)? });
-        self.query(&sql::FIRST_TRIES, Vec::new()).await?.iter().map(read).collect()
-    }
-
     /// What waits or is stopped, by handler, with the oldest due time of what is ready: cheap enough to ask often.
     pub async fn queue_depths(&self) -> Result<Vec<QueueCount>, StoreError> {
         let read = |row: &Row| {
@@ -120,12 +131,6 @@ impl Store {
             Ok(QueueCount { name: row.text(0)?, state: row.text(1)?, count: row.int(2)?, oldest_due_at })
         };
         self.query(&sql::QUEUE_DEPTHS, Vec::new()).await?.iter().map(read).collect()
-    }
-
-    /// Identities remembered, by source. It reads the whole ledger: ask seldom.
-    pub async fn ledger_rows(&self) -> Result<Vec<(String, i64)>, StoreError> {
-        let read = |row: &Row| Ok((row.text(0)?, row.int(1)?));
-        self.query(&sql::LEDGER_ROWS, Vec::new()).await?.iter().map(read).collect()
     }
 }
 

@@ -1,6 +1,7 @@
 //! Reading the outbox for people and for metrics: pages, one message with its attempts, depths.
 
-use super::reports::{Page, QueueCount};
+use super::reports::{QueueCount, rows_of};
+use super::windows::{Page, Range};
 use super::{Row, Store, StoreError, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
@@ -98,23 +99,33 @@ pub struct MessageFilter {
 impl Store {
     /// A page of messages, newest first.
     pub async fn messages(&self, filter: &MessageFilter, limit: usize) -> Result<Page<MessageLine>, StoreError> {
-        let rows_max = i64::try_from(limit).unwrap_or(i64::MAX - 1);
+        let is_dead = filter.state.as_deref() == Some("dead");
+        let range = Range::within(filter.before, filter.since, filter.until);
+        let range = match is_dead {
+            true => range.cut(self.floor(&sql::DEAD_MESSAGES_FLOOR, range.before, None).await?),
+            false => range.cut(self.floor(&sql::MESSAGES_FLOOR, range.before, None).await?),
+        };
         let values = vec![
-            filter.before.unwrap_or(EventKey::from_bytes([0xff; 16])).into(),
+            range.before.into(),
             filter.state.as_deref().into(),
             filter.destination.as_deref().into(),
             filter.handler.as_deref().into(),
             filter.since.into(),
             filter.until.into(),
             filter.key.into(),
-            rows_max.saturating_add(1).into(),
+            rows_of(limit),
+            range.floor.into(),
         ];
-        let is_dead = filter.state.as_deref() == Some("dead");
         let statement = if is_dead { &sql::DEAD_MESSAGES_PAGE } else { &sql::OUTBOX_PAGE };
         let rows = self.query(statement, values).await?;
-        let items = rows.iter().take(limit).map(read_line).collect::<Result<Vec<_>, _>>()?;
-        let next = items.last().filter(|_| rows.len() > limit).map(|line| line.id);
-        Ok(Page { items, next })
+        let items = rows.iter().map(read_line).collect::<Result<Vec<_>, _>>()?;
+        Ok(range.page(items, limit, |line| line.id))
+    }
+
+    /// The messages that handlers wrote for an event, newest first, at most so many.
+    pub async fn messages_of(&self, key: EventKey, limit: usize) -> Result<Vec<MessageLine>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.query(&sql::MESSAGES_OF_EVENT, vec![key.into(), limit.into()]).await?.iter().map(read_line).collect()
     }
 
     /// One message with its attempts and the latest answer.

@@ -1,10 +1,11 @@
 //! Reading for people: pages of events, one event with all that belongs to it, counts.
 
 use super::arrivals::parse_recent;
-use super::sql::Statement;
+use super::windows::{HIGHEST, Page, Range, Recent, Waiting, count};
 use super::{Row, Store, StoreError, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::{EventKey, Identity};
+use crate::limits::{DEPTH_MAX, PAGE_EXAMINED_MAX};
 
 /// One event as `events_v1` shows it, with what explains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -102,17 +103,12 @@ pub struct EventFilter {
     pub until: Option<UnixMillis>,
     /// A part of the id or of the type.
     pub text: Option<String>,
+    /// Has a delivery in exactly this state.
+    pub delivery_state: Option<String>,
+    /// Of exactly this handler; only beside `delivery_state`.
+    pub handler: Option<String>,
     /// Older than this event: the cursor of the page before.
     pub before: Option<EventKey>,
-}
-
-/// A page of a list and where the next one begins.
-#[derive(Clone, Debug)]
-pub struct Page<T> {
-    /// The rows.
-    pub items: Vec<T>,
-    /// The cursor of the next page, if there is one.
-    pub next: Option<EventKey>,
 }
 
 /// How many events a source has in one state.
@@ -141,30 +137,98 @@ pub struct QueueCount {
     pub oldest_due_at: Option<UnixMillis>,
 }
 
-/// Counts of everything.
+/// Counts for `status` and the API.
 #[derive(Clone, Debug, Default)]
 pub struct StoreStats {
-    /// Events by source and state.
-    pub events: Vec<SourceCount>,
-    /// Deliveries by handler and state.
-    pub deliveries: Vec<QueueCount>,
-    /// Outbox messages by destination and state.
-    pub outbox: Vec<QueueCount>,
+    /// The newest events and their deliveries.
+    pub recent: Recent,
+    /// What waits or is stopped, by handler.
+    pub depths: Vec<Waiting>,
+    /// What waits or is stopped, by destination.
+    pub message_depths: Vec<Waiting>,
+    /// The newest messages by destination and state.
+    pub messages: Vec<QueueCount>,
     /// Identities remembered.
     pub ledger_rows: i64,
-    /// Events first received since a day ago.
+    /// How many more, or fewer, they are than a day ago.
     pub ledger_rows_last_day: i64,
 }
 
 impl Store {
     /// A page of events, newest first.
     pub async fn events(&self, filter: &EventFilter, limit: usize) -> Result<Page<EventRecord>, StoreError> {
-        self.events_page(&sql::EVENTS_PAGE, filter, limit).await
+        if let Some(state) = filter.delivery_state.as_deref() {
+            return self.events_by_delivery(filter, state, limit).await;
+        }
+        let range = Range::within(filter.before, filter.since, filter.until);
+        let waits = filter.state.as_deref().filter(|state| *state != "accepted");
+        let (page, floor) = match waits {
+            Some(_) => (&sql::WAITING_PAGE, &sql::WAITING_FLOOR),
+            None => (&sql::EVENTS_PAGE, &sql::EVENTS_FLOOR),
+        };
+        let narrow = filter.source.is_some() || filter.event_type.is_some() || filter.text.is_some();
+        // What the range or an index answers alone needs no bound.
+        let narrow = narrow || (filter.state.is_some() && waits.is_none());
+        let range = if narrow { range.cut(self.floor(floor, range.before, waits).await?) } else { range };
+        let rows = self.query(page, page_values(filter, range, limit)).await?;
+        let items = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
+        Ok(range.page(items, limit, |event| event.key))
     }
 
     /// A page of what waits for a person: held events, and events with a held delivery.
     pub async fn held(&self, filter: &EventFilter, limit: usize) -> Result<Page<EventRecord>, StoreError> {
-        self.events_page(&sql::HELD_PAGE, filter, limit).await
+        let range = Range::within(filter.before, filter.since, filter.until);
+        let (_, last) = range.before.delivery_range();
+        let of_events = self.floor(&sql::WAITING_FLOOR, range.before, Some("held")).await?;
+        let of_deliveries = self.floor(&sql::STOPPED_FLOOR, last, Some("held")).await?;
+        let range = range.cut(of_events).cut(of_deliveries.map(|delivery| delivery.delivery_range().0));
+        let mut values = page_values(filter, range, limit);
+        values.extend([range.floor.delivery_range().0.into(), last.into()]);
+        let rows = self.query(&sql::HELD_PAGE, values).await?;
+        let items = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
+        Ok(range.page(items, limit, |event| event.key))
+    }
+
+    /// An event is listed once, by its newest delivery in the state.
+    async fn events_by_delivery(
+        &self,
+        filter: &EventFilter,
+        state: &str,
+        limit: usize,
+    ) -> Result<Page<EventRecord>, StoreError> {
+        let (page, floor, of) = match state {
+            "dead" | "held" => (&sql::EVENTS_STOPPED_PAGE, &sql::STOPPED_FLOOR, Some(state)),
+            _ => (&sql::EVENTS_IN_DELIVERY_STATE_PAGE, &sql::DELIVERIES_FLOOR, None),
+        };
+        let before = filter.before.map(|before| before.delivery_range().0);
+        let range = Range::within(before, filter.since, filter.until);
+        let floor = self.floor(floor, range.before, of).await?;
+        let range = range.cut(floor.map(|delivery| delivery.delivery_range().0));
+        let values = vec![
+            range.before.into(),
+            state.into(),
+            filter.handler.as_deref().into(),
+            filter.source.as_deref().into(),
+            filter.event_type.as_deref().map(like).as_deref().into(),
+            filter.since.into(),
+            filter.until.into(),
+            filter.text.as_deref().map(|text| like(&format!("*{text}*"))).as_deref().into(),
+            rows_of(limit),
+            range.floor.into(),
+            range.floor.delivery_range().0.into(),
+            range.before.delivery_range().1.into(),
+        ];
+        let rows = self.query(page, values).await?;
+        let mut items = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
+        let whole = items.len() <= limit;
+        items.dedup_by_key(|event| event.key);
+        if whole {
+            return Ok(range.page(items, limit, |event| event.key));
+        }
+        // The last event may have more deliveries beyond the page; the next page begins below all of them.
+        items.truncate(limit);
+        let next = items.last().map(|event| event.key);
+        Ok(Page { items, next, searched_until: None })
     }
 
     /// Events with a key above `after`, oldest first: for people who watch.
@@ -182,32 +246,6 @@ impl Store {
             Value::Int(i64::try_from(limit).unwrap_or(i64::MAX)),
         ];
         self.query(&sql::EVENTS_AFTER, values).await?.iter().map(read_event).collect()
-    }
-
-    async fn events_page(
-        &self,
-        statement: &Statement,
-        filter: &EventFilter,
-        limit: usize,
-    ) -> Result<Page<EventRecord>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX - 1);
-        let newest = EventKey::from_bytes([0xff; 16]);
-        let values = vec![
-            optional_text(filter.source.clone()),
-            optional_text(filter.event_type.as_deref().map(like)),
-            optional_text(filter.state.clone()),
-            optional_int(filter.since),
-            optional_int(filter.until),
-            optional_text(filter.text.as_deref().map(|text| like(&format!("*{text}*")))),
-            filter.before.unwrap_or(newest).into(),
-            Value::Int(limit.saturating_add(1)),
-        ];
-        let rows = self.query(statement, values).await?;
-        let more = rows.len() as i64 > limit;
-        let shown = rows.iter().take(usize::try_from(limit).unwrap_or(usize::MAX));
-        let items = shown.map(read_event).collect::<Result<Vec<_>, _>>()?;
-        let next = items.last().filter(|_| more).map(|event| event.key);
-        Ok(Page { items, next })
     }
 
     /// The event of this key.
@@ -238,9 +276,10 @@ impl Store {
         Ok(Some(EventDetail { event, recent_arrivals, deliveries, payload }))
     }
 
-    /// The sources that ever sent an event that is still remembered. It reads every event: ask seldom.
+    /// The sources of the newest events.
     pub async fn sources_seen(&self) -> Result<Vec<String>, StoreError> {
-        self.query(&sql::SOURCES_SEEN, Vec::new()).await?.iter().map(|row| row.text(0)).collect()
+        let values = vec![count(PAGE_EXAMINED_MAX), HIGHEST.into()];
+        self.query(&sql::SOURCES_SEEN, values).await?.iter().map(|row| row.text(0)).collect()
     }
 
     /// The bytes of an event, until retention removes them.
@@ -251,20 +290,22 @@ impl Store {
             .transpose()
     }
 
-    /// Counts of everything, for `status` and the API; the daily change counts from `day_ago`.
+    /// Counts for `status` and the API; the daily change counts from `day_ago`.
     pub async fn stats(&self, day_ago: UnixMillis) -> Result<StoreStats, StoreError> {
-        let events = self.query(&sql::COUNT_EVENTS, Vec::new()).await?;
-        let deliveries = self.query(&sql::COUNT_DELIVERIES, Vec::new()).await?;
-        let outbox = self.query(&sql::COUNT_OUTBOX, Vec::new()).await?;
-        let ledger = self.query(&sql::COUNT_LEDGER, Vec::new()).await?;
-        let recent = self.query(&sql::COUNT_RECENT, vec![EventKey::at(day_ago).into()]).await?;
-        Ok(StoreStats {
-            events: events.iter().map(read_source_count).collect::<Result<_, _>>()?,
-            deliveries: deliveries.iter().map(|row| read_queue(row, row.optional_int(3)?)).collect::<Result<_, _>>()?,
-            outbox: outbox.iter().map(|row| read_queue(row, None)).collect::<Result<_, _>>()?,
-            ledger_rows: ledger.first().map(|row| row.int(0)).transpose()?.unwrap_or(0),
-            ledger_rows_last_day: recent.first().map(|row| row.int(0)).transpose()?.unwrap_or(0),
-        })
+        let recent = self.recent(None, None, PAGE_EXAMINED_MAX).await?;
+        let depths = self.depths(DEPTH_MAX).await?;
+        let message_depths = self.message_depths(DEPTH_MAX).await?;
+        let messages = self.recent_messages(PAGE_EXAMINED_MAX).await?;
+        let ledger_rows = self.ledger_rows().await?.iter().map(|(_, rows)| rows).sum();
+        let ledger_rows_last_day = match self.ledger_rows_at(day_ago).await? {
+            Some(before) => ledger_rows - before,
+            // Nobody looked then: nothing was removed since, either.
+            None => {
+                let last_day = self.query(&sql::COUNT_RECENT, vec![EventKey::at(day_ago).into()]).await?;
+                last_day.first().map(|row| row.int(0)).transpose()?.unwrap_or(0)
+            }
+        };
+        Ok(StoreStats { recent, depths, message_depths, messages, ledger_rows, ledger_rows_last_day })
     }
 }
 
@@ -300,20 +341,27 @@ pub(super) fn read_delivery(row: &Row) -> Result<DeliveryRecord, StoreError> {
     })
 }
 
-fn read_source_count(row: &Row) -> Result<SourceCount, StoreError> {
-    Ok(SourceCount { source: row.text(0)?, state: row.text(1)?, events: row.int(2)?, repeats: row.int(3)? })
-}
-
-fn read_queue(row: &Row, oldest_due_at: Option<UnixMillis>) -> Result<QueueCount, StoreError> {
-    Ok(QueueCount { name: row.text(0)?, state: row.text(1)?, count: row.int(2)?, oldest_due_at })
-}
-
 fn optional_text(value: Option<String>) -> Value {
     value.map_or(Value::Null, Value::Text)
 }
 
-fn optional_int(value: Option<i64>) -> Value {
-    value.map_or(Value::Null, Value::Int)
+/// One row more than a page, to see whether there is a next one.
+pub(super) fn rows_of(limit: usize) -> Value {
+    Value::Int(i64::try_from(limit).unwrap_or(i64::MAX - 1).saturating_add(1))
+}
+
+fn page_values(filter: &EventFilter, range: Range, limit: usize) -> Vec<Value> {
+    vec![
+        optional_text(filter.source.clone()),
+        optional_text(filter.event_type.as_deref().map(like)),
+        optional_text(filter.state.clone()),
+        filter.since.into(),
+        filter.until.into(),
+        optional_text(filter.text.as_deref().map(|text| like(&format!("*{text}*")))),
+        range.before.into(),
+        rows_of(limit),
+        range.floor.into(),
+    ]
 }
 
 /// A glob as a LIKE pattern with `!` as its escape.

@@ -61,7 +61,7 @@ pub(super) fn entry_for_people(name: &str, description: &Description) -> String 
 }
 
 /// What to write into the config.
-fn config(name: &str, description: &Description) -> String {
+pub(crate) fn config(name: &str, description: &Description) -> String {
     let mut text = format!("[[source]]\nname = \"{name}\"\nprovider = \"{name}\"");
     if !description.brings_secret() {
         text.push_str(&format!("\nsecrets = [{{ env = \"{}_SECRET\" }}]", name.to_uppercase().replace('-', "_")));
@@ -78,7 +78,8 @@ fn config(name: &str, description: &Description) -> String {
     text
 }
 
-fn lines(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
+/// What people want to know, as labels and texts.
+pub(crate) fn lines(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
     let mut lines = vec![("secret", facts.secret_hint.to_owned())];
     if !facts.settings.is_empty() {
         lines.push(("settings", facts.settings.join(", ")));

@@ -84,11 +84,12 @@ testkit::contract! {
         let world = processing(db).await;
         world.insert((0..4).map(|n| world.event(&format!("evt_{n}"), "a"))).await;
         let claimed = claim(&world, 3).await;
-        assert_eq!(world.store.first_tries().await.unwrap(), []);
+        assert_eq!(world.store.recent(None, None, 10).await.unwrap().tries, []);
         finish(&world, &[claimed[0].fence]).await;
         fail(&world, claimed[1].fence, Next::Retry { after: std::time::Duration::ZERO }).await;
         let tries = |tried, failed| [FirstTries { handler: BILLING.to_owned(), tried, failed }];
-        assert_eq!(world.store.first_tries().await.unwrap(), tries(2, 1));
+        assert_eq!(world.store.recent(None, None, 10).await.unwrap().tries, tries(2, 1));
+        assert_eq!(world.store.recent(None, Some(EventKey::at(0)), 10).await.unwrap().tries, []);
     }
 
     async fn marks_and_business_ids_are_read_for_reconcile(db: TestDatabase) {

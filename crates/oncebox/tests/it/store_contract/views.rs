@@ -93,7 +93,7 @@ testkit::contract! {
             world.query(&format!("select id, destination, idempotency_key, state, attempt, {time}, sent_at, last_error from {{outbox_v1}}")),
             [[text, "crm", "k", "ready", "0", "2024-11-15T19:46:40.123Z", "", ""]]
         );
-        let outbox = world.store.stats(0).await.unwrap().outbox;
+        let outbox = world.store.stats(0).await.unwrap().messages;
         assert_eq!((outbox[0].name.as_str(), outbox[0].state.as_str(), outbox[0].count), ("crm", "ready", 1));
     }
 }

@@ -1,0 +1,332 @@
+//! Who may use the admin listener: Host and Origin first, then a bearer token, a session, or loopback without tokens.
+//!
+//! Host is checked, so that a page in a browser cannot reach us by renaming itself; Origin and `Sec-Fetch-Site`, so that
+//! it cannot act through somebody's browser; and whatever a session changes carries the session's form token besides.
+
+use std::net::{IpAddr, SocketAddr};
+use std::time::Instant;
+
+use arc_swap::ArcSwap;
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Redirect, Response};
+use http::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY,
+    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+};
+use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use oncebox::secret::Secret;
+use serde::{Deserialize, Serialize};
+
+use super::admin::Admin;
+use super::login_limit::{LoginLimit, TooOften};
+use super::problem::Problem;
+use super::session::{Channel, Opened, Sessions, same};
+use crate::config::server::ServerConfig;
+
+/// Where a script of ours shows the form token of its session.
+pub(crate) const FORM_TOKEN: HeaderName = HeaderName::from_static("oncebox-form-token");
+const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+const SEC_FETCH_MODE: HeaderName = HeaderName::from_static("sec-fetch-mode");
+const CROSS_ORIGIN_RESOURCE_POLICY: HeaderName = HeaderName::from_static("cross-origin-resource-policy");
+
+/// What somebody may do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, utoipa::ToSchema)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Role {
+    /// Looks and acts.
+    Operator,
+    /// Looks.
+    Viewer,
+}
+
+/// Whoever a request comes from: an extension of every request that was let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Caller {
+    /// What it may do.
+    pub(crate) role: Role,
+    /// How it is known.
+    pub(crate) proof: Proof,
+}
+
+/// How a caller is known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Proof {
+    /// It showed a token, which no page of somebody else can do.
+    Bearer,
+    /// It has a session; its forms carry this token.
+    Session {
+        /// The form token.
+        form_token: String,
+    },
+    /// There are no tokens; forms carry this one.
+    Open {
+        /// The form token.
+        form_token: String,
+    },
+}
+
+/// What the config says about access: replaced by a reload.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Access {
+    operator: Option<Secret>,
+    viewer: Option<Secret>,
+    hosts: Vec<String>,
+}
+
+/// The doorkeeper of the admin listener.
+#[derive(Debug)]
+pub(crate) struct Guard {
+    access: ArcSwap<Access>,
+    sessions: Sessions,
+    logins: LoginLimit,
+    listens_on: SocketAddr,
+}
+
+/// Why a login was refused.
+#[derive(Debug)]
+pub(crate) enum LoginRefusal {
+    /// No such token.
+    Wrong,
+    /// Too many wrong ones; come again after so many seconds.
+    TooOften(u32),
+    /// There are no tokens, so that nobody needs to log in.
+    NotNeeded,
+    /// The system has no randomness.
+    NoRandomness,
+}
+
+impl Caller {
+    /// What forms on a page for this caller carry in the field `form_token`; none for a bearer, who sees no pages.
+    pub(crate) fn form_token(&self) -> Option<&str> {
+        match &self.proof {
+            Proof::Bearer => None,
+            Proof::Session { form_token } | Proof::Open { form_token } => Some(form_token),
+        }
+    }
+
+    /// True for a form that one of our pages made for this caller.
+    pub(crate) fn wrote(&self, form_token: Option<&str>) -> bool {
+        match self.form_token() {
+            Some(expected) => form_token.is_some_and(|given| same(given.as_bytes(), expected.as_bytes())),
+            None => true,
+        }
+    }
+}
+
+impl Access {
+    /// Reads what the config says; a blank token counts as none.
+    pub(crate) fn new(config: &ServerConfig) -> Self {
+        let filled = |token: &Option<Secret>| token.clone().filter(|token| !token.is_blank());
+        Self {
+            operator: filled(&config.admin_token),
+            viewer: filled(&config.viewer_token),
+            hosts: config.admin_hosts.clone(),
+        }
+    }
+
+    fn has_tokens(&self) -> bool {
+        self.operator.is_some() || self.viewer.is_some()
+    }
+
+    /// Compares with every token, however the first comparison went.
+    fn role_of(&self, given: &[u8]) -> Option<Role> {
+        let fits = |token: &Option<Secret>| token.as_ref().is_some_and(|token| same(token.expose(), given));
+        match (fits(&self.operator), fits(&self.viewer)) {
+            (true, _) => Some(Role::Operator),
+            (false, true) => Some(Role::Viewer),
+            (false, false) => None,
+        }
+    }
+
+    fn token_of(&self, role: Role) -> Option<&Secret> {
+        match role {
+            Role::Operator => self.operator.as_ref(),
+            Role::Viewer => self.viewer.as_ref(),
+        }
+    }
+}
+
+impl Guard {
+    /// A guard of a listener that is bound.
+    pub(crate) fn new(access: Access, listens_on: SocketAddr) -> std::io::Result<Self> {
+        let sessions = Sessions::new()?;
+        Ok(Self { access: ArcSwap::from_pointee(access), sessions, logins: LoginLimit::default(), listens_on })
+    }
+
+    /// True where these tokens would leave the bound address open to other machines.
+    pub(crate) fn would_be_open(&self, access: &Access) -> bool {
+        !self.listens_on.ip().is_loopback() && access.operator.is_none()
+    }
+
+    /// Takes changed tokens and names; sessions of tokens that are gone end with this.
+    pub(crate) fn replace(&self, access: Access) {
+        self.access.store(access.into());
+    }
+
+    /// Opens a session for a token.
+    pub(crate) fn log_in(&self, peer: IpAddr, token: &[u8], channel: Channel) -> Result<Opened, LoginRefusal> {
+        let access = self.access.load();
+        if !access.has_tokens() {
+            return Err(LoginRefusal::NotNeeded);
+        }
+        self.logins.begin(peer, Instant::now()).map_err(|TooOften(seconds)| LoginRefusal::TooOften(seconds))?;
+        let role = access.role_of(token).ok_or(LoginRefusal::Wrong)?;
+        self.logins.succeeded(peer);
+        self.sessions.open(role, token, channel).map_err(|_error| LoginRefusal::NoRandomness)
+    }
+
+    /// Ends the session of a request and gives the cookie that says so.
+    pub(crate) fn log_out(&self, headers: &HeaderMap) -> HeaderValue {
+        self.sessions.end(headers)
+    }
+
+    /// Whoever a request comes from, if we know. A wrong token is not made good by a session.
+    pub(super) fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
+        let access = self.access.load();
+        if !access.has_tokens() {
+            let proof = Proof::Open { form_token: self.sessions.open_form_token() };
+            return Some(Caller { role: Role::Operator, proof });
+        }
+        if let Some(given) = headers.get(AUTHORIZATION) {
+            let role = access.role_of(given.as_bytes().strip_prefix(b"Bearer ")?)?;
+            return Some(Caller { role, proof: Proof::Bearer });
+        }
+        let found = self.sessions.find(headers)?;
+        let token = access.token_of(found.role)?;
+        let lasts = same(&self.sessions.mark(token.expose()), &found.opened_with);
+        lasts.then_some(Caller { role: found.role, proof: Proof::Session { form_token: found.form_token } })
+    }
+
+    /// `localhost`, a plain address, or a name from the config: what cannot be rebound.
+    fn is_house_name(&self, headers: &HeaderMap) -> bool {
+        let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else { return false };
+        let port = |(_, port): &(&str, &str)| port.bytes().all(|c| c.is_ascii_digit());
+        let name = host.rsplit_once(':').filter(port).map_or(host, |(name, _)| name);
+        let address = name.trim_start_matches('[').trim_end_matches(']');
+        name.eq_ignore_ascii_case("localhost")
+            || address.parse::<IpAddr>().is_ok()
+            || self.access.load().hosts.iter().any(|one| one.eq_ignore_ascii_case(name))
+    }
+}
+
+/// Refuses other sites' pages, and adds to every answer what keeps a browser from misusing it.
+pub(super) async fn check_site(State(admin): State<Admin>, mut request: Request, next: Next) -> Response {
+    if let Some(refused) = refuse_site(admin.guard(), request.method(), request.headers()) {
+        return with_headers(refuse(refused));
+    }
+    if let Some(caller) = admin.guard().caller(request.headers()) {
+        if !is_own_page(&caller, &request) {
+            return with_headers(refuse(Problem::forbidden("the form token of this session is missing")));
+        }
+        request.extensions_mut().insert(caller.role);
+        request.extensions_mut().insert(caller);
+    }
+    with_headers(next.run(request).await)
+}
+
+/// Lets in whoever may look.
+pub(super) async fn need_viewer(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Role>() {
+        Some(_) => next.run(request).await,
+        None => refuse(Problem::unauthorized()),
+    }
+}
+
+/// Lets in whoever may act.
+pub(super) async fn need_operator(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Role>() {
+        Some(Role::Operator) => next.run(request).await,
+        Some(Role::Viewer) => refuse(Problem::forbidden("this token may look and not act")),
+        None => refuse(Problem::unauthorized()),
+    }
+}
+
+/// Lets in whoever may look, and everybody on this machine.
+pub(super) async fn need_viewer_beyond_loopback(request: Request, next: Next) -> Response {
+    let peer = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);
+    if peer.is_some_and(|ip| ip.to_canonical().is_loopback()) {
+        return next.run(request).await;
+    }
+    need_viewer(request, next).await
+}
+
+/// Lets in whoever may look; a person without a session is sent to the login page.
+pub(super) async fn need_login(request: Request, next: Next) -> Response {
+    if request.extensions().get::<Role>().is_some() {
+        return next.run(request).await;
+    }
+    let page = request.uri().path_and_query().map_or("/", |target| target.as_str());
+    let back: String = form_encoded(page);
+    Redirect::to(&format!("/login?next={back}")).into_response()
+}
+
+fn refuse_site(guard: &Guard, method: &Method, headers: &HeaderMap) -> Option<Problem> {
+    if !guard.is_house_name(headers) {
+        return Some(Problem::forbidden("this Host is not one of ours; server.admin_hosts in the config names others"));
+    }
+    if !is_own_origin(headers) {
+        return Some(Problem::forbidden("this Origin is not ours"));
+    }
+    if !is_own_fetch(method, headers) {
+        return Some(Problem::forbidden("another site's page may not call this"));
+    }
+    None
+}
+
+/// A page that calls us must be our own.
+fn is_own_origin(headers: &HeaderMap) -> bool {
+    let Some(origin) = headers.get(ORIGIN) else { return true };
+    let text = |name| headers.get(name).and_then(|value: &HeaderValue| value.to_str().ok());
+    let host = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, host)| host);
+    host.is_some() && host == text(HOST)
+}
+
+/// A browser says where a request comes from. A link from elsewhere may lead to a page of ours; nothing else may.
+fn is_own_fetch(method: &Method, headers: &HeaderMap) -> bool {
+    let Some(site) = headers.get(SEC_FETCH_SITE) else { return true };
+    let own = site == "same-origin" || site == "none";
+    let link = method.is_safe() && headers.get(SEC_FETCH_MODE).is_some_and(|mode| mode == "navigate");
+    own || link
+}
+
+/// A session travels with every request of the browser, so that what changes something must also show the form token:
+/// scripts in a header; forms in a field, which is checked where the form is read, outside the API.
+fn is_own_page(caller: &Caller, request: &Request) -> bool {
+    if request.method().is_safe() || !matches!(caller.proof, Proof::Session { .. }) {
+        return true;
+    }
+    let is_form = request
+        .headers()
+        .get(CONTENT_TYPE)
+        .is_some_and(|kind| kind.as_bytes().to_ascii_lowercase().starts_with(b"application/x-www-form-urlencoded"));
+    let given = request.headers().get(FORM_TOKEN).and_then(|token| token.to_str().ok());
+    (is_form && !request.uri().path().starts_with("/api/")) || caller.wrote(given)
+}
+
+/// A page that has a policy of its own keeps it.
+fn with_headers(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'");
+    headers.entry(CONTENT_SECURITY_POLICY).or_insert(policy);
+    headers.entry(CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    headers.insert(X_FRAME_OPTIONS, HeaderValue::from_static("DENY"));
+    headers.insert(CROSS_ORIGIN_RESOURCE_POLICY, HeaderValue::from_static("same-origin"));
+    // Without a referrer a browser would hide the Origin of our own forms as well.
+    headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    response
+}
+
+fn refuse(problem: Problem) -> Response {
+    problem.into_response().map(axum::body::Body::new)
+}
+
+/// A target as the value of a query.
+fn form_encoded(text: &str) -> String {
+    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/-_.~".contains(&b);
+    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,138 @@
+use super::*;
+
+fn headers(lines: &[(&str, &str)]) -> HeaderMap {
+    let parsed = |(name, value): &(&str, &str)| {
+        (name.parse::<HeaderName>().expect("a name"), value.parse::<HeaderValue>().expect("a value"))
+    };
+    lines.iter().map(parsed).collect()
+}
+
+fn guard(operator: Option<&str>, viewer: Option<&str>, listens_on: &str) -> Guard {
+    let access = access(operator, viewer);
+    Guard::new(access, listens_on.parse().expect("an address")).expect("randomness")
+}
+
+fn access(operator: Option<&str>, viewer: Option<&str>) -> Access {
+    Access {
+        operator: operator.map(Secret::new),
+        viewer: viewer.map(Secret::new),
+        hosts: vec!["hooks.internal".to_owned()],
+    }
+}
+
+fn cookie_of(opened: &Opened) -> String {
+    opened.cookie.to_str().expect("text").split(';').next().expect("a pair").to_owned()
+}
+
+#[test]
+fn hosts() {
+    let guard = guard(None, None, "127.0.0.1:8081");
+    for (host, expected) in [
+        ("localhost:8081", true),
+        ("LOCALHOST", true),
+        ("127.0.0.1:8081", true),
+        ("[::1]:8081", true),
+        ("127.0.0.1", true),
+        ("hooks.internal", true),
+        ("Hooks.Internal:443", true),
+        ("evil.example:8081", false),
+        ("localhost.evil.example", false),
+        ("hooks.internal.evil.example", false),
+        ("hooks.internal:80.evil.example", false),
+        ("", false),
+    ] {
+        assert_eq!(guard.is_house_name(&headers(&[("host", host)])), expected, "{host}");
+    }
+    assert!(!guard.is_house_name(&HeaderMap::new()));
+}
+
+#[test]
+fn other_sites_are_refused() {
+    let check = |method: Method, lines: &[(&str, &str)], expected: bool| {
+        let lines = [&[("host", "127.0.0.1:8081")], lines].concat();
+        let guard = guard(None, None, "127.0.0.1:8081");
+        assert_eq!(refuse_site(&guard, &method, &headers(&lines)).is_none(), expected, "{method} {lines:?}");
+    };
+    check(Method::POST, &[], true);
+    check(Method::POST, &[("origin", "http://127.0.0.1:8081")], true);
+    check(Method::POST, &[("origin", "http://127.0.0.1:9999")], false);
+    check(Method::POST, &[("origin", "http://evil.example")], false);
+    check(Method::POST, &[("origin", "null")], false);
+    check(Method::GET, &[("origin", "http://evil.example")], false);
+    check(Method::POST, &[("sec-fetch-site", "same-origin")], true);
+    check(Method::POST, &[("sec-fetch-site", "none")], true);
+    check(Method::POST, &[("sec-fetch-site", "same-site")], false);
+    check(Method::POST, &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], false);
+    check(Method::GET, &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "no-cors")], false);
+    check(Method::GET, &[("sec-fetch-site", "cross-site"), ("sec-fetch-mode", "navigate")], true);
+}
+
+#[test]
+fn tokens_give_roles() {
+    let guard = guard(Some("op"), Some("view"), "0.0.0.0:8081");
+    for (given, expected) in [
+        ("Bearer op", Some(Role::Operator)),
+        ("Bearer view", Some(Role::Viewer)),
+        ("Bearer o", None),
+        ("Bearer opp", None),
+        ("Bearer ", None),
+        ("op", None),
+        ("Basic op", None),
+    ] {
+        let caller = guard.caller(&headers(&[("authorization", given)]));
+        assert_eq!(caller.map(|caller| caller.role), expected, "{given}");
+    }
+    assert_eq!(guard.caller(&HeaderMap::new()), None);
+}
+
+#[test]
+fn without_tokens_everybody_here_is_the_operator() {
+    let guard = guard(None, None, "127.0.0.1:8081");
+    let caller = guard.caller(&HeaderMap::new()).expect("open");
+    assert_eq!(caller.role, Role::Operator);
+    assert!(caller.wrote(caller.form_token()) && !caller.wrote(None) && !caller.wrote(Some("x")));
+    assert!(matches!(guard.log_in([127, 0, 0, 1].into(), b"", Channel::Plain), Err(LoginRefusal::NotNeeded)));
+}
+
+#[test]
+fn a_session_ends_with_its_token() {
+    let guard = guard(Some("op"), Some("view"), "127.0.0.1:8081");
+    let peer = IpAddr::from([127, 0, 0, 1]);
+    let opened = guard.log_in(peer, b"view", Channel::Plain).expect("a session");
+    let cookie = cookie_of(&opened);
+    let found = |lines: &[(&str, &str)]| guard.caller(&headers(lines)).map(|caller| caller.role);
+    assert_eq!(found(&[("cookie", &cookie)]), Some(Role::Viewer));
+    assert_eq!(found(&[("cookie", &cookie), ("authorization", "Bearer wrong")]), None);
+    guard.replace(access(Some("other"), Some("view")));
+    assert_eq!(found(&[("cookie", &cookie)]), Some(Role::Viewer), "its own token stayed");
+    guard.replace(access(Some("other"), Some("changed")));
+    assert_eq!(found(&[("cookie", &cookie)]), None);
+    guard.replace(access(Some("other"), None));
+    assert_eq!(found(&[("cookie", &cookie)]), None);
+}
+
+#[test]
+fn guessing_is_slow() {
+    let guard = guard(Some("op"), None, "127.0.0.1:8081");
+    let peer = IpAddr::from([10, 0, 0, 1]);
+    let tries = (0..50).map(|_| guard.log_in(peer, b"wrong", Channel::Plain));
+    let refused = tries.filter(|tried| matches!(tried, Err(LoginRefusal::TooOften(_)))).count();
+    assert_eq!(refused, 40);
+    assert!(matches!(guard.log_in(peer, b"op", Channel::Plain), Err(LoginRefusal::TooOften(_))), "nor by luck");
+    assert!(guard.log_in([10, 0, 0, 2].into(), b"op", Channel::Plain).is_ok());
+}
+
+#[test]
+fn other_machines_need_a_token_after_a_reload_too() {
+    for (address, operator, expected) in
+        [("0.0.0.0:1", None, true), ("0.0.0.0:1", Some("t"), false), ("127.0.0.1:1", None, false)]
+    {
+        let guard = guard(Some("t"), None, address);
+        assert_eq!(guard.would_be_open(&access(operator, Some("v"))), expected, "{address} {operator:?}");
+    }
+}
+
+#[test]
+fn targets_are_encoded() {
+    assert_eq!(form_encoded("/events?type=a*&x=1"), "/events%3Ftype%3Da%2A%26x%3D1");
+}

@@ -1,0 +1,93 @@
+//! Sources: what came, which secrets are in use, what to give to the vendor and what to click there.
+
+use oncebox::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
+use oncebox::source::Source;
+use oncebox::store::Recent;
+
+use super::QueryError;
+use super::desk::Desk;
+use crate::commands::providers::guide;
+use crate::view::screens::{GuideView, SecretUseView, SourceDetailView, SourceView};
+use crate::view::{RejectionView, time};
+
+/// All of them, those first that the config names; one that was removed is shown while its newest events are.
+pub(crate) async fn sources(desk: &Desk) -> Result<Vec<SourceView>, QueryError> {
+    Ok(sources_of(desk, &desk.store.recent(None, None, PAGE_EXAMINED_MAX).await?))
+}
+
+/// One of the config's, with its guide.
+pub(crate) async fn source(desk: &Desk, name: &str) -> Result<Option<SourceDetailView>, QueryError> {
+    let Some(source) = desk.setup.sources.get(name) else { return Ok(None) };
+    let recent = desk.store.recent(None, None, PAGE_EXAMINED_MAX).await?;
+    let facts = source.description().facts();
+    let lines = guide::lines(&facts).into_iter().map(|(label, text)| (label.to_owned(), text)).collect();
+    let guide = GuideView {
+        title: facts.title.to_owned(),
+        setup: facts.setup.to_owned(),
+        secret_hint: facts.secret_hint.to_owned(),
+        docs: facts.docs.to_owned(),
+        lines,
+        config: guide::config(source.provider(), source.description()),
+    };
+    Ok(Some(SourceDetailView { source: view(desk, source, &recent), guide }))
+}
+
+/// The last rejections of this node, newest first.
+pub(crate) fn rejections(desk: &Desk) -> Vec<RejectionView> {
+    desk.rejections.latest(PAGE_MAX).into_iter().map(Into::into).collect()
+}
+
+/// The same from numbers that are at hand.
+pub(super) fn sources_of(desk: &Desk, recent: &Recent) -> Vec<SourceView> {
+    let mut views: Vec<SourceView> = desk.setup.sources.values().map(|source| view(desk, source, recent)).collect();
+    views.sort_by(|a, b| a.name.cmp(&b.name));
+    let mut gone: Vec<&str> = recent.events.iter().map(|one| one.source.as_str()).collect();
+    gone.retain(|name| !desk.setup.sources.contains_key(*name));
+    gone.sort_unstable();
+    gone.dedup();
+    views.extend(gone.into_iter().map(|name| counted(SourceView::removed(name), recent)));
+    views
+}
+
+fn view(desk: &Desk, source: &Source, recent: &Recent) -> SourceView {
+    let name = source.name();
+    let path = format!("/in/{name}{}", if source.has_path_token() { "/{token}" } else { "" });
+    let secrets = (1..=source.secrets_count()).map(|position| {
+        let used = desk.traffic.secret(name, position);
+        SecretUseView {
+            position,
+            matches: used.map_or(0, |used| used.matches),
+            last_matched_at: used.map(|used| time(used.last_at)),
+        }
+    });
+    let view = SourceView {
+        name: name.to_owned(),
+        provider: source.provider().to_owned(),
+        configured: true,
+        public_url: desk.public_url.as_ref().map(|url| format!("{url}{path}")),
+        url: path,
+        secrets: source.secrets_count(),
+        secret_uses: secrets.collect(),
+        verified: !source.is_unverified(),
+        awaits_secret: source.awaits_secret(),
+        last_hour: desk.traffic.last_hour(name).into(),
+        events: 0,
+        arrivals: 0,
+        held: 0,
+        conflicts: 0,
+    };
+    counted(view, recent)
+}
+
+fn counted(mut view: SourceView, recent: &Recent) -> SourceView {
+    for one in recent.events.iter().filter(|one| one.source == view.name) {
+        view.events += one.events;
+        view.arrivals += one.events + one.repeats;
+        match one.state.as_str() {
+            "held" => view.held += one.events,
+            "conflict" => view.conflicts += one.events,
+            _ => {}
+        }
+    }
+    view
+}

@@ -1,1 +1,0 @@
-SELECT destination, state, count(*) FROM oncebox.outbox GROUP BY destination, state ORDER BY destination, state

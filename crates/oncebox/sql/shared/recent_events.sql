@@ -1,0 +1,5 @@
+-- Events between two keys by source and state, and how many arrivals they had beyond the first.
+SELECT e.source, e.state, count(*), coalesce(CAST(sum(a.count) AS bigint), 0)
+FROM oncebox.events e LEFT JOIN oncebox.arrivals a ON a.key = e.key AND a.key >= $1 AND a.key < $2
+WHERE e.key >= $1 AND e.key < $2
+GROUP BY e.source, e.state ORDER BY e.source, e.state
