@@ -38,7 +38,7 @@ impl Store {
     /// Counts the rows of the tiers, one by one.
     pub async fn tier_rows(&self) -> Result<TierRows, StoreError> {
         let mut counts = [0; 4];
-        let statements = [&sql::LEDGER_ROWS_EXACT, &sql::EVENT_ROWS, &sql::PAYLOAD_ROWS, &sql::DELIVERY_ROWS];
+        let statements = [&sql::COUNT_LEDGER, &sql::EVENT_ROWS, &sql::PAYLOAD_ROWS, &sql::DELIVERY_ROWS];
         for (count, statement) in counts.iter_mut().zip(statements) {
             *count = super::actions::first_int(&self.query(statement, Vec::new()).await?)?;
         }
