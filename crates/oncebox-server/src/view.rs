@@ -6,13 +6,15 @@ pub(crate) mod screens;
 
 use jiff::Timestamp;
 use oncebox::clock::UnixMillis;
-use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, StoreStats, Waiting};
-use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, StoreStats, WindowRecord};
+use oncebox::store::{
+    AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, StoreStats, Waiting, WindowRecord,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;
-pub(crate) use outbox::{DeadLetterView, DestinationStats, MessageDetailView, MessageView, OutboxStats};
-pub(crate) use outbox::{DeadLetterView, MessageAttemptView, MessageDetailView, MessageView, OutboxStats};
+pub(crate) use outbox::{
+    DeadLetterView, DestinationStats, MessageAttemptView, MessageDetailView, MessageView, OutboxStats,
+};
 pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
 pub(crate) use screens::RepeatsView;
 

@@ -17,7 +17,7 @@ use super::super::login::OwnForm;
 use super::link::{Link, given};
 use super::pages::{PageError, Visit, page};
 use super::words::counted;
-use crate::query::actions::{self, ActionRequest, FilterRequest, new_id};
+use crate::query::actions::{ActionRequest, FilterRequest, new_id};
 use crate::query::deliveries;
 
 /// The fields of a filter, as links and forms carry them.
