@@ -6,7 +6,7 @@ pub(crate) mod screens;
 
 use jiff::Timestamp;
 use oncebox::clock::UnixMillis;
-use oncebox::store::{AttemptRecord, DeliveryRecord, Waiting, EventDetail, EventRecord, Page, QueueCount, StoreStats};
+use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, StoreStats, Waiting};
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;

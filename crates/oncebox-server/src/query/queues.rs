@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use oncebox::limits::{DEPTH_MAX, PAGE_EXAMINED_MAX};
-use oncebox::store::{Waiting, HandlerRecord, StoreStats};
+use oncebox::store::{HandlerRecord, StoreStats, Waiting};
 
 use super::QueryError;
 use super::desk::Desk;

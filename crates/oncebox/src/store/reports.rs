@@ -1,7 +1,7 @@
 //! Reading for people: pages of events, one event with all that belongs to it, counts.
 
 use super::arrivals::parse_recent;
-use super::windows::{Waiting, HIGHEST, Page, Range, Recent, count};
+use super::windows::{HIGHEST, Page, Range, Recent, Waiting, count};
 use super::{Row, Store, StoreError, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::{EventKey, Identity};
