@@ -15,6 +15,7 @@ main() {
     fi
 
     step "formatting" cargo fmt --all --check
+    step "alert rules" check_rules
     step "lints" cargo clippy --locked --workspace --all-targets -- -D warnings
     step "library without features" library_alone
     step "library with sqlite alone" library_alone --features sqlite
@@ -27,11 +28,13 @@ main() {
         report_tests || true
         exit 1
     fi
+    step "spans" test_spans
     step "examples" run_examples
     RUSTDOCFLAGS="-D warnings" step "documentation" document
     step "release build" cargo build --locked --release
     step "clients and their examples" bash clients/test.sh
     step "the admin API against schemathesis" bash tests/api_fuzz.sh
+    step "the dashboard in a browser" bash tests/browser/test.sh
     if [[ -f tests/readme.sh ]]; then
         step "the README's commands" bash tests/readme.sh
     fi
@@ -166,6 +169,28 @@ clean_up() {
         wait "$postgres_pid" 2>/dev/null || true
     fi
     rm -rf "${cluster:-}" "${test_log:-}"
+}
+
+# The rules for Prometheus, by its own tool. Without it they go unchecked, and that is said aloud.
+check_rules() {
+    if ! command -v promtool >/dev/null && is_root && command -v apt-get >/dev/null; then
+        # Only the tool is wanted: nothing may be started by its package.
+        local unpacked=target/prometheus
+        apt-get update >&2 || true
+        (mkdir -p "$unpacked" && cd "$unpacked" && apt-get download prometheus >&2 && dpkg-deb -x prometheus_*.deb .) || true
+        PATH=$PWD/$unpacked/usr/bin:$PATH
+    fi
+    if ! command -v promtool >/dev/null; then
+        echo "!! promtool is missing, so ops/prometheus was NOT CHECKED (Debian: apt-get install prometheus)" >&2
+        return
+    fi
+    (cd ops/prometheus && promtool check rules alerts.yml && promtool test rules alerts_test.yml)
+}
+
+# What only a build with spans can show.
+test_spans() {
+    cargo clippy --locked -p oncebox-server --features otel --all-targets -- -D warnings || return
+    cargo test --locked -p oncebox-server --features otel --test it otel:: 2>&1 | tee -a "$test_log"
 }
 
 library_alone() {

@@ -4,10 +4,12 @@
 //! value in an error. Variables beginning with `ONCEBOX_` stand in for the options that name them.
 
 pub(crate) mod action;
+pub(crate) mod alert;
 pub(crate) mod growth;
 pub(crate) mod keep;
 pub(crate) mod operator;
 mod private;
+pub(crate) mod retention;
 pub(crate) mod send;
 pub(crate) mod values;
 
@@ -21,9 +23,11 @@ use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
 
 use action::{ActionArgs, ActionsArgs, ListArgs, OutboxArgs, PauseArgs, ReconcileArgs, TailArgs};
+use alert::AlertArgs;
 use keep::{BackupArgs, CheckArgs, EraseArgs};
 use operator::{ArmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
+use retention::RetentionArgs;
 use send::{BenchArgs, SendArgs};
 use values::listen;
 
@@ -137,8 +141,12 @@ Examples:
     Providers(ProvidersArgs),
     /// Show rates, queues, dead letters, held events and paused handlers
     Status(StatusArgs),
+    /// Show how long things are kept and what was removed, or remove now what is over
+    Retention(RetentionArgs),
     /// Let the next handshake of a source bring its secret, once
     Arm(ArmArgs),
+    /// Try whether notices arrive
+    Alert(AlertArgs),
     /// Copy an SQLite database while the server goes on
     Backup(BackupArgs),
     /// Measure how fast events are accepted, or fill a database

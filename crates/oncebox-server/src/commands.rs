@@ -2,6 +2,7 @@
 
 pub(crate) mod act;
 pub(crate) mod actions;
+pub(crate) mod alert;
 pub(crate) mod arm;
 pub(crate) mod backup;
 pub(crate) mod bench;
@@ -19,6 +20,7 @@ pub(crate) mod outbox;
 pub(crate) mod pause;
 pub(crate) mod providers;
 pub(crate) mod reconcile;
+pub(crate) mod retention;
 pub(crate) mod send;
 pub(crate) mod serve;
 pub(crate) mod status;

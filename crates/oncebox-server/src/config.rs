@@ -4,6 +4,7 @@
 //! whole, so nobody checks again later. What comes from outside the text (environment, secret files, the command line)
 //! is handed in.
 
+pub(crate) mod alert;
 pub(crate) mod destination;
 pub(crate) mod handler;
 mod name;
@@ -16,6 +17,7 @@ pub(crate) mod server;
 pub(crate) mod source;
 pub(crate) mod store;
 mod suggest;
+pub(crate) mod telemetry;
 pub(crate) mod units;
 pub(crate) mod web;
 
@@ -29,15 +31,17 @@ use std::path::Path;
 use oncebox::provider::Description;
 use toml::de::DeTable;
 
+use alert::AlertConfig;
 use destination::DestinationConfig;
 use handler::HandlerConfig;
 use outside::{Outside, Overrides};
-use problem::{Problems, Report};
+use problem::{Problem, Problems, Report};
 use reader::{Scope, Table};
 use retention::RetentionConfig;
 use server::{LogFormat, ServerConfig};
 use source::SourceConfig;
 use store::StoreConfig;
+use telemetry::TelemetryConfig;
 
 use crate::query::names::Configured;
 
@@ -58,8 +62,23 @@ pub(crate) struct Config {
     pub(crate) handlers: Vec<HandlerConfig>,
     /// Where the outbox may send.
     pub(crate) destinations: Vec<DestinationConfig>,
+    /// Who is told when something is wrong.
+    pub(crate) alerts: Vec<AlertConfig>,
+    /// Where traces go.
+    pub(crate) telemetry: TelemetryConfig,
     /// What is allowed but a person should know.
     pub(crate) warnings: Vec<String>,
+}
+
+/// A file as far as it could be read, to be looked at further.
+#[derive(Debug)]
+pub(crate) struct Examined {
+    /// Only to look at where there are problems: what is wrong was left out or has its default.
+    pub(crate) config: Config,
+    /// What is wrong so far.
+    pub(crate) problems: Vec<Problem>,
+    /// The database is the one that was meant.
+    pub(crate) knows_store: bool,
 }
 
 /// What an operator's command needs in order to reach the server or its database.
@@ -90,14 +109,27 @@ impl Config {
         report.finish().map(|warnings| Self { warnings, ..config })
     }
 
+    /// Reads a file whatever is wrong with it; fails only where it is no TOML at all.
+    pub(crate) fn examine(path: &Path, overrides: &Overrides) -> Result<Examined, Problems> {
+        let (text, file_name, outside) = (read_text(path)?, path.display().to_string(), real(overrides));
+        let document = parse_toml(&text, &file_name)?;
+        let report = Report::new(&file_name, &text);
+        let config = Self::read(root(&report, &outside, &document));
+        let knows_store = !report.mentions("store.url");
+        let (problems, warnings) = report.into_parts();
+        Ok(Examined { config: Self { warnings, ..config }, problems, knows_store })
+    }
+
     fn read(mut root: Table<'_>) -> Self {
         let server = ServerConfig::read(root.section("server"));
         let log = LogFormat::read(root.section("log"));
         let store = StoreConfig::read(root.section("store"));
         let retention = RetentionConfig::read(root.section("retention"));
+        let telemetry = TelemetryConfig::read(root.section("telemetry"));
         let (sources, handlers, destinations) =
             (root.sections("source"), root.sections("handler"), root.sections("destination"));
-        [&sources, &handlers, &destinations].into_iter().for_each(|tables| name::refuse_twins(tables));
+        let alerts = root.sections("alert");
+        [&sources, &handlers, &destinations, &alerts].into_iter().for_each(|tables| name::refuse_twins(tables));
         let names = names_of(&sources);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let report = root.scope().report;
@@ -112,6 +144,12 @@ impl Config {
                 .collect(),
             sources: sources.into_iter().filter_map(|table| SourceConfig::read(table, &server, &retention)).collect(),
             destinations: destinations.into_iter().filter_map(DestinationConfig::read).collect(),
+            alerts: alerts
+                .into_iter()
+                .enumerate()
+                .filter_map(|(index, table)| AlertConfig::read(table, index + 1))
+                .collect(),
+            telemetry,
             server,
             log,
             store,

@@ -107,6 +107,7 @@ fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec
         unverified: false,
         path_token,
         body_bytes_max: None,
+        stale_after: None,
     })
 }
 

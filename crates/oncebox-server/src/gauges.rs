@@ -9,9 +9,11 @@ use std::time::{Duration, Instant};
 
 use metrics::gauge;
 use oncebox::clock::{Clock, UnixMillis};
+use oncebox::ingest::SenderClock;
 use oncebox::relay::Spared;
 use oncebox::store::{QueueCount, Store};
 
+use crate::clock_skew;
 use crate::http::public::Setup;
 
 /// A database that does not answer within this leaves the gauges as they were.
@@ -20,7 +22,7 @@ const DELIVERY_STATES: [&str; 4] = ["ready", "claimed", "dead", "held"];
 const OUTBOX_STATES: [&str; 3] = ["ready", "claimed", "dead"];
 /// The destination of messages that wait for one to be configured.
 const NOT_CONFIGURED: &str = "not configured";
-/// The ledger is read whole, so that it may be under way for a twentieth of the time and no more.
+/// What came since the last count is read, so that this may be under way for a twentieth of the time and no more.
 const LEDGER_PAUSE: u32 = 19;
 
 /// Names that were ever shown, and when the ledger may be counted again.
@@ -30,6 +32,7 @@ pub(crate) struct Gauges {
     destinations: Names,
     sources: Arc<Names>,
     ledger_due: Arc<Mutex<Ledger>>,
+    senders: SenderClock,
 }
 
 #[derive(Debug, Default)]
@@ -44,6 +47,11 @@ enum Ledger {
 }
 
 impl Gauges {
+    /// Holds our clock against these senders'.
+    pub(crate) fn new(senders: SenderClock) -> Self {
+        Self { senders, ..Self::default() }
+    }
+
     /// Counts now.
     pub(crate) async fn count(&self, store: &Store, clock: &Clock, setup: &Setup, spared: &Spared) {
         self.handlers.add(setup.routes.handlers());
@@ -56,7 +64,8 @@ impl Gauges {
             self.show_outbox(&outbox);
             Ok::<_, oncebox::store::StoreError>(())
         };
-        let (queues, ()) = tokio::join!(tokio::time::timeout(PATIENCE, queues), self.count_ledger(store));
+        let queues = tokio::time::timeout(PATIENCE, queues);
+        let (queues, (), ()) = tokio::join!(queues, self.count_ledger(store), self.show_clock(store, clock));
         match queues {
             Ok(Ok(())) => {}
             Ok(Err(error)) => tracing::warn!("the queues could not be counted: {}", error.chain()),
@@ -96,6 +105,19 @@ impl Gauges {
             let others = depths.iter().filter(|depth| depth.state == state && !is_known(depth));
             let count: i64 = others.map(|depth| depth.count).sum();
             gauge!("oncebox_outbox", "destination" => NOT_CONFIGURED, "state" => state).set(count as f64);
+        }
+    }
+
+    /// A database that does not answer leaves its part as it was; without signed times there is nothing to say.
+    async fn show_clock(&self, store: &Store, clock: &Clock) {
+        let show = |against: &'static str, millis: i64| {
+            gauge!("oncebox_clock_skew_seconds", "against" => against).set(millis as f64 / 1000.0);
+        };
+        let skew = self.senders.skew(clock);
+        show("senders_median", skew.map_or(0, |skew| skew.median));
+        show("senders_farthest", skew.map_or(0, |skew| skew.farthest));
+        if let Ok(Ok(skew)) = tokio::time::timeout(PATIENCE, clock_skew::against_database(store, clock)).await {
+            show("database", skew);
         }
     }
 

@@ -25,9 +25,11 @@ pub(crate) async fn problems(store: &Store, handlers: &[HandlerConfig]) -> Resul
         let HandlerKind::Sql(text) = &handler.kind else { continue };
         let Ok(sql) = HandlerSql::parse(text, store.dialect()) else { continue };
         let said = store.prepare_handler(&sql).await?;
+        let (place, path) = handler.sql_place.clone().unzip();
+        let path = path.unwrap_or_default();
         problems.extend(said.into_iter().filter(|what| has_schema || !what.contains("oncebox")).map(|what| Problem {
-            place: handler.sql_place,
-            path: format!("handler.{}.sql", handler.name),
+            place,
+            path: path.clone(),
             what,
             cure: "correct the statement, or create what it names".to_owned(),
         }));

@@ -16,6 +16,7 @@ use oncebox::store::{Dialect, HandlerSql};
 use crate::config::handler::{self, HandlerConfig, HandlerKind, HttpHandler, OnDead, OrderRule, RetryConfig};
 use crate::config::web::AddressRange;
 use crate::forward::{HttpTarget, LogTarget};
+use crate::spans;
 
 /// Builds handlers; one client serves all that may reach the same addresses.
 #[derive(Debug)]
@@ -75,7 +76,10 @@ impl Builder {
         }
         let policy = Policy::Operator { allow: allow.to_vec() };
         let settings = Settings { policy, authorities: Vec::new(), hosts: HashMap::new() };
-        let client = Outgoing::new(settings).context("cannot set up TLS")?;
+        let mut client = Outgoing::new(settings).context("cannot set up TLS")?;
+        if let Some(carrier) = spans::carrier() {
+            client = client.carrying(carrier);
+        }
         self.clients.push((allow.to_vec(), client.clone()));
         Ok(client)
     }

@@ -1,9 +1,11 @@
 //! The program `oncebox`: parse the command line, run the command.
 
+mod alert;
 mod arming;
 mod arrived_secrets;
 mod changes;
 mod cli;
+mod clock_skew;
 mod commands;
 #[expect(dead_code, reason = "what handlers, destinations and retention are told is checked before they run")]
 mod config;
@@ -18,11 +20,16 @@ mod handler_sql;
 mod handlers;
 mod http;
 mod operator;
+#[cfg(feature = "otel")]
+mod otel;
 mod processing;
 mod provider_args;
 mod query;
 mod rejections;
+mod retention;
+mod series;
 mod server;
+mod spans;
 mod telemetry;
 mod terminal;
 mod traffic;
@@ -65,9 +72,11 @@ async fn main() -> ExitCode {
         Command::Resume(args) => commands::pause::resume(&args).await,
         Command::Actions(args) => commands::actions::run(&args).await,
         Command::Arm(args) => commands::arm::run(&args).await,
+        Command::Retention(args) => commands::retention::run(&args).await,
         Command::Status(args) => commands::status::run(&args).await,
         Command::Explain(args) => commands::explain::run(&args),
         Command::Providers(args) => commands::providers::run(&args),
+        Command::Alert(args) => commands::alert::run(&args).await,
         Command::Bench(args) => commands::bench::run(&args).await,
     };
     outcome.unwrap_or_else(|error| commands::report(&error))

@@ -25,6 +25,7 @@ use crate::query::destinations::Destinations;
 use crate::query::erase::{EraseRequest, Erased};
 use crate::query::names::{self, Configured};
 use crate::query::outbox::OutboxQuery;
+use crate::query::retention::RetentionView;
 use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
 use crate::query::{self, EventsQuery, QueryError};
 use crate::view::{
@@ -216,6 +217,24 @@ impl Operator {
         let mut found = self.events(query).await?.items;
         found.retain(|other| other.event_id == event.event_id && other.key != event.key);
         Ok(found)
+    }
+
+    /// What is kept for how long, and what went.
+    pub(crate) async fn retention(&self) -> anyhow::Result<RetentionView> {
+        match self {
+            Self::Server(client) => client.retention().await,
+            Self::Database(store, _) => query::retention::show(store, &Clock::system(), None).await.map_err(refuse),
+        }
+    }
+
+    /// Says that the time is right; false when nothing was stopped.
+    pub(crate) async fn confirm_time(&self, who: String) -> anyhow::Result<bool> {
+        match self {
+            Self::Server(client) => client.confirm_time(who).await,
+            Self::Database(store, _) => {
+                query::retention::confirm(store, &Clock::system(), Some(who)).await.map_err(refuse)
+            }
+        }
     }
 
     /// The numbers of `status`.

@@ -1,12 +1,13 @@
 //! The workers and the relay of this server: started, reloaded and stopped with it, or left out where the node only
 //! ingests.
 
+use std::net::SocketAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
 use oncebox::clock::Clock;
-use oncebox::event::KeyMaker;
+use oncebox::event::{EventKey, KeyMaker};
 use oncebox::fault::Faults;
 use oncebox::handler::HandlerSpec;
 use oncebox::relay::{self, DestinationSpec, Relay, Spared};
@@ -17,6 +18,10 @@ use oncebox::worker::{Parts, Workers};
 use crate::config::Config;
 use crate::destinations;
 use crate::handlers::Builder;
+
+/// How often and how long the last claims are put back.
+const GIVE_BACK_TRIES: u32 = 3;
+const GIVE_BACK_WAIT: Duration = Duration::from_secs(3);
 
 /// Handlers that were read and are known to the database; nobody works yet.
 #[derive(Debug)]
@@ -35,7 +40,16 @@ pub(crate) struct Prepared {
 pub(crate) struct Processing {
     store: Store,
     builder: Mutex<Builder>,
-    running: Option<(Workers, Relay)>,
+    running: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    workers: Workers,
+    relay: Relay,
+    /// Which process this is.
+    node: EventKey,
+    clock: Clock,
 }
 
 /// Handlers and destinations that were read and not yet taken.
@@ -51,7 +65,7 @@ impl Prepared {
         // Fault points are met by what is served, not by the start.
         let whole = store.clone().with_faults(Faults::none());
         register(&whole, &handlers).await.context("cannot make the handlers known to the database")?;
-        let node = config.server.workers.then(|| format!("{}/{}", host_name(), config.server.listen));
+        let node = config.server.workers.then(|| node_name(config.server.listen));
         Ok(Self { store: store.clone(), clock: clock.clone(), builder, handlers, destinations, node })
     }
 
@@ -63,7 +77,8 @@ impl Prepared {
             let parts =
                 relay::Parts { store: store.clone(), clock: clock.clone(), wake: wake.clone(), node: node.node };
             let relay = Relay::start(parts, destinations);
-            (Workers::start(Parts { store: store.clone(), clock, wake, node }, handlers), relay)
+            let (key, parts) = (node.node, Parts { store: store.clone(), clock: clock.clone(), wake, node });
+            Running { workers: Workers::start(parts, handlers), relay, node: key, clock }
         });
         Processing { store, builder: Mutex::new(builder), running }
     }
@@ -79,7 +94,7 @@ impl Processing {
     /// Takes a changed config.
     pub(crate) async fn change(&self, changed: Changed) {
         match &self.running {
-            Some((workers, relay)) => {
+            Some(Running { workers, relay, .. }) => {
                 relay.set_destinations(changed.1);
                 workers.set_handlers(changed.0);
             }
@@ -93,7 +108,7 @@ impl Processing {
 
     /// Destinations that the relay spares, now and later; none where this node only ingests.
     pub(crate) fn spared(&self) -> Spared {
-        self.running.as_ref().map(|(_, relay)| relay.spared()).unwrap_or_default()
+        self.running.as_ref().map(|running| running.relay.spared()).unwrap_or_default()
     }
 
     /// The database they work on.
@@ -104,7 +119,7 @@ impl Processing {
     /// Waits until the workers or the relay broke; for ever where there are none.
     pub(crate) async fn broke(&self) {
         match &self.running {
-            Some((workers, relay)) => tokio::select! {
+            Some(Running { workers, relay, .. }) => tokio::select! {
                 () = workers.broke() => {}
                 () = relay.broke() => {}
             },
@@ -114,15 +129,37 @@ impl Processing {
 
     /// Lets running attempts go on for a while and puts the rest back.
     pub(crate) async fn stop(self, grace: Duration) {
-        if let Some((workers, relay)) = self.running {
-            tokio::join!(workers.stop(grace), relay.stop(grace));
-        }
+        let Some(Running { workers, relay, node, clock }) = self.running else { return };
+        tokio::join!(workers.stop(grace), relay.stop(grace));
+        give_back_all(&self.store, node, &clock).await;
     }
 }
 
 async fn register(store: &Store, handlers: &[HandlerSpec]) -> Result<(), oncebox::store::StoreError> {
     let facts: Vec<_> = handlers.iter().map(HandlerSpec::facts).collect();
     store.register_handlers(&facts).await
+}
+
+/// What this node is called, the same over restarts.
+pub(crate) fn node_name(listen: SocketAddr) -> String {
+    format!("{}/{listen}", host_name())
+}
+
+/// Puts back what nobody here knows of: the database committed a claim and its answer was lost on the way, so that it was
+/// never begun. Nothing runs any more, so whatever bears our name is such a claim.
+async fn give_back_all(store: &Store, node: EventKey, clock: &Clock) {
+    for nth in 1..=GIVE_BACK_TRIES {
+        match tokio::time::timeout(GIVE_BACK_WAIT, store.give_back_all(node, clock.now())).await {
+            Ok(Ok(0)) => return,
+            Ok(Ok(count)) => return tracing::info!("{count} claims whose answer was lost are ready again"),
+            Ok(Err(error)) if nth == GIVE_BACK_TRIES => {
+                tracing::warn!("claims whose answer was lost end with their lease: {}", error.chain());
+            }
+            // A connection that broke with the database; the next one is new.
+            Ok(Err(_)) => {}
+            Err(_) => return tracing::warn!("claims whose answer was lost end with their lease: no answer in time"),
+        }
+    }
 }
 
 /// What tells this machine from others; with the address it tells this process from its predecessors.

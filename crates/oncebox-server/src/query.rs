@@ -12,6 +12,7 @@ pub(crate) mod outbox;
 pub(crate) mod overview;
 pub(crate) mod queues;
 pub(crate) mod reconcile;
+pub(crate) mod retention;
 mod search;
 pub(crate) mod sources;
 pub(crate) mod tail;
@@ -125,7 +126,8 @@ pub(crate) async fn event(
     let Some(detail) = store.event_detail(first.key).await? else { return Ok(None) };
     let attempts = store.attempts(first.key).await?;
     let messages = outbox::of_event(store, first.key, destinations).await?;
-    Ok(Some(EventDetailView::new(detail, attempts, messages)))
+    let (received_at, windows) = (detail.event.received_at, store.windows().await?);
+    Ok(Some(EventDetailView::new(detail, attempts, messages).with_windows(received_at, &windows)))
 }
 
 /// The numbers of `status`.
@@ -138,7 +140,8 @@ pub(crate) async fn stats(
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let stats = store.stats(clock.now() - DAY).await?;
     let health = deliveries::health(store, stats.recent.tries.clone()).await?;
-    let mut view = StatsView::new(store, stats, health, unverified);
+    let stopped = store.retention(clock.now()).await?.stopped.map(|(_, why)| why);
+    let mut view = StatsView::new(store, stats, health, unverified, stopped);
     let waiting = view.outbox.iter().filter(|one| one.state == "ready").map(|one| one.destination.as_str());
     view.destinations = destinations.stats(waiting);
     Ok(view)

@@ -13,8 +13,9 @@ use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::clock::Clock;
 use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
-use oncebox::ingest::{Batcher, Ingest, Settings};
+use oncebox::ingest::{Batcher, Ingest, SenderClock, Settings};
 use oncebox::order::BodyPointer;
+use oncebox::retention::{Retention, Settings as Keeping};
 use oncebox::routing::{Route, Routes};
 use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
@@ -24,6 +25,8 @@ use oncebox::wake::Wake;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+use crate::alert::receiver::Receiver;
+use crate::alert::watch::Alerts;
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::changes::Changes;
 use crate::config::Config;
@@ -37,6 +40,8 @@ use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
 use crate::traffic::Traffic;
+use crate::{alert, database, handler_sql, processing, series, vendors};
+use crate::{database, handler_sql, retention, vendors};
 use crate::{database, handler_sql, vendors};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
@@ -57,18 +62,22 @@ pub(crate) struct Server {
     config: ServerConfig,
     clock: Clock,
     handlers: Prepared,
+    keeping: Keeping,
+    alerts: Vec<Receiver>,
 }
 
 impl Server {
     /// Opens everything; fails before anything is served.
     pub(crate) async fn open(config: &Config, faults: Faults) -> anyhow::Result<Self> {
         let setup = build_setup(config)?;
+        let alerts = Receiver::all(&config.alerts)?;
         let store = database::open(&config.store, Access::Server).await?.with_faults(faults);
         store.migrate().await.context("cannot bring the schema up to date")?;
         if let Some(danger) = store.unsafe_because() {
             tracing::warn!("unsafe database accepted: {danger}");
         }
         let clock = Clock::system();
+        retention::prepare(&store, &clock, config).await;
         let handlers = Prepared::new(&store, config, &clock).await?;
         handler_sql::warn(&store, &config.handlers).await;
         Ok(Self {
@@ -81,6 +90,8 @@ impl Server {
             config: config.server.clone(),
             clock,
             handlers,
+            keeping: retention::settings(config),
+            alerts,
         })
     }
 
@@ -109,6 +120,11 @@ impl Server {
         let (ingest, batcher) =
             Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
         let processing = self.handlers.start(wake);
+        let retention = Retention::start(retention::parts(&self.store, &clock), self.keeping);
+        series::begin(self.store.kind(), &self.setup.load());
+        let senders = ingest.sender_clock();
+        let watched = watched(&self.store, &clock, &metrics, &senders, &self.config);
+        let alerts = Alerts::start(watched, self.alerts, draining.clone());
         let vendors = vendors::calls(clock.clone())?;
         let ingest = ingest.with_errands(Arc::new(vendors));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
@@ -129,29 +145,28 @@ impl Server {
             trusted_proxies: self.config.trusted_proxies,
             metrics: Some(metrics),
             spared: processing.spared(),
-            gauges: Gauges::default(),
+            gauges: Gauges::new(senders),
+            retention: retention.desk(),
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
-        let public = {
-            let public = Public::new(
-                self.setup.clone(),
-                ingest,
-                caps(&self.config),
-                (rejections, traffic),
-                arrived.clone(),
-                draining.clone(),
-            );
-            let (connections, grace) = (self.config.connections, self.config.grace);
-            let draining = draining.clone();
-            let service = move |peer| public.for_peer(peer);
-            tokio::spawn(listener::serve(self.public, connections, service, draining, grace))
+        let caps = caps(&self.config);
+        let seen = (rejections, traffic);
+        let public = Public::new(self.setup.clone(), ingest, caps, seen, arrived.clone(), draining.clone());
+        let public = tokio::spawn(serve_public(self.public, public, &self.config, draining.clone()));
+        let changing = Changing {
+            setup: &self.setup,
+            guard: &guard,
+            arrived: &arrived,
+            processing: &processing,
+            alerts: &alerts,
+            retention: &retention,
         };
-        wait_for_stop(&self.setup, &guard, &arrived, &processing, reload).await?;
+        changing.until_stop(reload).await?;
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
         refreshing.await.context("the refreshing of keys failed")?;
-        let (public, ()) = tokio::join!(public, processing.stop(self.config.grace));
+        let (public, (), ()) = tokio::join!(public, processing.stop(self.config.grace), retention.stop());
         public.context("the public listener failed")?;
         // No request holds an ingest any more, so this ends with the commit that is under way.
         if tokio::time::timeout(LAST_COMMIT, batcher.finish()).await.is_err() {
@@ -176,6 +191,33 @@ async fn refresh_keys(ingest: Ingest, setup: Arc<ArcSwap<Setup>>, draining: Shut
     }
 }
 
+/// What alerts are about.
+fn watched(
+    store: &Store,
+    clock: &Clock,
+    metrics: &PrometheusHandle,
+    senders: &SenderClock,
+    config: &ServerConfig,
+) -> alert::watch::Parts {
+    alert::watch::Parts {
+        store: store.clone(),
+        clock: clock.clone(),
+        metrics: metrics.clone(),
+        senders: senders.clone(),
+        node: processing::node_name(config.listen),
+    }
+}
+
+fn serve_public(
+    listener: TcpListener,
+    public: Public,
+    config: &ServerConfig,
+    draining: Shutdown,
+) -> impl Future<Output = ()> + use<> {
+    let service = move |peer| public.for_peer(peer);
+    listener::serve(listener, config.connections, service, draining, config.grace)
+}
+
 fn serve_admin(
     listener: TcpListener,
     admin: Admin,
@@ -187,67 +229,73 @@ fn serve_admin(
     listener::serve(listener, config.connections, service, stopped, Duration::from_secs(1))
 }
 
-/// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
-async fn wait_for_stop(
-    setup: &ArcSwap<Setup>,
-    guard: &Guard,
-    arrived: &ArrivedSecrets,
-    processing: &Processing,
-    reload: impl Fn() -> anyhow::Result<Config>,
-) -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    loop {
-        tokio::select! {
-            _ = terminate.recv() => return Ok(()),
-            _ = interrupt.recv() => return Ok(()),
-            // Nothing would be handled any more; started anew, it goes on where it was.
-            () = processing.broke() => anyhow::bail!("the workers broke"),
-            _ = hangup.recv() => match reload() {
-                Ok(config) => take_over(setup, guard, arrived, processing, &config).await,
-                Err(problems) => refuse_reload(&problems),
+/// What a reload changes while the server runs.
+struct Changing<'a> {
+    setup: &'a ArcSwap<Setup>,
+    guard: &'a Guard,
+    arrived: &'a ArrivedSecrets,
+    processing: &'a Processing,
+    alerts: &'a Alerts,
+    retention: &'a Retention,
+}
+
+impl Changing<'_> {
+    /// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
+    async fn until_stop(&self, reload: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
+        loop {
+            tokio::select! {
+                _ = terminate.recv() => return Ok(()),
+                _ = interrupt.recv() => return Ok(()),
+                // Nothing would be handled any more; started anew, it goes on where it was.
+                () = self.processing.broke() => anyhow::bail!("the workers broke"),
+                _ = hangup.recv() => match reload() {
+                    Ok(config) => self.take_over(&config).await,
+                    Err(problems) => refuse_reload(&problems),
+                }
             }
         }
     }
-}
 
-/// Takes a changed config, all of it or nothing.
-async fn take_over(
-    setup: &ArcSwap<Setup>,
-    guard: &Guard,
-    arrived: &ArrivedSecrets,
-    processing: &Processing,
-    config: &Config,
-) {
-    let access = guard::Access::new(&config.server);
-    if guard.would_be_open(&access) {
-        return refuse_reload(&anyhow::anyhow!(
-            "the admin listener is reachable from other machines and needs a token"
-        ));
-    }
-    let (new, handlers) = match build_setup(config).and_then(|new| Ok((new, processing.read(config)?))) {
-        Ok(read) => read,
-        Err(problems) => return refuse_reload(&problems),
-    };
-    let old = setup.load_full();
-    let sources = Changes::between(old.configured.keys(), new.configured.keys());
-    let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
-    for (name, source) in &new.sources {
-        // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
-        if let Some(earlier) = old.sources.get(name) {
-            source.inherit_keys(earlier);
+    /// Takes a changed config, all of it or nothing.
+    async fn take_over(&self, config: &Config) {
+        let access = guard::Access::new(&config.server);
+        if self.guard.would_be_open(&access) {
+            return refuse_reload(&anyhow::anyhow!(
+                "the admin listener is reachable from other machines and needs a token"
+            ));
         }
+        let read = || Ok((build_setup(config)?, self.processing.read(config)?, Receiver::all(&config.alerts)?));
+        let (new, handlers, receivers) = match read() {
+            Ok(read) => read,
+            Err(problems) => return refuse_reload(&problems),
+        };
+        let old = self.setup.load_full();
+        let sources = Changes::between(old.configured.keys(), new.configured.keys());
+        let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
+        let reached = Changes::between(&old.destinations, &new.destinations);
+        for (name, source) in &new.sources {
+            // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
+            if let Some(earlier) = old.sources.get(name) {
+                source.inherit_keys(earlier);
+            }
+        }
+        // The workers first: whatever is stored for a new handler finds it there.
+        self.processing.change(handlers).await;
+        series::show(&new);
+        self.setup.store(Arc::new(new));
+        self.guard.replace(access);
+        self.alerts.change(receivers);
+        self.retention.set(retention::settings(config));
+        self.arrived.look().await;
+        let told = [sources.told("source"), wanted.told("handler"), reached.told("destination")];
+        tracing::info!("reloaded: {}", told.join(", "));
+        // A database that is slow to answer must not keep a signal to stop waiting.
+        let (store, handlers) = (self.processing.store().clone(), config.handlers.clone());
+        tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });
     }
-    // The workers first: whatever is stored for a new handler finds it there.
-    processing.change(handlers).await;
-    setup.store(Arc::new(new));
-    guard.replace(access);
-    arrived.look().await;
-    tracing::info!("reloaded: {}, {}", sources.told("source"), wanted.told("handler"));
-    // A database that is slow to answer must not keep a signal to stop waiting.
-    let (store, handlers) = (processing.store().clone(), config.handlers.clone());
-    tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });
 }
 
 fn refuse_reload(problems: &anyhow::Error) {

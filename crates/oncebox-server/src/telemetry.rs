@@ -4,9 +4,13 @@ use std::io::IsTerminal;
 use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
-use tracing_subscriber::EnvFilter;
+use oncebox::trace::TARGET;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::config::server::LogFormat;
+use crate::spans::Spans;
 
 /// Bounds of the acknowledgement histogram, in seconds: from one quick flush to a sender's deadline.
 const ACK_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0];
@@ -15,20 +19,23 @@ const ACK_BUCKETS: &[f64] = &[0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0
 const HANDLER_BUCKETS: &[f64] =
     &[0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
-/// Starts logging. A filter that cannot be read falls back to `info`.
-pub(crate) fn init_logs(format: LogFormat, filter: &str) {
-    // The driver logs whole payloads with its statements: never below info, whatever the filter says.
-    let guarded = |filter: &str| format!("{filter},tokio_postgres=info");
+/// Starts logging, and spans where somebody wants them. A filter that cannot be read falls back to `info`.
+pub(crate) fn init_logs(format: LogFormat, filter: &str, spans: &Spans) {
+    // The driver logs whole payloads with its statements: never below info, whatever the filter says. Spans are none of
+    // the log's business.
+    let guarded = |filter: &str| format!("{filter},tokio_postgres=info,{TARGET}=off");
     let filter = EnvFilter::try_new(guarded(filter)).unwrap_or_else(|_| EnvFilter::new(guarded("info")));
     let terminal = std::io::stderr().is_terminal();
-    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let json = format == LogFormat::Json || (format == LogFormat::Auto && !terminal);
-    // A second subscriber in one process is a test's doing and harmless.
-    let _ = if json {
-        builder.json().flatten_event(true).with_current_span(false).with_span_list(false).try_init()
+    let lines = if json {
+        lines.json().flatten_event(true).with_current_span(false).with_span_list(false).with_filter(filter).boxed()
     } else {
-        builder.with_ansi(terminal).with_target(false).try_init()
+        lines.with_ansi(terminal).with_target(false).with_filter(filter).boxed()
     };
+    let layers: Vec<_> = spans.layer().into_iter().chain([lines]).collect();
+    // A second subscriber in one process is a test's doing and harmless.
+    let _ = tracing_subscriber::registry().with(layers).try_init();
 }
 
 /// Starts collecting metrics.
@@ -56,7 +63,13 @@ pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
         "Attempts to send a message that ended, by destination, first or retry, and outcome"
     );
     metrics::describe_histogram!("oncebox_outbox_seconds", "How long a destination takes to answer");
-    metrics::describe_gauge!("oncebox_ledger_rows", "Identities remembered, counted seldom where there are many");
+    metrics::describe_counter!("oncebox_purged_total", "Rows that retention removed, by table");
+    metrics::describe_gauge!("oncebox_build_info", "Always 1; its labels say which program this is");
+    metrics::describe_gauge!(
+        "oncebox_clock_skew_seconds",
+        "How far our clock is ahead of the database's and of the times that senders sign"
+    );
+    metrics::describe_gauge!("oncebox_ledger_rows", "Identities remembered, by source");
     let upkeep = handle.clone();
     tokio::spawn(async move {
         loop {

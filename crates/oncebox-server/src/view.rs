@@ -6,11 +6,14 @@ pub(crate) mod screens;
 
 use jiff::Timestamp;
 use oncebox::clock::UnixMillis;
-use oncebox::store::{AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, StoreStats, Waiting};
+use oncebox::store::{
+    AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, StoreStats, Waiting, WindowRecord,
+};
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;
 pub(crate) use outbox::{DeadLetterView, DestinationStats, MessageDetailView, MessageView, OutboxStats};
+pub(crate) use outbox::{DeadLetterView, MessageAttemptView, MessageDetailView, MessageView, OutboxStats};
 pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
 pub(crate) use screens::RepeatsView;
 
@@ -105,6 +108,9 @@ pub(crate) struct EventDetailView {
     pub(crate) messages: Vec<MessageView>,
     /// Its bytes, until retention removes them.
     pub(crate) payload: Option<PayloadView>,
+    /// When the window of its bytes ended, where they are gone.
+    #[serde(default)]
+    pub(crate) payload_kept_until: Option<String>,
     /// How often it came again, and why that counts as the same event.
     #[serde(default)]
     pub(crate) repeats: RepeatsView,
@@ -164,8 +170,11 @@ pub(crate) struct StatsView {
     pub(crate) duplicate_rate: f64,
     /// Identities remembered.
     pub(crate) ledger_rows: i64,
-    /// Identities added in the last day.
+    /// How many more, or fewer, they are than a day ago.
     pub(crate) ledger_rows_daily_change: i64,
+    /// Why nothing that is over is removed, if it is not.
+    #[serde(default)]
+    pub(crate) retention_stopped: Option<String>,
     /// Sources that verify nothing.
     pub(crate) unverified_sources: Vec<String>,
     /// Events by source and state.
@@ -316,8 +325,19 @@ impl EventDetailView {
             attempts: attempts.into_iter().map(Into::into).collect(),
             messages,
             payload,
+            payload_kept_until: None,
             repeats,
         }
+    }
+
+    /// The same, knowing how long payloads of each source are kept.
+    pub(crate) fn with_windows(mut self, received_at: UnixMillis, windows: &[WindowRecord]) -> Self {
+        if self.payload.is_none() {
+            let of = |name: &str| windows.iter().find(|one| one.source == name);
+            let window = of(&self.event.source).or_else(|| of(""));
+            self.payload_kept_until = window.map(|one| time(received_at.saturating_add(one.payload_ms)));
+        }
+        self
     }
 }
 
@@ -328,6 +348,7 @@ impl StatsView {
         stats: StoreStats,
         handler_health: Vec<HandlerHealth>,
         unverified_sources: Vec<String>,
+        retention_stopped: Option<String>,
     ) -> Self {
         let recent = stats.recent;
         let events: i64 = recent.events.iter().map(|one| one.events).sum();
@@ -356,6 +377,7 @@ impl StatsView {
             duplicate_rate: rate(repeats, events + repeats).unwrap_or(0.0),
             ledger_rows: stats.ledger_rows,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
+            retention_stopped,
             unverified_sources,
             sources: sources.collect(),
             handlers: handlers.collect(),

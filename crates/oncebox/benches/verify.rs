@@ -1,8 +1,8 @@
 //! What judging costs beyond the hash itself: for every HMAC provider a signed body of 1 KiB, judged, against the bare
-//! HMAC of the same bytes under a prepared key (of a form: its names and values; of Contentful: the headers it lists
-//! too, since that is what is signed). Times and URLs that are signed besides are not counted for the bare one. Judging
-//! includes the body's own SHA-256, which the ledger keeps, so nobody gets below 2. Digest and identity are needed for
-//! every event, so a provider whose request holds several is measured with one as well.
+//! HMAC of the very bytes that its vendor signs, under a prepared key: the body, for many with a time or an id, for some
+//! with the method and the URL, of a form its names and values. Where less than half of the body is signed, the bare one
+//! is that of the body. Judging includes the body's own SHA-256, which the ledger keeps, so nobody gets below 2. Digest
+//! and identity are needed for every event, so a provider whose request holds several is measured with one as well.
 //!
 //! All providers are measured in turn, many times over, and the best turn counts: a neighbour on the same core slows
 //! everything but the hash, for seconds at a time.
@@ -23,6 +23,7 @@ use oncebox::source::{Source, SourceSpec};
 use oncebox::verdict::Verdict;
 use ring::hmac;
 use serde_json::Value;
+use testkit::oracle::crypto::listening;
 use testkit::oracle::{Capture, Case, Ctx, ORIGIN, cases};
 
 const BODY_BYTES: usize = 1024;
@@ -75,13 +76,14 @@ fn contenders(case: &Case) -> Vec<Contender> {
     let Some(algorithm) = case.hmac else { return Vec::new() };
     let mut ctx = case.ctx(1);
     ctx.filler_bytes = BODY_BYTES;
-    let whole = Contender::of(case, case.name(), case.signed(&ctx), *algorithm);
+    let whole = Contender::of(case, case.name(), listening(|| case.signed(&ctx)), *algorithm);
     if whole.events == 1 || serde_json::from_slice::<Value>(&whole.request.body).is_err() {
         return vec![whole];
     }
     // Filled by as much as is left out, so that both have the same size.
     ctx.filler_bytes += BODY_BYTES - with_one_event(case, &ctx).body.len().min(BODY_BYTES);
-    let alone = Contender::of(case, format!("{} (one event)", case.name()), with_one_event(case, &ctx), *algorithm);
+    let name = format!("{} (one event)", case.name());
+    let alone = Contender::of(case, name, listening(|| with_one_event(case, &ctx)), *algorithm);
     vec![alone, whole]
 }
 
@@ -109,7 +111,7 @@ fn shorten(value: &mut Value) {
 }
 
 impl Contender {
-    fn of(case: &Case, name: String, capture: Capture, algorithm: hmac::Algorithm) -> Self {
+    fn of(case: &Case, name: String, (capture, messages): (Capture, Vec<Vec<u8>>), algorithm: hmac::Algorithm) -> Self {
         let source = source(case).unwrap();
         let mut headers = HeaderMap::new();
         for (name, value) in &capture.headers {
@@ -123,7 +125,7 @@ impl Contender {
         let Verdict::Accept(accepted) = source.judge(&request, None, now) else {
             panic!("{name} refuses its own request");
         };
-        let (key, message) = (hmac::Key::new(algorithm, case.secret.as_bytes()), message(&request));
+        let (key, message) = (hmac::Key::new(algorithm, case.secret.as_bytes()), message(&request, messages));
         let events = accepted.events.len();
         Self { name, source, request, now, key, message, events, turns: Vec::new() }
     }
@@ -145,17 +147,10 @@ fn source(case: &Case) -> Option<Source> {
     Source::build(spec).ok()
 }
 
-fn message(request: &Request) -> Vec<u8> {
-    let is_form = request.headers.get("content-type").is_some_and(|kind| kind == "application/x-www-form-urlencoded");
-    if let Some(list) = request.headers.get("x-contentful-signed-headers") {
-        let lines = list.to_str().unwrap().split(',').map(|name| format!("{name}:{:?};", request.headers[name]));
-        return [lines.collect::<String>().into_bytes(), request.body.to_vec()].concat();
-    }
-    if !is_form {
-        return request.body.to_vec();
-    }
-    let pairs = url::form_urlencoded::parse(&request.body);
-    pairs.flat_map(|(name, value)| [name, value]).collect::<String>().into_bytes()
+/// What the vendor signs; of several messages the longest.
+fn message(request: &Request, messages: Vec<Vec<u8>>) -> Vec<u8> {
+    let longest = messages.into_iter().max_by_key(Vec::len).unwrap_or_default();
+    if longest.len() * 2 < request.body.len() { request.body.to_vec() } else { longest }
 }
 
 fn round(mut work: impl FnMut()) -> f64 {

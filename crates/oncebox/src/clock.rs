@@ -14,7 +14,14 @@ pub struct Clock(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     System(Instant),
-    Manual(Arc<AtomicI64>),
+    Manual(Arc<Hands>),
+}
+
+/// A manual clock: the time that passed, and how far the wall clock was moved besides.
+#[derive(Debug)]
+struct Hands {
+    passed: AtomicI64,
+    moved: AtomicI64,
 }
 
 impl Clock {
@@ -25,13 +32,20 @@ impl Clock {
 
     /// A clock that stands still until it is set.
     pub fn manual(start: UnixMillis) -> Self {
-        Self(Kind::Manual(Arc::new(AtomicI64::new(start))))
+        Self(Kind::Manual(Arc::new(Hands { passed: AtomicI64::new(start), moved: AtomicI64::new(0) })))
     }
 
     /// Moves a manual clock; the system clock is not ours to move.
     pub fn set(&self, now: UnixMillis) {
-        if let Kind::Manual(value) = &self.0 {
-            value.store(now, Ordering::SeqCst);
+        if let Kind::Manual(hands) = &self.0 {
+            hands.passed.store(now - hands.moved.load(Ordering::SeqCst), Ordering::SeqCst);
+        }
+    }
+
+    /// Moves the wall clock of a manual clock by so many milliseconds while no time passes.
+    pub fn jump(&self, by: UnixMillis) {
+        if let Kind::Manual(hands) = &self.0 {
+            hands.moved.fetch_add(by, Ordering::SeqCst);
         }
     }
 
@@ -41,14 +55,15 @@ impl Clock {
             Kind::System(_) => SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
-            Kind::Manual(value) => value.load(Ordering::SeqCst),
+            Kind::Manual(hands) => hands.passed.load(Ordering::SeqCst) + hands.moved.load(Ordering::SeqCst),
         }
     }
+
     /// The time since the clock was made, which no change of the wall clock moves.
     pub fn passed(&self) -> Duration {
         match &self.0 {
             Kind::System(start) => start.elapsed(),
-            Kind::Manual(value) => Duration::from_millis(value.load(Ordering::SeqCst).unsigned_abs()),
+            Kind::Manual(hands) => Duration::from_millis(hands.passed.load(Ordering::SeqCst).unsigned_abs()),
         }
     }
 }

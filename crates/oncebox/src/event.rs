@@ -7,7 +7,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Mutex;
 
-use ring::digest::{Context, SHA256};
+use ring::digest::{Context, SHA256, digest};
 use uuid::{ContextV7, Timestamp, Uuid};
 
 use crate::clock::UnixMillis;
@@ -17,7 +17,7 @@ pub type Digest = [u8; 32];
 
 /// Hashes bytes.
 pub fn sha256(bytes: &[u8]) -> Digest {
-    finish(Context::new(&SHA256), bytes)
+    kept(digest(&SHA256, bytes).as_ref())
 }
 
 /// Our name for an event: a UUIDv7, made by us.
@@ -233,7 +233,7 @@ fn key(kind: &[u8], parts: &[&[u8]]) -> [u8; 16] {
                 context.update(&(part.len() as u64).to_be_bytes());
                 context.update(part);
             }
-            finish(context, b"")
+            kept(context.finish().as_ref())
         }
     };
     let mut short = [0; 16];
@@ -253,10 +253,9 @@ fn lay_out<'a>(parts: impl Iterator<Item = &'a [u8]>, into: &mut [u8]) -> Option
     Some(at)
 }
 
-fn finish(mut context: Context, bytes: &[u8]) -> Digest {
-    context.update(bytes);
+fn kept(bytes: &[u8]) -> Digest {
     let mut digest = [0; 32];
-    digest.copy_from_slice(context.finish().as_ref());
+    digest.copy_from_slice(bytes);
     digest
 }
 

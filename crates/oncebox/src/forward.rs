@@ -16,6 +16,7 @@ use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::provider::mac::KeyForm;
 use crate::secret::Secret;
+use crate::trace;
 
 pub(crate) const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 pub(crate) const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -91,6 +92,8 @@ impl Call<'_> {
     /// All headers of the call at this time.
     pub fn headers(&self, now: UnixMillis, signing: Option<&SigningKey>) -> HeaderMap {
         let mut headers = forwarded(self.headers);
+        // Stored before we were strict about it, perhaps.
+        trace::keep_valid(&mut headers);
         let (id, seconds) = (self.key.to_string(), now.div_euclid(1000));
         if let Some(signing) = signing {
             set(&mut headers, WEBHOOK_SIGNATURE, &signing.sign(&id, seconds, self.body));
@@ -164,6 +167,9 @@ mod tests {
         check("connection: close, x-hop\nx-hop: 1\nx-b: 2\ntransfer-encoding: chunked\n", &[("x-b", "2")]);
         check("authorization: Bearer x\ncookie: a=b\naccept-encoding: gzip\n", &[]);
         check("webhook-id: theirs\nwebhook-signature: v1,x\nidempotency-key: theirs\noncebox-attempt: 9\n", &[]);
+        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        check(&format!("traceparent: {trace}\ntracestate: a=b\n"), &[("traceparent", trace), ("tracestate", "a=b")]);
+        check("traceparent: nonsense\ntracestate: a=b\n", &[]);
         check("no line\n: empty\nbad name: 1\nx: \u{1}\n\nx-b: 2", &[("x-b", "2")]);
     }
 

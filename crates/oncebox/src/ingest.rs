@@ -7,15 +7,18 @@ mod arrivals;
 mod batcher;
 mod bookkeeper;
 mod metric;
+mod sender_clock;
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use http::HeaderMap;
 use tokio::sync::mpsc;
+use tracing::Instrument as _;
 
 pub use batcher::{Batcher, Settings};
 use batcher::{Stored, Submission};
+pub use sender_clock::{SenderClock, Skew};
 
 use crate::clock::Clock;
 use crate::errands::Errands;
@@ -25,6 +28,7 @@ use crate::request::Request;
 use crate::routing::Routes;
 use crate::source::Source;
 use crate::store::{Inserted, NewEvent};
+use crate::trace::{TARGET, TRACEPARENT, TRACESTATE, Traceparent};
 use crate::vendor_desk::{OutOfReach, VendorDesk};
 use crate::verdict::{Accepted, Brought, Identified, Rejection, Reply, Verdict};
 
@@ -76,6 +80,7 @@ pub struct Ingest {
     clock: Clock,
     keys: Arc<KeyMaker>,
     vendors: Arc<VendorDesk>,
+    sender_clock: SenderClock,
 }
 
 /// Where a request came from and whom its events concern.
@@ -95,6 +100,11 @@ impl Ingest {
     /// The same, with somebody who fetches keys and visits confirmations; without, both are refused.
     pub fn with_errands(self, errands: Arc<dyn Errands>) -> Self {
         Self { vendors: Arc::new(VendorDesk::new(errands)), ..self }
+    }
+
+    /// How far our clock is from the senders'; it outlives the ingest.
+    pub fn sender_clock(&self) -> SenderClock {
+        self.sender_clock.clone()
     }
 
     /// Fetches keys that are in use again before they expire, so that no request has to wait for them.
@@ -136,12 +146,15 @@ impl Ingest {
     }
 
     async fn store(&self, context: &Context<'_>, request: &Request, accepted: Accepted) -> Answer {
-        let Accepted { secret, events, batch, reply } = accepted;
+        let Accepted { secret, signed_at, events, batch, reply } = accepted;
         metric::secret_matched(context.source.name(), secret);
+        if let Some(signed_at) = signed_at {
+            self.sender_clock.note(signed_at, &self.clock);
+        }
         let headers = kept_headers(context.source, &request.headers);
         let source: Arc<str> = context.source.name().into();
         let events = events.into_iter().map(|event| self.new_event(context, &source, &headers, event)).collect();
-        let outcome = self.submit(events).await;
+        let outcome = self.submit(events).instrument(tracing::info_span!(target: TARGET, "store")).await;
         match outcome {
             Ok(outcomes) => Answer::Stored(Receipt { outcomes, secret, batch, reply }),
             Err(reason) => Answer::Unavailable(reason),
@@ -189,6 +202,11 @@ impl Ingest {
 
 /// Judging is pure and quick; a large body is hashed beside the event loop.
 async fn judge(source: Arc<Source>, token: Option<&str>, request: Request, now: i64) -> (Verdict, Request) {
+    let span = tracing::info_span!(target: TARGET, "verify");
+    judge_now(source, token, request, now).instrument(span).await
+}
+
+async fn judge_now(source: Arc<Source>, token: Option<&str>, request: Request, now: i64) -> (Verdict, Request) {
     if request.body.len() <= limits::BODY_BYTES_INLINE_MAX {
         return (source.judge(&request, token, now), request);
     }
@@ -198,11 +216,15 @@ async fn judge(source: Arc<Source>, token: Option<&str>, request: Request, now: 
     (judged.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic())), request)
 }
 
-/// Headers as `name: value` lines, without what would let a reader pose as the sender.
+/// Headers as `name: value` lines, without what would let a reader pose as the sender. A trace that deserves the name
+/// stands first, where the relay looks for it; any other is dropped.
 fn kept_headers(source: &Source, headers: &HeaderMap) -> Bytes {
     let mut lines = Vec::with_capacity(512);
+    let trace = Traceparent::of(headers);
+    lines.extend(trace.iter().flat_map(|trace| trace.line().into_bytes()));
     for (name, value) in headers {
-        if !source.description().is_credential(name) {
+        let is_settled = name == TRACEPARENT || (name == TRACESTATE && trace.is_none());
+        if !is_settled && !source.description().is_credential(name) {
             lines.extend_from_slice(name.as_str().as_bytes());
             lines.extend_from_slice(b": ");
             lines.extend_from_slice(value.as_bytes());

@@ -34,6 +34,7 @@ pub mod sealed;
 pub mod secret;
 pub mod shutdown;
 pub mod source;
+pub mod trace;
 mod vendor_desk;
 pub mod verdict;
 pub mod wake;
@@ -48,6 +49,8 @@ pub mod ingest;
 pub mod outgoing;
 #[cfg(all(feature = "http", any(feature = "sqlite", feature = "postgres")))]
 pub mod relay;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub mod retention;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod running;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

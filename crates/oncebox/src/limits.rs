@@ -26,9 +26,11 @@ pub const PAGE_EXAMINED_MAX: usize = 20_000;
 pub const DEPTH_MAX: usize = 10_000;
 /// A body this large is hashed beside the event loop, which would stall otherwise.
 pub const BODY_BYTES_INLINE_MAX: usize = 256 * 1024;
-/// Deliveries whose effects are committed together: most of the gain is there at 64, and one that fails costs the rest
-/// a second run.
-pub const TRANSACTION_DELIVERIES_MAX: usize = 64;
+/// Deliveries whose effects are committed together: beyond it a commit is a small part of the work, and latency grows.
+pub const TRANSACTION_DELIVERIES_MAX: usize = 256;
+/// Deliveries behind one savepoint: so many run a second time where one of them fails. Four in a transaction are far from
+/// the 64 that Postgres keeps at hand.
+pub const CHUNK_DELIVERIES_MAX: usize = 64;
 /// Deliveries that are tried together after they were lost with their worker once; after that each is tried alone.
 pub const LOST_TOGETHER_MAX: usize = 16;
 /// Transactions of one handler at once, so that a slow handler leaves the database's connections to the others.
@@ -45,6 +47,6 @@ pub const ENDED_MAX: usize = 256;
 pub const MARKS_MAX: usize = 512;
 /// Messages that wait in hand for one destination, beside its calls under way: enough to send on while the next ones are
 /// claimed, few enough that a dead relay holds little back.
-pub const MESSAGES_AHEAD_MAX: usize = 512;
+pub const MESSAGES_AHEAD_MAX: usize = 1024;
 /// Body bytes of the messages in hand for one destination; a single message may go beyond it.
 pub const MESSAGES_BYTES_MAX: usize = 64 * 1024 * 1024;

@@ -4,7 +4,7 @@
 //! referee, not a look-up: whoever comes second waits for the first one's end, and is fresh if that was a rollback.
 
 use crate::adapter::{StoreError, Transaction, remember};
-use crate::event::once_mark;
+use crate::event::{EventKey, once_mark};
 
 /// Whether an id was seen before in its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,7 +17,7 @@ pub enum Once {
 }
 
 /// Claims an id within a scope, in your own open transaction: do the work in the same one if it is fresh, and answer
-/// after its commit. The SQL function `oncebox.once` makes the same marks.
+/// after its commit. An empty scope or id is refused. The SQL function `oncebox.once` makes the same marks.
 ///
 /// ```
 /// use oncebox::adapter::{StoreError, Transaction};
@@ -32,5 +32,18 @@ pub enum Once {
 /// }
 /// ```
 pub async fn once<T: Transaction>(tx: &mut T, scope: &str, id: &str) -> Result<Once, StoreError> {
-    remember(tx, once_mark(scope, id)).await
+    remember(tx, mark(scope, id)?).await
 }
+
+/// The mark of an id that is one: an empty id stands for all that were not found, and would make them duplicates.
+pub(crate) fn mark(scope: &str, id: &str) -> Result<EventKey, StoreError> {
+    match scope.is_empty() || id.is_empty() {
+        true => Err(StoreError::Refused(Box::new(Nameless))),
+        false => Ok(once_mark(scope, id)),
+    }
+}
+
+/// There is nothing to remember.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a scope and an id have at least one character")]
+struct Nameless;

@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::error::Error as _;
 use std::net::SocketAddr;
 use std::pin::{Pin, pin};
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -29,6 +30,8 @@ pub use address::{AddressRange, Policy, is_metadata, is_public};
 use connect::Connector;
 pub use target::{Target, TargetError};
 pub use vendor_calls::VendorCalls;
+
+use crate::trace::Carrier;
 
 /// Bytes of an answer's body that are kept; the rest is not read.
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -53,6 +56,7 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     client: Client<Connector, Full<Bytes>>,
+    carrier: Option<Arc<dyn Carrier>>,
 }
 
 /// One call.
@@ -125,7 +129,12 @@ impl Outgoing {
             .http1_max_headers(HEADERS_MAX)
             .http1_max_buf_size(HEAD_BYTES_MAX)
             .retry_canceled_requests(false);
-        Ok(Self { client: builder.build(connector) })
+        Ok(Self { client: builder.build(connector), carrier: None })
+    }
+
+    /// The same client, whose calls carry the span that they are made in.
+    pub fn carrying(self, carrier: Arc<dyn Carrier>) -> Self {
+        Self { carrier: Some(carrier), ..self }
     }
 
     /// Makes one call, once.
@@ -136,6 +145,9 @@ impl Outgoing {
         *request.method_mut() = call.method;
         *request.uri_mut() = call.target.uri().clone();
         *request.headers_mut() = call.headers;
+        if let Some(trace) = self.carrier.as_ref().and_then(|carrier| carrier.traceparent()) {
+            trace.set(request.headers_mut());
+        }
         // The client leaves it out where there is no body, and some servers then refuse with 411.
         if !has_body && !matches!(*request.method(), Method::GET | Method::HEAD) {
             request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from_static("0"));

@@ -79,6 +79,8 @@ pub struct Description {
     pub(crate) repeat_scope: RepeatScope,
     pub(crate) event_type: Vec<place::Part>,
     pub(crate) order: Option<(place::Part, place::Part)>,
+    /// When the event happened, by its sender; a retry or a resend repeats it.
+    pub(crate) time: Option<place::Part>,
     pub(crate) each: Option<batch::Batch>,
     pub(crate) handshake: Vec<describe::Handshake>,
     pub(crate) success: Option<describe::Success>,

@@ -40,6 +40,8 @@ pub struct SourceSpec {
     pub path_token: Option<Secret>,
     /// The largest body, in bytes; the provider's or the server's own when absent.
     pub body_bytes_max: Option<usize>,
+    /// Events that happened longer ago than this, by their sender's word, are held; none lets them run.
+    pub stale_after: Option<Duration>,
 }
 
 /// One configured sender, ready to judge requests.
@@ -67,6 +69,7 @@ impl SourceSpec {
             unverified: false,
             path_token: None,
             body_bytes_max: None,
+            stale_after: None,
         })
     }
 }
@@ -230,7 +233,10 @@ impl Source {
                 let verified = verifier.verify_in(request, &view, now);
                 verified.map_err(|rejection| self.told(rejection, request, &view))?
             }
-            None => Verified { secret: usize::from(self.spec.path_token.is_some()), covered: None, opened: None },
+            None => {
+                let secret = usize::from(self.spec.path_token.is_some());
+                Verified { secret, covered: None, opened: None, signed_at: None }
+            }
         };
         if let Some(url) = self.verifier.as_ref().and_then(|verifier| verifier.visit(request)) {
             let body = bytes::Bytes::new();
@@ -244,12 +250,13 @@ impl Source {
         if request.method != Method::POST {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
         }
-        let events = self.naming.identify(request, &view, &verified);
+        let events = self.naming.identify(request, &view, &verified, now);
         if events.is_empty() {
             return Ok(Verdict::Handshake(self.success.clone().unwrap_or_else(nothing_to_store)));
         }
         Ok(Verdict::Accept(Accepted {
             secret: verified.secret,
+            signed_at: verified.signed_at,
             events,
             batch: self.naming.is_batch(),
             reply: self.success.clone(),

@@ -8,6 +8,7 @@
 
 mod action_filter;
 mod actions;
+mod alerts;
 mod arrivals;
 mod arrived_secrets;
 mod attempts;
@@ -17,6 +18,7 @@ mod effects;
 mod erase;
 mod events;
 mod filler;
+mod handler_loop;
 mod handler_sql;
 mod handlers;
 mod inspect;
@@ -29,6 +31,8 @@ mod outbox_reports;
 mod pulled;
 mod reconcile;
 mod reports;
+mod retention;
+mod retention_log;
 mod schema_pieces;
 mod sizes;
 mod sql;
@@ -50,6 +54,8 @@ mod postgres_outbox;
 #[cfg(feature = "postgres")]
 mod postgres_reconcile;
 #[cfg(feature = "postgres")]
+mod postgres_retention;
+#[cfg(feature = "postgres")]
 mod postgres_tls;
 #[cfg(feature = "sqlite")]
 mod sqlite;
@@ -69,17 +75,20 @@ mod sqlite_migrate;
 mod sqlite_outbox;
 #[cfg(feature = "sqlite")]
 mod sqlite_reconcile;
+#[cfg(feature = "sqlite")]
+mod sqlite_retention;
 mod windows;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use action_filter::ActionFilter;
 pub use actions::{Action, ActionError, ActionKind, ActionRecord};
+pub use alerts::{NodeReport, Told};
 pub use arrivals::ArrivalCount;
 pub use arrived_secrets::{ArrivedSecret, Kept};
 pub use attempts::{Failure, Fenced};
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
 pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTries};
-pub use effects::Ran;
+pub use effects::{EffectFailed, Failures, Ran, RanEach};
 pub use erase::{Erasure, ErasureCount, Subject, SubjectValue};
 pub use events::{Inserted, NewEvent, insert_events};
 pub use filler::{Filled, PastEvent};
@@ -93,12 +102,16 @@ pub use outbox::{
 };
 pub use outbox_leases::{DestinationFacts, ExpiredMessage};
 pub use outbox_reports::{MessageAttempt, MessageDetail, MessageFilter, MessageLine};
+#[cfg(feature = "postgres")]
+pub use postgres_retention::{Exclusive, Partition};
 pub use pulled::{PulledClaim, PulledFailure};
 pub use reconcile::{DoneDelivery, DoneFilter};
 pub use reports::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, PayloadRecord, QueueCount, SourceCount,
     StoreStats,
 };
+pub use retention::{Aged, AgedDelivery, AgedRow, RetentionLock, Trail};
+pub use retention_log::{Removed, RetentionRecord, RunRecord, WindowRecord};
 pub use sizes::{TableSize, TierRows};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;
@@ -160,7 +173,6 @@ impl Store {
     }
 
     /// Passes a fault point of whoever works on this store.
-    #[cfg(feature = "http")]
     pub(crate) async fn pass(&self, point: &'static str) -> Result<(), StoreError> {
         Ok(self.faults.at(point).await?)
     }

@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 
+use crate::clock::UnixMillis;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind};
 use crate::secret::Secret;
 
@@ -37,6 +38,8 @@ pub struct Brought {
 pub struct Accepted {
     /// Position of the secret that matched, from 1; 0 where the source verifies nothing.
     pub secret: usize,
+    /// The time that the sender signed, where it signs one.
+    pub signed_at: Option<UnixMillis>,
     /// The events it carries, in the order they stood; one unless the provider sends batches.
     pub events: Vec<Identified>,
     /// True when the provider sends batches: the answer then lists the events.
@@ -108,6 +111,8 @@ pub enum HeldReason {
     Unreadable,
     /// The same bytes came before under another id that no signature covers.
     RepeatedBody,
+    /// It happened before the ledger's memory begins, so that nobody can tell whether it is new.
+    Stale,
 }
 
 impl HeldReason {
@@ -121,6 +126,7 @@ impl HeldReason {
             Self::AmbiguousType => "ambiguous_type",
             Self::Unreadable => "unreadable",
             Self::RepeatedBody => "repeated_body",
+            Self::Stale => "stale",
         }
     }
 }
@@ -196,6 +202,25 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::Method,
+        Self::MissingSignature,
+        Self::MalformedSignature,
+        Self::TooManySignatures,
+        Self::Mismatch,
+        Self::BadTimestamp,
+        Self::TooOld,
+        Self::TooNew,
+        Self::RequiredHeader,
+        Self::UnknownKey,
+        Self::ForeignKey,
+        Self::ExpiredKey,
+        Self::WrongClaim,
+        Self::NotArmed,
+        Self::UnfitChallenge,
+    ];
+
     /// The metric label.
     pub fn as_str(self) -> &'static str {
         match self {

@@ -1,5 +1,6 @@
 //! An open Postgres session, for tests that hold a transaction open while something else happens.
 
+use tokio_postgres::error::DbError;
 use tokio_postgres::{Client, NoTls};
 
 use crate::database::row_as_text;
@@ -16,6 +17,8 @@ pub struct Refused {
     pub sqlstate: String,
     /// Its words.
     pub message: String,
+    /// What it adds, which may quote a row.
+    pub detail: String,
 }
 
 impl Session {
@@ -31,6 +34,7 @@ impl Session {
         let messages = self.client.simple_query(sql).await.map_err(|error| Refused {
             sqlstate: error.code().map(|code| code.code().to_owned()).unwrap_or_default(),
             message: error.as_db_error().map_or_else(|| error.to_string(), |error| error.message().to_owned()),
+            detail: error.as_db_error().and_then(DbError::detail).unwrap_or_default().to_owned(),
         })?;
         Ok(messages.iter().filter_map(row_as_text).collect())
     }

@@ -1,6 +1,7 @@
 //! `oncebox check`: reads the config, prints every problem at once with its place, changes nothing.
 //!
-//! The database is asked about the handlers' SQL where it is there; a config is often checked where it is not.
+//! The database is asked about the handlers' SQL where it is there, whatever else is wrong with the file; a config is
+//! often checked where it is not.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -8,9 +9,9 @@ use std::time::Duration;
 use oncebox::store::{Access, Store};
 
 use crate::cli::ConfigArgs;
-use crate::config::Config;
-use crate::config::problem::Problems;
+use crate::config::problem::{Problem, Problems};
 use crate::config::store::{StoreConfig, StoreUrl};
+use crate::config::{Config, Examined};
 use crate::{database, handler_sql};
 
 /// A database that is out of reach must not hold a check up.
@@ -18,27 +19,35 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Runs the command.
 pub(crate) async fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
-    let config = Config::load(&args.config, &args.overrides())?;
+    let Examined { config, mut problems, knows_store } = Config::examine(&args.config, &args.overrides())?;
     for warning in &config.warnings {
         eprintln!("warning: {warning}");
     }
     if handler_sql::is_any(&config.handlers) {
-        match tokio::time::timeout(PATIENCE, look(&config, &args.config.display().to_string())).await {
-            Ok(Ok(found)) => found?,
-            Ok(Err(reason)) => eprintln!("note: the handlers' SQL was not tried: {reason}"),
-            Err(_) => eprintln!("note: the handlers' SQL was not tried: {} does not answer", config.store.url),
+        match ask(&config, knows_store).await {
+            Ok(found) => problems.extend(found),
+            Err(reason) => eprintln!("note: the handlers' SQL was not tried: {reason}"),
         }
     }
+    Problems::found(&args.config.display().to_string(), problems)?;
     println!("{}", summary(&config));
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the database says; the outer failure is why it could not be asked.
-async fn look(config: &Config, file: &str) -> Result<Result<(), Problems>, String> {
+/// What the database says; the failure is why it could not be asked.
+async fn ask(config: &Config, knows_store: bool) -> Result<Vec<Problem>, String> {
+    if !knows_store {
+        return Err("store.url has to be right first".to_owned());
+    }
+    let answer = tokio::time::timeout(PATIENCE, look(config)).await;
+    answer.unwrap_or_else(|_too_late| Err(format!("{} does not answer", config.store.url)))
+}
+
+async fn look(config: &Config) -> Result<Vec<Problem>, String> {
     let store = open(&config.store).await?;
     let problems = handler_sql::problems(&store, &config.handlers).await.map_err(|error| error.chain());
     store.close().await;
-    Ok(Problems::found(file, problems?))
+    problems
 }
 
 /// Opens the database to look at; a file that is missing stays missing.

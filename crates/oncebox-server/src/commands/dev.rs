@@ -13,6 +13,7 @@ use crate::config::store::StoreUrl;
 use crate::dev::{dev_config, secret_names, wants_verify_token};
 use crate::dev_secrets::DevSecrets;
 use crate::server::Server;
+use crate::spans::Spans;
 use crate::telemetry;
 
 /// Runs the command.
@@ -22,7 +23,7 @@ pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
     let secrets = DevSecrets::load_or_create(&args.database, &names).context("cannot keep development secrets")?;
     let config = || dev_config(args.listen, args.admin_listen, &args.database, &secrets).map_err(wrong_usage);
     let first = config()?;
-    telemetry::init_logs(first.log, log);
+    telemetry::init_logs(first.log, log, &Spans::default());
     let metrics = telemetry::init_metrics()?;
     let server = Server::open(&first, Faults::none()).await?;
     println!("{}", banner(&first, (server.public_address()?, server.admin_address()?), &secrets));

@@ -42,7 +42,7 @@ enum Body {
 }
 
 fn print_raw(detail: &EventDetailView) -> anyhow::Result<ExitCode> {
-    let Some(payload) = &detail.payload else { bail!("the bytes of this event are no longer kept") };
+    let Some(payload) = &detail.payload else { bail!("the bytes of this event are removed: {}", gone(detail)) };
     let bytes = match (&payload.body, &payload.body_base64) {
         (Some(text), _) => text.clone().into_bytes(),
         (None, Some(text)) => data_encoding::BASE64.decode(text.as_bytes()).context("the body cannot be read")?,
@@ -67,9 +67,17 @@ fn text(detail: &EventDetailView, namesakes: &[EventView], body: Body) -> String
     }
     sections.push(match &detail.payload {
         Some(payload) => payload_text(event, payload, body),
-        None => "Payload\n no longer kept".to_owned(),
+        None => format!("Payload\n removed: {}", gone(detail)),
     });
     sections.join("\n\n")
+}
+
+/// Why there are no bytes.
+fn gone(detail: &EventDetailView) -> String {
+    match &detail.payload_kept_until {
+        Some(until) => format!("they were kept until {until}; the event cannot run again"),
+        None => "they are no longer kept; the event cannot run again".to_owned(),
+    }
 }
 
 fn facts(event: &EventView) -> String {
@@ -116,6 +124,7 @@ fn reason_text(reason: &str) -> &str {
         "unusable_id" => "unusable_id: the id is there but cannot be used",
         "ambiguous_id" => "ambiguous_id: the id stands more than once",
         "unreadable" => "unreadable: the body cannot be read",
+        "stale" => "stale: it happened before the ledger's memory begins, so nobody can tell whether it is new",
         "repeated_body" => "repeated_body: the same bytes came before under another id",
         other => other,
     }

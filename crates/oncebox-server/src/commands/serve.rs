@@ -7,19 +7,23 @@ use oncebox::fault::Faults;
 use crate::cli::ServeArgs;
 use crate::config::Config;
 use crate::server::Server;
+use crate::spans::Spans;
 use crate::telemetry;
 
 /// Runs the command.
 pub(crate) async fn run(args: &ServeArgs, log: &str) -> anyhow::Result<ExitCode> {
     let config = Config::load(&args.config.config, &args.config.overrides())?;
-    telemetry::init_logs(config.log, log);
+    let spans = Spans::start(&config.telemetry)?;
+    telemetry::init_logs(config.log, log, &spans);
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }
     let metrics = telemetry::init_metrics()?;
     let server = Server::open(&config, faults()?).await?;
     println!("{}", banner(&config, &server)?);
-    server.run(metrics, || Ok(Config::load(&args.config.config, &args.config.overrides())?)).await?;
+    let served = server.run(metrics, || Ok(Config::load(&args.config.config, &args.config.overrides())?)).await;
+    spans.stop().await;
+    served?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -56,6 +56,10 @@ fn dangers(stats: &StatsView) -> Vec<String> {
         let line = format!("UNSAFE database: {}; acknowledged events may be lost", terminal::plain(danger));
         lines.push(terminal::paint(&line, Tone::Bad));
     }
+    if let Some(why) = &stats.retention_stopped {
+        let line = format!("retention is STOPPED: {}; see `oncebox retention`", terminal::plain(why));
+        lines.push(terminal::paint(&line, Tone::Bad));
+    }
     for source in &stats.unverified_sources {
         let line = format!("UNSAFE source {}: nobody verifies who sends", terminal::plain(source));
         lines.push(terminal::paint(&line, Tone::Bad));
@@ -182,6 +186,7 @@ mod tests {
             duplicate_rate: 0.98,
             ledger_rows: 3,
             ledger_rows_daily_change: 2,
+            retention_stopped: Some("the clock jumped".into()),
             handler_health: vec![HandlerHealth::new("log".into(), true, 4, 1)],
             unverified_sources: vec!["open".into()],
             sources: vec![SourceStats { source: "open".into(), state: "held".into(), events: 2, arrivals: 3 }],
@@ -208,6 +213,7 @@ mod tests {
             "3 (+2 in the last day)",
             "UNSAFE database: fsync is off",
             "UNSAFE source open",
+            "retention is STOPPED: the clock jumped",
             "2 events held",
             "log is paused",
             "destination typo is not configured, and messages wait for it",

@@ -46,7 +46,8 @@ impl DestinationConfig {
     pub(crate) fn read(mut table: Table<'_>) -> Option<Self> {
         let name = name::other(&mut table);
         let url = table.required("url", "write url = \"https://crm.example.com/\"");
-        let url = url.and_then(|item| web::target_url(&item));
+        let allow = web::allow(&mut table);
+        let url = url.and_then(|item| web::target_url(&item, &allow));
         let rate = table.take("rate").and_then(|item| item.parsed(parse_rate, "a rate such as \"50/s\" or \"100/m\""));
         let timeout = table.duration("timeout", Duration::from_millis(1)..=TIMEOUT_MAX);
         let destination = Self {
@@ -59,7 +60,7 @@ impl DestinationConfig {
             retry: RetryConfig::read(table.section("retry")),
             retry_on: read_retry_on(&mut table),
             secret: table.secret("secret"),
-            allow: web::allow(&mut table),
+            allow,
             ordered_by_key: table.word("order", &[("key", true)]).unwrap_or(false),
         };
         table.finish();

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use oncebox::routing::Glob;
 use oncebox::secret::Secret;
-use oncebox::store::{Dialect, HandlerSql};
+use oncebox::store::{Dialect, HandlerSql, HandlerSqlError};
 
 use super::problem::Place;
 use super::reader::{Item, Table};
@@ -31,8 +31,8 @@ pub(crate) struct HandlerConfig {
     pub(crate) types: Vec<Glob>,
     /// How it works.
     pub(crate) kind: HandlerKind,
-    /// Where its SQL stands in the file, if it has any.
-    pub(crate) sql_place: Option<Place>,
+    /// Where its SQL stands in the file and under which key, if it has any.
+    pub(crate) sql_place: Option<(Place, String)>,
     /// How long a worker may keep a delivery.
     pub(crate) lease: Duration,
     /// When to try again and when to give up.
@@ -163,7 +163,7 @@ impl HandlerConfig {
     pub(crate) fn read(mut table: Table<'_>, sources: &[&str], dialect: Dialect) -> Option<Self> {
         let name = name::other(&mut table);
         let lease = table.duration("lease", SECOND..=DAY).unwrap_or(Duration::from_secs(60));
-        let sql_place = table.peek("sql").map(|item| item.place());
+        let sql_place = table.peek("sql").map(|item| (item.place(), item.scope().path.clone()));
         let kind = read_kind(&mut table, lease, dialect);
         let handler = Self {
             name: name.unwrap_or_default().to_owned(),
@@ -179,7 +179,7 @@ impl HandlerConfig {
             once_per: table.take("once_per").and_then(|item| read_once_per(&item)),
         };
         table.finish();
-        name.and(kind).map(|_| handler)
+        kind.map(|_| handler)
     }
 }
 
@@ -232,7 +232,11 @@ fn read_sql(item: &Item<'_>, dialect: Dialect) -> Option<String> {
         item.problem("holds a NUL character", "remove it");
     } else {
         for problem in HandlerSql::problems(sql, dialect) {
-            item.problem(problem.to_string(), "correct the statement");
+            let cure = match &problem {
+                HandlerSqlError::Unknown { bind, .. } => suggest::cure(bind, &HandlerSql::BINDS),
+                _ => "correct the statement".to_owned(),
+            };
+            item.problem(problem.to_string(), cure);
         }
     }
     Some(sql.to_owned())
@@ -247,8 +251,7 @@ fn read_pull(item: &Item<'_>) -> Option<HandlerKind> {
 
 fn read_http(item: &Item<'_>, lease: Duration) -> Option<HttpHandler> {
     let mut table = item.table()?;
-    let url =
-        table.required("url", "write url = \"http://127.0.0.1:3000/hooks\"").and_then(|url| web::target_url(&url));
+    let url_item = table.required("url", "write url = \"http://127.0.0.1:3000/hooks\"");
     let timeout_item = table.peek("timeout");
     let timeout = table.duration("timeout", MILLISECOND..=HOUR);
     if let (Some(timeout), Some(item)) = (timeout, timeout_item)
@@ -259,6 +262,7 @@ fn read_http(item: &Item<'_>, lease: Duration) -> Option<HttpHandler> {
     let secret = table.secret("secret");
     let rate = table.take("rate").and_then(|item| item.parsed(parse_rate, "a rate such as \"50/s\" or \"100/m\""));
     let allow = web::allow(&mut table);
+    let url = url_item.and_then(|item| web::target_url(&item, &allow));
     table.finish();
     let timeout = timeout.unwrap_or(Duration::from_secs(10).min(lease / 2));
     Some(HttpHandler { url: url?, timeout, secret, rate, allow })

@@ -29,9 +29,10 @@ pub(crate) struct Problems {
 }
 
 impl Problems {
-    /// What was found in a file after it had been read; nothing where the list is empty.
+    /// What was found in a file, in the order of its lines; nothing where the list is empty.
     pub(crate) fn found(file: &str, mut list: Vec<Problem>) -> Result<(), Self> {
         list.sort();
+        list.dedup();
         if list.is_empty() { Ok(()) } else { Err(Self { file: file.to_owned(), list }) }
     }
 
@@ -108,13 +109,14 @@ impl<'a> Report<'a> {
 
     /// The warnings, if there was no problem; else the problems.
     pub(crate) fn finish(self) -> Result<Vec<String>, Problems> {
-        let mut list = self.list.into_inner();
-        if list.is_empty() {
-            return Ok(self.warnings.into_inner());
-        }
-        list.sort();
-        list.dedup();
-        Err(Problems { file: self.file.to_owned(), list })
+        let file = self.file;
+        let (problems, warnings) = self.into_parts();
+        Problems::found(file, problems).map(|()| warnings)
+    }
+
+    /// The problems and the warnings.
+    pub(crate) fn into_parts(self) -> (Vec<Problem>, Vec<String>) {
+        (self.list.into_inner(), self.warnings.into_inner())
     }
 }
 

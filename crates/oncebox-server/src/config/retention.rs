@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use oncebox::retention::{Schedule, Window};
+
 use super::reader::{Scope, Table};
 use super::units::show_duration;
 
@@ -22,6 +24,8 @@ pub(crate) struct RetentionConfig {
     pub(crate) force: bool,
     /// Whether a person chose the ledger's window; our own default may be raised for a patient sender.
     pub(crate) chosen: bool,
+    /// When what is over is removed.
+    pub(crate) schedule: Schedule,
 }
 
 impl RetentionConfig {
@@ -32,11 +36,17 @@ impl RetentionConfig {
         let ledger = ledger.unwrap_or(30 * DAY);
         let payload = read_payload(&mut table, 14 * DAY, ledger);
         let force = table.flag("force").unwrap_or(false);
+        let schedule = read_schedule(&mut table);
         if force {
             table.scope().report.warn("retention.force is set: a late retry may count as a new event");
         }
         table.finish();
-        Self { ledger, payload, force, chosen }
+        Self { ledger, payload, force, chosen, schedule }
+    }
+
+    /// How long things live.
+    pub(crate) fn window(&self) -> Window {
+        Window { ledger: self.ledger, payload: self.payload }
     }
 
     /// Reads a source's own windows, laid over these; `retry_window` is how long its sender keeps trying.
@@ -55,8 +65,22 @@ impl RetentionConfig {
         }
         let payload = read_payload(&mut table, self.payload, ledger);
         table.finish();
-        Self { ledger, payload, force: self.force, chosen }
+        Self { ledger, payload, force: self.force, chosen, schedule: self.schedule }
     }
+}
+
+/// `at` is an hour of the day in UTC, `every` a pause in place of it.
+fn read_schedule(table: &mut Table<'_>) -> Schedule {
+    let default = Schedule::default();
+    let at = table.take("at").and_then(|item| item.parsed(time_of_day, "a time of day in UTC such as \"03:00\""));
+    Schedule { at: at.unwrap_or(default.at), every: table.duration("every", SECOND..=DAY) }
+}
+
+fn time_of_day(text: &str) -> Option<Duration> {
+    let (hour, minute) = text.split_once(':').filter(|(hour, minute)| hour.len() == 2 && minute.len() == 2)?;
+    let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse::<u64>().ok())?;
+    let (hour, minute) = (digits(hour).filter(|hour| *hour < 24)?, digits(minute).filter(|minute| *minute < 60)?);
+    Some(Duration::from_secs((hour * 60 + minute) * 60))
 }
 
 /// Our own default gives way to a short ledger; what a person wrote is refused.
@@ -92,6 +116,15 @@ mod tests {
             (Ok(_), Ok(expected)) => assert_eq!((days(kept.ledger), days(kept.payload)), expected),
             (Err(problems), Err(expected)) => assert!(problems.to_string().contains(expected), "{problems}"),
             (found, expected) => panic!("{found:?} is not {expected:?}"),
+        }
+    }
+
+    #[test]
+    fn times_of_day() {
+        for (text, minutes) in
+            [("03:00", Some(180)), ("23:59", Some(1439)), ("24:00", None), ("3:00", None), ("03:60", None), ("", None)]
+        {
+            assert_eq!(time_of_day(text), minutes.map(|minutes| Duration::from_secs(minutes * 60)), "{text}");
         }
     }
 

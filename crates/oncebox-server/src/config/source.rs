@@ -65,10 +65,12 @@ impl SourceConfig {
             unverified,
             path_token,
             body_bytes_max: table.size("body_limit", BODY_BYTES_MIN..=BODY_BYTES_MAX),
+            stale_after: None,
         };
         describe(&mut table, &mut spec.description, &all);
         table.finish();
         let retention = retention.for_source(retention_table, all.scope(), retry_window(&spec.description));
+        spec.stale_after = (stale == Stale::Hold).then_some(retention.ledger);
         let (Some(_), Some(_)) = (name, provider) else { return None };
         if let Err(problems) = Source::build(spec.clone()) {
             problems.iter().for_each(|problem| report(&all, problem));

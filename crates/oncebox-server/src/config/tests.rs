@@ -76,6 +76,7 @@ fn every_commented_setting_of_the_default_file_parses() {
     assert_eq!(serial, Some(OrderRule::Serial(OnDead::Skip)));
     assert!(matches!(config.handlers[2].kind, HandlerKind::Pull));
     assert!(config.handlers[0].types[0].matches("invoice.paid") && !config.handlers[0].types[0].matches("charge.paid"));
+    assert_eq!(config.alerts[0].limits, alert::Limits::default());
     let crm = &config.destinations[0];
     assert_eq!((crm.retry_on.as_slice(), crm.headers.len(), crm.ordered_by_key), (&[404][..], 1, true));
 }
@@ -184,7 +185,10 @@ fn sections_and_types() {
         "[server]\nlisten = '127.0.0.1:9000'\nadmin_listen = '127.0.0.1:9000'",
         "3:1: server.admin_listen: 127.0.0.1:9000 is the address of both listeners; give listen and admin_listen different ports, such as 8080 and 8081",
     );
-    check("odd = 1", "1:1: odd: unknown key; use one of server, log, store, retention, source, handler, destination");
+    check(
+        "odd = 1",
+        "1:1: odd: unknown key; use one of server, log, store, retention, telemetry, source, handler, destination, alert",
+    );
     check("server = 1", "1:1: server: is a whole number; write a table");
     check("[source]\nname = 'a'", "1:2: source: is a table, not a list of tables; write [[source]]");
     check(
@@ -327,6 +331,14 @@ fn handlers() {
             "sql = 'commit'",
             "3:1: handler.h.sql: COMMIT cannot be used: the effect is one transaction with its mark; correct the statement",
         ),
+        (
+            "sql = 'select :evnt_id'",
+            "3:1: handler.h.sql: :evnt_id in line 1, column 8 of the SQL cannot be bound; did you mean :event_id?",
+        ),
+        (
+            "http = { url = 'http://[fe80::1]/' }",
+            "3:10: handler.h.http.url: leads to a link-local or cloud-metadata address, which is never called; write another host, or allow = [\"fe80::1\"] beside it if that is meant",
+        ),
         ("pull = true\nsources = []", "4:1: handler.h.sources: is empty; name a source, or remove the key to take all"),
         (
             "pull = true\ntypes = ['[a]']",
@@ -370,6 +382,7 @@ fn handlers() {
     }
     let config = good(&handler("http = { url = 'http://x' }\nlease = '1s'"));
     assert!(matches!(&config.handlers[0].kind, HandlerKind::Http(http) if http.timeout.as_millis() == 500));
+    good(&handler("http = { url = 'http://169.254.169.254/', allow = ['169.254.0.0/16'] }"));
     good(&handler("sql = \"insert into t values (:event_id); delete from u where id = :key\""));
 }
 
@@ -390,7 +403,7 @@ fn destinations() {
         ),
         (
             "headers = { a = \"hunter\\n2\" }",
-            "4:13: destination.crm.headers.a: does not fit into a header; remove line breaks and control characters",
+            "4:13: destination.crm.headers.a: holds a line break, which no header can carry; write the value on one line",
         ),
     ] {
         check(&destination(rest), expected);

@@ -1,7 +1,10 @@
 //! Pieces of HTTP in the config: URLs, header names, address ranges. URLs are never quoted: they may hold a password.
 
+use std::net::IpAddr;
+
 use http::{HeaderName, HeaderValue};
 pub(crate) use oncebox::outgoing::AddressRange;
+use oncebox::outgoing::Policy;
 use oncebox::secret::Secret;
 use reqwest::Url;
 
@@ -21,9 +24,18 @@ const RESERVED_HEADERS: [&str; 10] = [
     "webhook-timestamp",
 ];
 
-/// A URL that we call.
-pub(crate) fn target_url(item: &Item<'_>) -> Option<String> {
+/// A URL that we call. An address that no attempt may reach is a mistake; what a name leads to is only known then.
+pub(crate) fn target_url(item: &Item<'_>, allow: &[AddressRange]) -> Option<String> {
     let url = checked_url(item)?;
+    let host = url.host_str().map(|host| host.trim_start_matches('[').trim_end_matches(']'));
+    let address: Option<IpAddr> = host.and_then(|host| host.parse().ok());
+    let policy = Policy::Operator { allow: allow.to_vec() };
+    if let Some(address) = address.filter(|address| !policy.admits(*address)) {
+        item.problem(
+            "leads to a link-local or cloud-metadata address, which is never called",
+            format!("write another host, or allow = [\"{address}\"] beside it if that is meant"),
+        );
+    }
     Some(url.to_string())
 }
 
@@ -51,7 +63,12 @@ pub(crate) fn headers(table: &mut Table<'_>) -> Vec<(HeaderName, Secret)> {
         }
         let Some(value) = item.text_or_secret() else { continue };
         if HeaderValue::from_bytes(value.expose()).is_err() {
-            item.problem("does not fit into a header", "remove line breaks and control characters");
+            let has_break = value.expose().iter().any(|byte| matches!(byte, b'\r' | b'\n'));
+            let (what, cure) = match has_break {
+                true => ("holds a line break, which no header can carry", "write the value on one line"),
+                false => ("holds a control character, which no header can carry", "remove it"),
+            };
+            item.problem(what, cure);
         }
         headers.push((header, value));
     }

@@ -15,6 +15,8 @@ use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::clock::Clock;
 use oncebox::relay::Spared;
+use oncebox::retention::Desk as RetentionDesk;
+use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
 use utoipa_axum::router::OpenApiRouter;
@@ -25,7 +27,9 @@ use super::listener::{Answering, Peer};
 use super::openapi::{self, Document, Refusals};
 use super::problem::Problem;
 use super::public::Setup;
-use super::{actions, api, arm, erase, login, pull, tail};
+use super::{actions, api, arm, dashboard, login, pull, tail};
+use super::{actions, api, arm, erase, login, pull, retention, tail};
+use super::{actions, api, arm, pull, retention, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::query::QueryError;
@@ -66,6 +70,8 @@ pub(crate) struct AdminParts {
     pub(crate) spared: Spared,
     /// What is counted when somebody looks.
     pub(crate) gauges: Gauges,
+    /// Who removes what is over.
+    pub(crate) retention: RetentionDesk,
     /// Set while the server stops.
     pub(crate) draining: Shutdown,
 }
@@ -96,7 +102,8 @@ impl Admin {
             .merge(looking.layer(middleware::from_fn(guard::need_viewer)))
             .merge(acting.layer(middleware::from_fn(guard::need_operator)))
             .merge(entering)
-            .fallback(move || refuse(Problem::not_found()))
+            .merge(dashboard::routes())
+            .fallback(dashboard::nothing)
             .method_not_allowed_fallback(move || refuse(Problem::method(String::new())))
             .layer(axum::Extension(document))
             .layer(middleware::from_fn_with_state(self.clone(), guard::check_site))
@@ -143,6 +150,10 @@ impl Admin {
         Destinations::of_server(&self.setup().destinations, &self.0.spared)
     }
 
+    pub(super) fn retention(&self) -> &RetentionDesk {
+        &self.0.retention
+    }
+
     pub(super) fn arrived(&self) -> &ArrivedSecrets {
         &self.0.arrived
     }
@@ -179,6 +190,7 @@ fn looking() -> OpenApiRouter<Admin> {
     OpenApiRouter::new()
         .routes(routes!(api::overview))
         .routes(routes!(api::stats))
+        .routes(routes!(retention::show))
         .routes(routes!(api::sources))
         .routes(routes!(api::source))
         .routes(routes!(api::handlers))
@@ -207,6 +219,8 @@ fn acting() -> OpenApiRouter<Admin> {
         .routes(routes!(actions::discard))
         .routes(routes!(actions::forget))
         .routes(routes!(erase::erase))
+        .routes(routes!(retention::run))
+        .routes(routes!(retention::confirm))
         .routes(routes!(actions::pause))
         .routes(routes!(actions::resume))
         .routes(routes!(arm::arm))

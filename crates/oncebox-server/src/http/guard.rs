@@ -252,7 +252,6 @@ pub(super) async fn need_viewer_beyond_loopback(request: Request, next: Next) ->
 }
 
 /// Lets in whoever may look; a person without a session is sent to the login page.
-#[expect(dead_code, reason = "the pages of the dashboard are behind it")]
 pub(super) async fn need_login(request: Request, next: Next) -> Response {
     if request.extensions().get::<Role>().is_some() {
         return next.run(request).await;

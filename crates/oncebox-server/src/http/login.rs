@@ -90,7 +90,6 @@ fn channel(headers: &HeaderMap) -> Channel {
 #[derive(Debug)]
 pub(super) struct OwnForm(Vec<(String, String)>);
 
-#[expect(dead_code, reason = "the forms of the dashboard are read with it")]
 impl OwnForm {
     /// The first field of this name, unless it was left empty.
     pub(super) fn get(&self, name: &str) -> Option<&str> {

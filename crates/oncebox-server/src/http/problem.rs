@@ -97,6 +97,11 @@ impl Problem {
         problem
     }
 
+    /// The status of the answer.
+    pub(crate) const fn status(&self) -> StatusCode {
+        self.status
+    }
+
     /// The same problem, with the connection closed after it.
     pub(crate) const fn closing(mut self) -> Self {
         self.close = true;

@@ -19,7 +19,9 @@ use oncebox::ingest::{Answer, Context, Ingest};
 use oncebox::routing::Routes;
 use oncebox::shutdown::Shutdown;
 use oncebox::source::Source;
+use oncebox::trace::{TARGET, Traceparent};
 use tokio::sync::Semaphore;
+use tracing::Instrument as _;
 
 use super::answer;
 use super::body::{self, BodyError, ByteBudget};
@@ -27,6 +29,7 @@ use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::rejections::Rejections;
+use crate::spans;
 use crate::traffic::Traffic;
 
 /// A target longer than this is answered 414.
@@ -120,15 +123,18 @@ impl hyper::service::Service<Request<Incoming>> for PublicConnection {
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (inner, peer) = (self.inner.clone(), self.peer.clone());
-        Box::pin(async move {
+        let span = span(&request);
+        let answering = async move {
             // Content-Length beside Transfer-Encoding was dropped by the parser: never read a second request then.
             let close = request.headers().contains_key(TRANSFER_ENCODING);
             let mut response = inner.answer(&peer, request).await.unwrap_or_else(Problem::into_response);
             if close {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
+            tracing::Span::current().record("http.response.status_code", response.status().as_u16());
             Ok(response)
-        })
+        };
+        Box::pin(answering.instrument(span))
     }
 }
 
@@ -146,6 +152,7 @@ impl Inner {
         let (name, token) = route(path).ok_or_else(Problem::not_found)?;
         let setup = self.setup.load_full();
         let source = setup.sources.get(name).ok_or_else(Problem::not_found)?;
+        tracing::Span::current().record("source", name);
         if token.is_some_and(|token| token.is_empty() || !source.has_path_token()) {
             return Err(Problem::not_found());
         }
@@ -166,7 +173,11 @@ impl Inner {
             return Err(self.turned_away(name, Problem::unavailable("too many requests are in flight")));
         };
         let token = token.map(str::to_owned);
-        let (head, incoming) = request.into_parts();
+        let (mut head, incoming) = request.into_parts();
+        // Where we begin a trace, what is done about the event belongs to it.
+        if let Some(own) = spans::current().filter(|_| Traceparent::of(&head.headers).is_none()) {
+            own.set(&mut head.headers);
+        }
         let (bytes, _share) =
             body::read(incoming, limit, &self.budget).await.map_err(|error| self.refuse_body(error, source.name()))?;
         let remote = remote(peer.address.ip(), &head.headers, self.trusted_proxies);
@@ -208,6 +219,17 @@ impl Inner {
             BodyError::Broken => Problem::bad_request("the body broke off or is malformed").closing(),
         }
     }
+}
+
+/// The span of a webhook; whoever asks after our health has none.
+fn span(request: &Request<Incoming>) -> tracing::Span {
+    if !request.uri().path().starts_with("/in/") {
+        return tracing::Span::none();
+    }
+    tracing::info_span!(
+        target: TARGET, "ingest", traceparent = Traceparent::of(request.headers()).map(tracing::field::display),
+        source = tracing::field::Empty, http.response.status_code = tracing::field::Empty,
+    )
 }
 
 fn health(method: &Method) -> Result<Response<Full<Bytes>>, Problem> {

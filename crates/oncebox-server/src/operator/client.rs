@@ -16,6 +16,7 @@ use crate::commands::{contradiction, wrong_usage};
 use crate::query::actions::ActionRequest;
 use crate::query::deliveries::PauseRequest;
 use crate::query::erase::{EraseRequest, Erased};
+use crate::query::retention::{RetentionRequest, RetentionView, RunView};
 use crate::query::tail::TailQuery;
 use crate::view::{ActionView, Done, EventDetailView, Items, MessageDetailView, StatsView};
 
@@ -115,6 +116,25 @@ impl Client {
     /// One event; the name may hold any character.
     pub(super) async fn event(&self, name: &str) -> anyhow::Result<Option<EventDetailView>> {
         self.get(self.url(&["events", name])?).await
+    }
+
+    /// What is kept for how long, and what went.
+    pub(super) async fn retention(&self) -> anyhow::Result<RetentionView> {
+        self.get(self.url(&["retention"])?).await?.context("the server does not know of retention")
+    }
+
+    /// Removes now what is over; however long it takes.
+    pub(crate) async fn run_retention(&self) -> anyhow::Result<RunView> {
+        let request = self.client.post(self.url(&["retention", "run"])?).timeout(LONG_WAIT);
+        self.answer(request).await?.context("the server does not know of retention")
+    }
+
+    /// Says that the time is right; false when nothing was stopped.
+    pub(super) async fn confirm_time(&self, who: String) -> anyhow::Result<bool> {
+        let body = RetentionRequest { who: Some(who) };
+        let request = self.client.post(self.url(&["retention", "confirm"])?).json(&body);
+        let done: Option<serde_json::Value> = self.answer(request).await?;
+        Ok(done.is_some_and(|done| done["confirmed"] == true))
     }
 
     /// The numbers of `status`.

@@ -85,6 +85,7 @@ pub(crate) async fn act(
     // What an action took is gone from the outbox, and the action may be submitted again nevertheless.
     if known.is_none() {
         config.destinations.check(store, filter.destination.as_deref()).await?;
+        refuse_without_payload(store, kind, &filter).await?;
     }
     filter.waiting =
         kind == ActionKind::Discard && filter.state.is_none() && takes_waiting(store, &filter, config).await?;
@@ -104,6 +105,17 @@ pub(crate) async fn act(
         tracing::info!(action = action.id, kind = kind.as_str(), who = action.who, count, "an operator acted");
     }
     Ok(Done { count, dry_run: false, action_id: Some(action.id), repeated })
+}
+
+/// One event that was named cannot run without its bytes; among many, those without are left out.
+async fn refuse_without_payload(store: &Store, kind: ActionKind, filter: &ActionFilter) -> Result<(), QueryError> {
+    let (ActionKind::Replay | ActionKind::Release, Some(key)) = (kind, filter.key) else { return Ok(()) };
+    if store.event(key).await?.is_some() && store.payload(key).await?.is_none() {
+        let sentence =
+            format!("the payload of {key} is no longer kept, so it cannot run again; see `oncebox event {key}`");
+        return Err(QueryError::Conflict(sentence));
+    }
+    Ok(())
 }
 
 /// The newest lines of the audit log.

@@ -46,6 +46,39 @@ contract! {
     }
 }
 
+contract! {
+    async fn what_the_file_and_what_the_database_refuse_are_one_list(db: TestDatabase) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let wrong = "[[handler]]\nname = \"no name\"\nsql = 'insert into nowhere values (:key)'\n\
+            [[handler]]\nname = \"bound\"\nsql = \"\"\"insert into nowhere\nvalues (:event_idd)\"\"\"\n\
+            [[destination]]\nname = \"crm\"\nurl = \"http://169.254.169.254/\"\nrat = '1/s'\n";
+        let text = config(db.url()).replace(HANDLERS, wrong);
+        std::fs::write(folder.path().join("oncebox.toml"), text).expect("written");
+        let stderr = oncebox(folder.path(), &["check"], 2).stderr;
+        for expected in [
+            "oncebox.toml:7:1: handler[0].name: ",
+            "oncebox.toml:8:1: handler[0].sql: ",
+            "oncebox.toml:11:1: handler.bound.sql: :event_idd in line 2, column 9 of the SQL cannot be bound; did you mean :event_id?",
+            "oncebox.toml:15:1: destination.crm.url: leads to a link-local or cloud-metadata address",
+            "oncebox.toml:16:1: destination.crm.rat: unknown key; did you mean rate?",
+            "5 problems in oncebox.toml",
+        ] {
+            assert!(stderr.contains(expected), "{expected} is not in:\n{stderr}");
+        }
+        assert!(stderr.contains("nowhere") && !stderr.contains("syntax"), "{stderr}");
+    }
+}
+
+#[test]
+fn a_database_that_is_not_known_is_not_asked() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let text = config("mysql://u:canary-password@host/d");
+    std::fs::write(folder.path().join("oncebox.toml"), text).expect("written");
+    let output = oncebox(folder.path(), &["check"], 2);
+    assert!(output.stderr.contains("store.url has to be right first"), "{output:?}");
+    assert!(output.stderr.contains("1 problem in oncebox.toml") && !output.stderr.contains("canary"), "{output:?}");
+}
+
 #[test]
 fn a_database_that_is_not_there_is_not_asked() {
     let folder = tempfile::tempdir().expect("a folder");

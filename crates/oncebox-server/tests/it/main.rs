@@ -1,6 +1,7 @@
 //! The program from the outside: the real binary on a real port, every test on both databases.
 
 mod actions;
+mod alerts;
 mod answers;
 mod api;
 mod arming;
@@ -17,10 +18,16 @@ mod handling;
 mod handshakes;
 mod identity;
 mod kill;
+mod lost_claims;
+mod metrics;
 mod migrating;
 mod nodes;
+#[cfg(feature = "otel")]
+mod otel;
 mod outage;
 mod relay;
+mod retention;
 mod security;
 mod stop;
+mod trace;
 mod world;

@@ -90,7 +90,9 @@ contract! {
         world.expect_nothing_stored(|| assert_eq!(world.post("added", &fresh).status, 404));
         let mut changed = setup.clone();
         changed.rest = setup.rest.replace("name = \"custom\"", "name = \"added\"");
+        changed.rest.push_str("[[destination]]\nname = \"crm\"\nurl = \"http://127.0.0.1:9/\"\n");
         reload(&mut world, &changed, "(added added; removed custom)");
+        assert!(world.program.log().contains("1 destination (added crm)"), "{}", world.program.log());
         world.expect("added", &fresh, "accepted");
         world.expect_nothing_stored(|| assert_eq!(world.post("custom", &fresh).status, 404));
         world.expect("github", &github("d-1", &serde_json::json!({})), "accepted");

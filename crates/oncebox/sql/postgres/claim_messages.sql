@@ -32,6 +32,8 @@ SET state = CASE WHEN m.attempt - m.attempts_before >= c.attempts THEN 'dead' EL
     token = (SELECT gen_random_uuid()), node = $4, claimed_at_ms = (SELECT oncebox.now_ms()),
     lease_until_ms = (SELECT oncebox.now_ms()) + c.lease_ms
 FROM chosen c
-WHERE m.id = c.id AND m.id = ANY(ARRAY(SELECT id FROM chosen))
+WHERE m.id = c.id
 RETURNING m.id, m.token, m.destination, m.state, m.attempt, m.attempts_before, m.due_at_ms, m.idempotency_key, m.method,
-          m.path, m.headers, m.body, m.key, m.handler, m.step, m.order_key, c.source, c.event_id
+          m.path, m.headers, m.body, m.key, m.handler, m.step, m.order_key, c.source, c.event_id,
+          -- Where the trace of the event stands, if it has one.
+          (SELECT substr(p.headers, 1, 68) FROM oncebox.payloads p WHERE p.key = m.key)

@@ -1,1 +1,1 @@
-SELECT key, handler, attempt, order_key FROM oncebox.deliveries WHERE delivery = $1
+SELECT key, handler, attempt, order_key, token FROM oncebox.deliveries WHERE delivery = $1

@@ -9,4 +9,7 @@ WHERE state = 'claimed' AND delivery IN (
     SELECT delivery FROM oncebox.deliveries
     WHERE state = 'claimed' AND lease_until_ms < (SELECT oncebox.now_ms($1))
     ORDER BY lease_until_ms LIMIT $2 FOR UPDATE SKIP LOCKED)
-RETURNING delivery, key, handler, state, attempt, node, claimed_at_ms
+RETURNING delivery, key, handler, state, attempt, node, claimed_at_ms,
+          -- SQLite knows the row here by no other name than its columns' own.
+          (SELECT x.source FROM (SELECT e.key AS event, e.source FROM oncebox.events e) x WHERE x.event = key),
+          (SELECT x.event_id FROM (SELECT e.key AS event, e.event_id FROM oncebox.events e) x WHERE x.event = key)

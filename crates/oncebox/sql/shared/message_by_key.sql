@@ -1,1 +1,1 @@
-SELECT id, delivery_attempt FROM oncebox.outbox WHERE idempotency_key = $1
+SELECT id, delivery_attempt, delivery_token FROM oncebox.outbox WHERE idempotency_key = $1

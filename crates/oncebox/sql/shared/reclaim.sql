@@ -10,4 +10,7 @@ WHERE state = 'claimed' AND delivery IN (
     WHERE state = 'claimed'
       AND node IN (SELECT n.node FROM oncebox.nodes n WHERE n.name = $4 AND n.node <> $5)
     ORDER BY lease_until_ms LIMIT $2 FOR UPDATE SKIP LOCKED)
-RETURNING delivery, key, handler, state, attempt, node, claimed_at_ms
+RETURNING delivery, key, handler, state, attempt, node, claimed_at_ms,
+          -- SQLite knows the row here by no other name than its columns' own.
+          (SELECT x.source FROM (SELECT e.key AS event, e.source FROM oncebox.events e) x WHERE x.event = key),
+          (SELECT x.event_id FROM (SELECT e.key AS event, e.event_id FROM oncebox.events e) x WHERE x.event = key)

@@ -5,7 +5,8 @@
 SELECT m.id, ?4, m.destination, iif(m.attempt - m.attempts_before >= t.attempts, 'dead', 'claimed'),
        iif(m.attempt - m.attempts_before >= t.attempts, m.attempt, m.attempt + 1), m.attempts_before, m.due_at_ms,
        m.idempotency_key, m.method, m.path, m.headers, m.body, m.key, m.handler, m.step, m.order_key, e.source, e.event_id,
-       m.rowid
+       -- Where the trace of the event stands, if it has one.
+       (SELECT substr(p.headers, 1, 68) FROM oncebox_payloads p WHERE p.key = m.key), m.rowid
 FROM oncebox_destinations t
 CROSS JOIN oncebox_outbox m
 LEFT JOIN oncebox_events e ON e.key = m.key

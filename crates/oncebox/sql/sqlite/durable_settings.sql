@@ -1,2 +1,2 @@
-SELECT 'journal_mode', journal_mode, journal_mode <> 'wal' FROM pragma_journal_mode
+SELECT 'journal_mode', journal_mode, journal_mode IN ('off', 'memory') FROM pragma_journal_mode
 UNION ALL SELECT 'synchronous', CAST(synchronous AS TEXT), synchronous < 2 FROM pragma_synchronous

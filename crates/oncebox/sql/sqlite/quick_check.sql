@@ -1,1 +1,1 @@
-SELECT quick_check FROM pragma_quick_check(20)
+SELECT quick_check FROM pragma_quick_check LIMIT 20

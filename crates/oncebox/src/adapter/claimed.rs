@@ -71,6 +71,10 @@ pub struct Buried {
     pub delivery: EventKey,
     /// The event's key.
     pub key: EventKey,
+    /// The source's name.
+    pub source: String,
+    /// The sender's id.
+    pub event_id: String,
     /// The handler's name.
     pub handler: String,
     /// The attempts it had.
@@ -89,7 +93,15 @@ pub(crate) enum Claim {
 pub(crate) fn read_claim(row: &Row) -> Result<Claim, StoreError> {
     let fence = Fence { delivery: row.key(0)?, token: row.key(1)? };
     let (key, handler, attempt) = (row.key(2)?, row.text(3)?, count(row.int(5)?));
-    let buried = Buried { delivery: fence.delivery, key, handler: handler.clone(), attempt };
+    let (source, event_id) = (row.text(11)?, row.text(12)?);
+    let buried = Buried {
+        delivery: fence.delivery,
+        key,
+        source: source.clone(),
+        event_id: event_id.clone(),
+        handler: handler.clone(),
+        attempt,
+    };
     if row.text(4)? == "dead" {
         return Ok(Claim::Buried(buried));
     }
@@ -100,8 +112,8 @@ pub(crate) fn read_claim(row: &Row) -> Result<Claim, StoreError> {
         fence,
         key,
         handler,
-        source: row.text(11)?,
-        event_id: row.text(12)?,
+        source,
+        event_id,
         event_type: row.text(13)?,
         headers: headers.into(),
         body: body.into(),

@@ -35,7 +35,14 @@ pub(crate) const SQLITE: &[Migration] = &[
         sql: include_str!("../../sql/migrations/sqlite/0007_lost_attempts.sql"),
     },
     Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/sqlite/0008_steps.sql") },
+    Migration { version: 12, name: "retention", sql: include_str!("../../sql/migrations/sqlite/0012_retention.sql") },
     Migration { version: 13, name: "erasure", sql: include_str!("../../sql/migrations/sqlite/0013_erasure.sql") },
+    Migration {
+        version: 14,
+        name: "function_words",
+        sql: include_str!("../../sql/migrations/sqlite/0014_function_words.sql"),
+    },
+    Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/sqlite/0016_alerts.sql") },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -64,7 +71,19 @@ pub(crate) const POSTGRES: &[Migration] = &[
     },
     Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/postgres/0008_steps.sql") },
     Migration { version: 9, name: "functions", sql: include_str!("../../sql/migrations/postgres/0009_functions.sql") },
+    Migration {
+        version: 11,
+        name: "outbox_checks",
+        sql: include_str!("../../sql/migrations/postgres/0011_outbox_checks.sql"),
+    },
+    Migration { version: 12, name: "retention", sql: include_str!("../../sql/migrations/postgres/0012_retention.sql") },
     Migration { version: 13, name: "erasure", sql: include_str!("../../sql/migrations/postgres/0013_erasure.sql") },
+    Migration {
+        version: 14,
+        name: "function_words",
+        sql: include_str!("../../sql/migrations/postgres/0014_function_words.sql"),
+    },
+    Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/postgres/0016_alerts.sql") },
 ];
 
 /// A step that the database has.

@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::bookkeeper::{self, Entry};
-use super::{Ingest, metric};
+use super::{Ingest, SenderClock, metric};
 use crate::clock::Clock;
 use crate::event::KeyMaker;
 use crate::limits::{BATCH_BYTES_MAX, SETTLED_MAX, WAITING_MAX};
@@ -84,7 +84,10 @@ impl Batcher {
             tasks.spawn(writer.run(queue.clone()));
         }
         tasks.spawn(bookkeeper::run(store, settled));
-        (Ingest { submissions, clock, keys, vendors: Arc::default() }, Self(tasks))
+        (
+            Ingest { submissions, clock, keys, vendors: Arc::default(), sender_clock: SenderClock::default() },
+            Self(tasks),
+        )
     }
 
     /// Waits until everything submitted is answered and counted. Drop every [`Ingest`] first.

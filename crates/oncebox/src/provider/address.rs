@@ -69,8 +69,8 @@ impl Address {
     pub(crate) fn urls(&self, target: &str) -> Vec<String> {
         let query = query(target);
         let mark = if query.is_empty() { "" } else { "?" };
-        let whole = || format!("{}{mark}{query}", self.written);
-        let joined = || format!("{}{}{mark}{query}", self.written.trim_end_matches('/'), path(target));
+        let whole = || [self.written.as_str(), mark, query].concat();
+        let joined = || [self.written.trim_end_matches('/'), path(target), mark, query].concat();
         match self.reach {
             Reach::Origin => vec![joined()],
             Reach::Base => vec![joined(), whole()],

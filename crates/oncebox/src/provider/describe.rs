@@ -46,6 +46,7 @@ pub(crate) const KEYS: &[&str] = &[
     "repeat_scope",
     "type",
     "order",
+    "time",
     "each",
     "handshake",
     "success",
@@ -184,6 +185,7 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
                 field.texts()?.into_iter().map(|text| part(field, text)).collect::<Result<_, _>>()?
         }
         "order" => description.order = Some(order(field)?),
+        "time" => description.time = Some(part(field, field.text()?)?),
         "each" => description.each = Some(batch(field)?),
         "handshake" => description.handshake = field.tables().iter().map(handshake).collect::<Result<_, _>>()?,
         "success" => description.success = Some(success(field)?),

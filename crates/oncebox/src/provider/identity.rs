@@ -9,12 +9,14 @@ use std::borrow::Cow;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 
-use super::batch::{Batch, Element};
+use super::batch::{Around, Batch, Element};
 use super::describe::{IdentityRule, RepeatScope};
 use super::handshake::Greeting;
-use super::place::{Composite, Outer, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants, has_controls};
+use super::place::{Composite, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants, has_controls};
 use super::scheme::Verified;
+use super::timestamp::Unit;
 use super::verifier::Verifier;
+use crate::clock::UnixMillis;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
 use crate::request::Request;
 use crate::source::SourceSpec;
@@ -41,6 +43,8 @@ pub(crate) struct Naming {
     has_outside_id: bool,
     scope: RepeatScope,
     on_repeat: OnRepeat,
+    /// Where the event's own time stands, and the age from which on nobody can tell whether it is new.
+    stale: Option<(Part, i64)>,
 }
 
 /// An id that was found.
@@ -57,7 +61,11 @@ impl Naming {
         let description = &spec.description;
         let id_places = description.id.iter().flat_map(Composite::parts).flat_map(Part::places);
         let has_outside_id = id_places.clone().any(|place| !place.is_in_body());
-        let places: Vec<&Place> = id_places.chain(description.event_type.iter().flat_map(Part::places)).collect();
+        let age = spec.stale_after.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        let stale = description.time.clone().zip(age);
+        let time = stale.iter().flat_map(|(time, _)| time.places());
+        let types = description.event_type.iter().flat_map(Part::places);
+        let places: Vec<&Place> = id_places.chain(types).chain(time).collect();
         let wants = Wants::new(places);
         let mut wants_of_whole = wants.with(greeting.wants());
         if let Some(signed) = verifier.and_then(Verifier::wants) {
@@ -80,6 +88,7 @@ impl Naming {
             has_outside_id,
             scope: description.repeat_scope,
             on_repeat: spec.repeated_body.unwrap_or(if doubtful { OnRepeat::Hold } else { OnRepeat::Run }),
+            stale,
         }
     }
 
@@ -94,36 +103,40 @@ impl Naming {
     }
 
     /// The events of a verified request; nothing for an empty batch. `view` is this request's.
-    pub(crate) fn identify(&self, request: &Request, view: &View<'_, '_>, verified: &Verified) -> Vec<Identified> {
+    pub(crate) fn identify(
+        &self,
+        request: &Request,
+        view: &View<'_, '_>,
+        verified: &Verified,
+        now: UnixMillis,
+    ) -> Vec<Identified> {
         let document = verified.opened.as_ref().unwrap_or(&request.body);
         let Some(each) = self.each.as_ref().filter(|_| !self.is_named_by_headers(request)) else {
             let body = request.body.clone();
             return vec![match &verified.opened {
-                None => self.event(view, body, verified.covered),
-                Some(opened) => self.event(&View::of_body(request, opened, &self.wants), body, verified.covered),
+                None => self.event(view, body, verified.covered, now),
+                Some(opened) => self.event(&View::of_body(request, opened, &self.wants), body, verified.covered, now),
             }];
         };
-        let Ok(elements) = each.split(document, self.wants.json()) else {
+        let Ok(split) = each.split(document, self.wants.of_batch()) else {
             return vec![self.held(request.body.clone(), HeldReason::Unreadable)];
         };
-        let mut outer = self.wants.around(document);
-        elements.into_iter().map(|element| self.element(request, document, element, &mut outer)).collect()
+        let event = |element| self.element((request, document), element, &split.around, now);
+        split.elements.into_iter().map(event).collect()
     }
 
     fn element<'a>(
         &self,
-        request: &Request,
-        document: &Bytes,
+        (request, document): (&'a Request, &Bytes),
         element: Element<'a>,
-        outer: &mut Outer<'a>,
+        around: &Around<'a>,
+        now: UnixMillis,
     ) -> Identified {
         let body = document.slice_ref(element.text.as_bytes());
         if !element.known {
             return self.held(body, HeldReason::Unreadable);
         }
-        self.wants.enter(outer, element.parent);
-        let view = View::of_element(request, element.text, element.hits, &self.wants, outer);
-        self.event(&view, body, None)
+        self.event(&View::of_element(request, element, &self.wants, around), body, None, now)
     }
 
     /// True when headers alone hold an id: it is the request's, so the body is one event, list or not.
@@ -141,7 +154,7 @@ impl Naming {
 
     /// Names one event: `body` is what is kept, `view` what is read, `covered` what the signature fixes, where that is
     /// not the body's bytes.
-    fn event(&self, view: &View<'_, '_>, body: Bytes, covered: Option<Digest>) -> Identified {
+    fn event(&self, view: &View<'_, '_>, body: Bytes, covered: Option<Digest>, now: UnixMillis) -> Identified {
         let digest = sha256(&body);
         let (event_type, odd_type) = self.event_type(view);
         let (rule, id) = match self.rule {
@@ -178,7 +191,7 @@ impl Naming {
             event_type,
             body,
             body_sha256: digest,
-            held: None,
+            held: self.is_stale(view, now).then_some(HeldReason::Stale),
         }
     }
 
@@ -195,6 +208,13 @@ impl Naming {
             body_sha256: digest,
             held,
         }
+    }
+
+    /// True when the event happened before the ledger's memory begins: a duplicate of it would look new.
+    fn is_stale(&self, view: &View<'_, '_>, now: UnixMillis) -> bool {
+        let Some((place, age)) = &self.stale else { return false };
+        let Reading::Text(text) = place.read(view) else { return false };
+        Unit::guess(&text).is_some_and(|time| now.saturating_sub(time) > *age)
     }
 
     fn fingerprint(&self, event_type: &str, digest: &Digest) -> Fingerprint {
@@ -243,24 +263,41 @@ fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'
         };
         return Ok(Some(Id { shown, compared, outside }));
     }
-    let mut texts: Vec<Cow<'a, str>> = Vec::with_capacity(composite.parts().len());
-    let mut outside = false;
+    let mut joined = Joined::default();
     for part in composite.parts() {
-        let Some((text, is_outside)) = read_part(part, view)? else { return Ok(None) };
-        outside |= is_outside;
-        texts.push(text);
+        let Some((text, outside)) = read_part(part, view)? else { return Ok(None) };
+        joined.add(&text, outside);
     }
-    let mut compared = Vec::new();
-    for text in &texts {
-        // No single id holds a NUL, so a joined one can never equal it.
-        compared.extend_from_slice(&(text.len() as u64).to_be_bytes());
-        compared.extend_from_slice(text.as_bytes());
-    }
-    let shown = texts.iter().filter(|text| !text.is_empty()).map(AsRef::as_ref).collect::<Vec<_>>().join(":");
-    if !is_usable(&shown) {
+    if !is_usable(&joined.shown) {
         return Err(HeldReason::UnusableId);
     }
-    Ok(Some(Id { shown: Cow::Owned(shown), compared: Cow::Owned(compared), outside }))
+    Ok(Some(Id { shown: Cow::Owned(joined.shown), compared: Cow::Owned(joined.compared), outside: joined.outside }))
+}
+
+/// An id of several parts.
+#[derive(Default)]
+struct Joined {
+    shown: String,
+    compared: Vec<u8>,
+    outside: bool,
+}
+
+impl Joined {
+    fn add(&mut self, text: &str, outside: bool) {
+        if self.compared.is_empty() {
+            // Enough for most, so that it does not grow part by part.
+            self.shown.reserve(128);
+            self.compared.reserve(192);
+        }
+        // No single id holds a NUL, so a joined one can never equal it.
+        self.compared.extend_from_slice(&(text.len() as u64).to_be_bytes());
+        self.compared.extend_from_slice(text.as_bytes());
+        if !text.is_empty() {
+            self.shown.push_str(if self.shown.is_empty() { "" } else { ":" });
+            self.shown.push_str(text);
+        }
+        self.outside |= outside;
+    }
 }
 
 /// A part's text, and whether it stands outside the body; none where it is missing and must not be.

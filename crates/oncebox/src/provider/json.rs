@@ -6,27 +6,30 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::sync::Arc;
 
+pub(crate) use gather::Gathering;
 pub(crate) use scan::Scanner;
 
+mod gather;
 mod scan;
 
 /// Longest pointer, in names: deeper ones would make one text be scanned too often.
 const POINTER_NAMES_MAX: usize = 16;
 
-/// A JSON Pointer (RFC 6901), split into its names.
+/// A JSON Pointer (RFC 6901), split into its names; copies share them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Pointer(Vec<String>);
+pub(crate) struct Pointer(Arc<[String]>);
 
 impl Pointer {
     /// Reads `""` (the whole text) or `/a/b`, with `~1` for a slash and `~0` for a tilde.
     pub(crate) fn parse(text: &str) -> Option<Self> {
         if text.is_empty() {
-            return Some(Self(Vec::new()));
+            return Some(Self(Arc::default()));
         }
         let names = text.strip_prefix('/')?.split('/').map(|name| name.replace("~1", "/").replace("~0", "~"));
         let names: Vec<String> = names.collect();
-        (names.len() <= POINTER_NAMES_MAX).then_some(Self(names))
+        (names.len() <= POINTER_NAMES_MAX).then(|| Self(names.into()))
     }
 
     /// The names from the outside in.
@@ -119,15 +122,22 @@ impl Wanted {
 
     /// The same for the next value of a text, which the scanner goes over.
     pub(crate) fn find_next<'a>(&self, scanner: &mut Scanner<'a>) -> Result<Hits<'a>, Unreadable> {
-        let mut hits = vec![Hit::Missing; self.nodes_count];
-        self.root.walk(scanner, &mut hits)?;
-        Ok(Hits(hits))
+        let mut hits = self.no_hits();
+        self.root.walk(scanner, &mut hits.0)?;
+        Ok(hits)
     }
 
     /// What was found at a pointer that is one of the wanted.
     pub(crate) fn hit<'a>(&self, hits: &Hits<'a>, pointer: &Pointer) -> Hit<'a> {
-        let slot = self.pointers.iter().find(|(wanted, _)| wanted == pointer).map(|(_, slot)| *slot);
+        // Whoever asks nearly always has a copy of the very pointer, which is found without reading its names.
+        let copy = self.pointers.iter().find(|(wanted, _)| Arc::ptr_eq(&wanted.0, &pointer.0));
+        let found = copy.or_else(|| self.pointers.iter().find(|(wanted, _)| wanted == pointer));
+        let slot = found.map(|(_, slot)| *slot);
         slot.and_then(|slot| hits.0.get(slot)).copied().unwrap_or(Hit::Missing)
+    }
+
+    fn no_hits<'a>(&self) -> Hits<'a> {
+        Hits(vec![Hit::Missing; self.nodes_count])
     }
 }
 
@@ -220,16 +230,26 @@ impl Node {
         let mut more = !scanner.take(b'}');
         while more {
             let name = scanner.name()?;
-            match self.children.iter().find(|(known, _)| *known == name) {
+            match self.named(&name) {
                 None => scanner.skip()?,
-                Some((_, child)) if matches!(hits[child.slot], Hit::Missing) => child.walk(scanner, hits)?,
-                Some((_, child)) => {
-                    scanner.skip()?;
-                    child.mark_ambiguous(hits);
-                }
+                Some(child) => child.meet(scanner, hits)?,
             }
             more = scanner.another(b'}')?;
         }
+        Ok(())
+    }
+
+    fn named(&self, name: &str) -> Option<&Self> {
+        self.children.iter().find(|(known, _)| known == name).map(|(_, child)| child)
+    }
+
+    /// Goes over the value of a member of this name, which may be the second one.
+    fn meet<'a>(&self, scanner: &mut Scanner<'a>, hits: &mut [Hit<'a>]) -> Result<(), Unreadable> {
+        if matches!(hits[self.slot], Hit::Missing) {
+            return self.walk(scanner, hits);
+        }
+        scanner.skip()?;
+        self.mark_ambiguous(hits);
         Ok(())
     }
 

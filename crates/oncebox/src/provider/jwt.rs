@@ -195,7 +195,7 @@ impl BuiltIn for Jwt {
         let secret = signed_by.map_err(|refusal| refusal.unwrap_or_else(|_missing| reject(Reason::UnknownKey)))?;
         self.check_claims(&token.claims, request)?;
         self.check_times(&token.claims, now)?;
-        Ok(Verified { secret, covered: None, opened: None })
+        Ok(Verified { secret, covered: None, opened: None, signed_at: None })
     }
 
     fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {

@@ -182,6 +182,9 @@ pub(super) fn base64(text: &[u8]) -> Option<Vec<u8>> {
 }
 
 fn keyed(key: &hmac::Key, message: &Message<'_>) -> hmac::Tag {
+    if let [whole] = message {
+        return hmac::sign(key, whole);
+    }
     let mut context = hmac::Context::with_key(key);
     message.iter().for_each(|piece| context.update(piece));
     context.sign()

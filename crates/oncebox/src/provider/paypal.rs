@@ -85,7 +85,7 @@ impl BuiltIn for PayPal {
         if let Some(window) = self.window {
             Unit::Rfc3339.check(time, now, window)?;
         }
-        Ok(Verified { secret, covered: None, opened: None })
+        Ok(Verified { secret, covered: None, opened: None, signed_at: None })
     }
 
     fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {

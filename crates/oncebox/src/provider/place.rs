@@ -12,6 +12,7 @@ use std::fmt;
 
 use http::{HeaderMap, HeaderName};
 
+use super::batch::{Around, Asked, Element, Parent};
 use super::form::{self, Field};
 use super::json::{self, Hit, Hits, Pointer, Scalar, Wanted};
 use crate::request::Request;
@@ -185,14 +186,7 @@ pub(crate) struct View<'a, 'w> {
     wants: &'w Wants,
     json: OnceCell<Json<'a>>,
     form: OnceCell<Vec<form::Pair<'a>>>,
-    outer: Option<&'w Outer<'a>>,
-}
-
-/// What stands around the element of a batch.
-#[derive(Debug)]
-pub(crate) struct Outer<'a> {
-    root: Json<'a>,
-    parent: (Json<'a>, &'a str),
+    around: Option<(&'w Around<'a>, Parent)>,
 }
 
 /// What a set of places needs to be read.
@@ -200,7 +194,8 @@ pub(crate) struct Outer<'a> {
 pub(crate) struct Wants {
     json: Wanted,
     parent: Wanted,
-    root: Wanted,
+    /// Also what is wanted of a parent, since a batch's document may be one.
+    document: Wanted,
     form: bool,
 }
 
@@ -216,7 +211,10 @@ impl Wants {
                 _ => None,
             }),
             parent: pointers(|place| if let Place::Parent(pointer) = place { Some(pointer) } else { None }),
-            root: pointers(|place| if let Place::Root(pointer) = place { Some(pointer) } else { None }),
+            document: pointers(|place| match place {
+                Place::Root(pointer) | Place::Parent(pointer) => Some(pointer),
+                _ => None,
+            }),
             form: places.clone().into_iter().any(|place| matches!(place, Place::Form(..))),
         }
     }
@@ -227,21 +225,9 @@ impl Wants {
         Self { json, ..self.clone() }
     }
 
-    /// What is wanted of the JSON text that is looked at.
-    pub(crate) fn json(&self) -> &Wanted {
-        &self.json
-    }
-
-    /// Looks at what stands around the elements of a batch; `root` is the whole document.
-    pub(crate) fn around<'a>(&self, root: &'a [u8]) -> Outer<'a> {
-        Outer { root: scan(&self.root, root), parent: (Json::NotWanted, "") }
-    }
-
-    /// Looks at what encloses an element, unless it is what was looked at last.
-    pub(crate) fn enter<'a>(&self, outer: &mut Outer<'a>, parent: &'a str) {
-        if !std::ptr::eq(outer.parent.1, parent) {
-            outer.parent = (scan(&self.parent, parent.as_bytes()), parent);
-        }
+    /// What is asked of a batch.
+    pub(crate) fn of_batch(&self) -> Asked<'_> {
+        Asked { element: &self.json, parent: &self.parent, document: &self.document }
     }
 }
 
@@ -266,19 +252,19 @@ impl<'a, 'w> View<'a, 'w> {
     /// Looks at a request with one element of its batch in place of the body.
     pub(crate) fn of_body(request: &'a Request, body: &'a [u8], wants: &'w Wants) -> Self {
         let (json, form) = (OnceCell::new(), OnceCell::new());
-        Self { headers: &request.headers, target: &request.target, body, wants, json, form, outer: None }
+        Self { headers: &request.headers, target: &request.target, body, wants, json, form, around: None }
     }
 
     /// Looks at one element of a batch, of which the wanted values may have been met already.
     pub(crate) fn of_element(
         request: &'a Request,
-        text: &'a str,
-        hits: Option<Hits<'a>>,
+        element: Element<'a>,
         wants: &'w Wants,
-        outer: &'w Outer<'a>,
+        around: &'w Around<'a>,
     ) -> Self {
-        let json = hits.map_or_else(OnceCell::new, |hits| OnceCell::from(Json::Found(hits)));
-        Self { json, outer: Some(outer), ..Self::of_body(request, text.as_bytes(), wants) }
+        let json = element.hits.map_or_else(OnceCell::new, |hits| OnceCell::from(Json::Found(hits)));
+        let around = Some((around, element.parent));
+        Self { json, around, ..Self::of_body(request, element.text.as_bytes(), wants) }
     }
 
     /// True when a reader that made its wants part of this view's sees in it what it would see in its own: a form is no
@@ -292,13 +278,19 @@ impl<'a, 'w> View<'a, 'w> {
         match place {
             Place::Header(name) => self.header(name),
             Place::Json(pointer) => self.json(pointer),
-            Place::Root(pointer) => match self.outer {
-                Some(outer) => outer.root.read(&self.wants.root, pointer),
+            Place::Root(pointer) => match self.around {
+                Some((around, _)) => self.document(around, pointer),
                 None => self.json(pointer),
             },
-            Place::Parent(pointer) => {
-                self.outer.map_or(Reading::Missing, |outer| outer.parent.0.read(&self.wants.parent, pointer))
-            }
+            Place::Parent(pointer) => match self.around {
+                None => Reading::Missing,
+                Some((around, Parent::Document)) => self.document(around, pointer),
+                Some((_, Parent::Itself)) => scan(&self.wants.parent, self.body).read(&self.wants.parent, pointer),
+                Some((around, Parent::Element(index))) => {
+                    let hits = around.parents.get(index);
+                    hits.map_or(Reading::Missing, |hits| of_hit(self.wants.parent.hit(hits, pointer)))
+                }
+            },
             Place::Name(skipped) => json::first_name(self.body, skipped).map_or(Reading::Missing, Reading::Text),
             Place::Form(name, pointer) => self.form(name, pointer.as_ref()),
             Place::Query(name) => of_field(form::field(query(self.target).as_bytes(), name)),
@@ -309,6 +301,11 @@ impl<'a, 'w> View<'a, 'w> {
         let is_form = || self.wants.form && !looks_like_json(self.body);
         let scanned = || if is_form() { Json::NotThisBody } else { scan(&self.wants.json, self.body) };
         self.json.get_or_init(scanned).read(&self.wants.json, pointer)
+    }
+
+    fn document(&self, around: &Around<'a>, pointer: &Pointer) -> Reading<'a> {
+        let hits = around.document.as_ref();
+        hits.map_or(Reading::Unreadable, |hits| of_hit(self.wants.document.hit(hits, pointer)))
     }
 
     fn header(&self, name: &HeaderName) -> Reading<'a> {

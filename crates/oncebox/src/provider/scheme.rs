@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName};
 use subtle::ConstantTimeEq;
 
 use super::address::Address;
-use super::batch::Batch;
+use super::batch::{Asked, Batch};
 use super::describe::{CarriedAt, Carrier, TimeAt, name_fits};
 use super::json::{self, Hit, Pointer, Scalar, Wanted};
 use super::mac::{Encoding, Key, Mac};
@@ -61,12 +61,14 @@ pub(crate) struct Verified {
     pub(crate) covered: Option<Digest>,
     /// The document that ids and types are read from, where that is not the body: what a form field or an envelope holds.
     pub(crate) opened: Option<Bytes>,
+    /// The time that was signed.
+    pub(crate) signed_at: Option<UnixMillis>,
 }
 
 impl Verified {
     /// Verified by the key at this position from 0; the body is what was signed and what is read.
     pub(crate) fn by_key(index: usize) -> Self {
-        Self { secret: index + 1, covered: None, opened: None }
+        Self { secret: index + 1, covered: None, opened: None, signed_at: None }
     }
 }
 
@@ -143,8 +145,8 @@ impl Scheme {
             let time = group.time.or(header_time.as_deref()).unwrap_or_default();
             let filling = Filling { request, view, time, url };
             if let Some(verified) = self.matching(keys, &filling, &group.signatures)? {
-                self.check_window(time, view, now)?;
-                return Ok(verified);
+                let signed_at = self.check_window(time, view, now)?;
+                return Ok(Verified { signed_at, ..verified });
             }
         }
         Err(reject(Reason::Mismatch))
@@ -174,14 +176,15 @@ impl Scheme {
         }
     }
 
-    fn check_window(&self, text: &str, view: &View<'_, '_>, now: UnixMillis) -> Result<(), Rejection> {
-        let Some(signed) = &self.time else { return Ok(()) };
+    /// The time that was signed, if it is near enough.
+    fn check_window(&self, text: &str, view: &View<'_, '_>, now: UnixMillis) -> Result<Option<UnixMillis>, Rejection> {
+        let Some(signed) = &self.time else { return Ok(None) };
         let text = match &signed.at {
             TimeAt::Json(part) => self.time_text(part, view)?,
             _ => Cow::Borrowed(text),
         };
         let time = signed.unit.parse(&text).ok_or_else(bad_timestamp)?;
-        signed.unit.check(time, now, signed.window)
+        signed.unit.check(time, now, signed.window).map(|()| Some(time))
     }
 
     fn unit(&self) -> Unit {
@@ -293,7 +296,8 @@ impl Carrier {
 fn every_token(list: &Batch, place: &Pointer, keys: &[Key], body: &[u8]) -> Result<Verified, Rejection> {
     let wanted = Wanted::new([place]);
     let unread = Wanted::default();
-    let elements = list.split(body, &unread).map_err(|_unreadable| reject(Reason::MalformedSignature))?;
+    let asked = Asked { element: &unread, parent: &unread, document: &unread };
+    let elements = list.split(body, asked).map_err(|_unreadable| reject(Reason::MalformedSignature))?.elements;
     let mut first = None;
     for element in elements.iter().filter(|element| element.known) {
         let hits = wanted.find(element.text.as_bytes()).map_err(|_not_json| reject(Reason::MalformedSignature))?;

@@ -97,7 +97,7 @@ impl BuiltIn for Sns {
         let bad = Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None };
         let time = Unit::Rfc3339.parse(&message.timestamp).ok_or(bad)?;
         Unit::Rfc3339.check(time, now, self.window)?;
-        Ok(Verified { secret, covered: Some(sha256(text)), opened: None })
+        Ok(Verified { secret, covered: Some(sha256(text)), opened: None, signed_at: None })
     }
 
     fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {

@@ -37,6 +37,11 @@ impl Unit {
         }
     }
 
+    /// Reads a timestamp of whatever unit its form gives away.
+    pub(crate) fn guess(text: &str) -> Option<UnixMillis> {
+        [Self::Seconds, Self::Millis, Self::Rfc3339].into_iter().find_map(|unit| unit.parse(text))
+    }
+
     /// Writes a time as the sender would.
     pub(crate) fn format(self, time: UnixMillis) -> String {
         match self {

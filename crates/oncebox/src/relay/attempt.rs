@@ -2,6 +2,7 @@
 //! out whenever the message does.
 
 use ring::rand::{SecureRandom, SystemRandom};
+use tracing::Instrument as _;
 
 use super::destination::DestinationSpec;
 use super::{metric, request};
@@ -11,6 +12,7 @@ use crate::delivery::{Failed, after_failure};
 use crate::forward::judge_message;
 use crate::outgoing::{Answer, CallError};
 use crate::store::{ClaimedMessage, MessageFailure, Sent, Store};
+use crate::trace::TARGET;
 
 /// Bytes of a refusal that are part of the error.
 const SHOWN_MAX: usize = 300;
@@ -45,8 +47,12 @@ pub(super) async fn run(store: &Store, clock: &Clock, spec: &DestinationSpec, me
     if store.pass("outbox.send").await.is_err() {
         return nothing_known(message, End::NotMade);
     }
+    let span = tracing::info_span!(
+        target: TARGET, "send", traceparent = message.traceparent.map(tracing::field::display),
+        destination = &*spec.name, id = %message.fence.id, attempt = message.attempt,
+    );
     let begun = clock.passed();
-    let answer = spec.client.send(call).await;
+    let answer = spec.client.send(call).instrument(span).await;
     metric::took(&spec.name, clock.passed().saturating_sub(begun));
     if store.pass("outbox.sent").await.is_err() {
         return nothing_known(message, End::Unknown);

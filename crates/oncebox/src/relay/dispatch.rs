@@ -172,8 +172,14 @@ impl Dispatch {
         }
         for want in &wants {
             let messages = by_destination.remove(want.destination.as_str()).unwrap_or_default();
-            if let Some(lane) = self.lanes.get(want.destination.as_str()) {
-                lane.lock().take(messages, buried(&want.destination), want, since);
+            match self.lanes.get(want.destination.as_str()) {
+                Some(lane) => lane.lock().take(messages, buried(&want.destination), want, since),
+                // Gone from the config meanwhile.
+                None => {
+                    let fences = messages.iter().map(|message| message.fence).collect();
+                    let (store, clock) = (self.caller.store.clone(), self.caller.clock.clone());
+                    drop(self.chores.spawn(give_back(store, clock, fences, Duration::ZERO)));
+                }
             }
         }
     }

@@ -15,7 +15,7 @@ use crate::rate::RateLimit;
 use crate::store::{ClaimedMessage, MessageFence, MessageWant};
 
 /// What is claimed ahead at first, for each call that may be under way.
-const AHEAD_FIRST: usize = 3;
+const AHEAD_FIRST: usize = 7;
 /// The time that is claimed ahead.
 const AHEAD_FOR: Duration = Duration::from_millis(250);
 
@@ -338,24 +338,24 @@ mod tests {
     fn half_a_hand_is_claimed_at_a_time() {
         let mut lane = lane(2);
         let want = lane.want(ms(0)).expect("it is hungry at first");
-        assert_eq!((want.limit, want.bytes), (8, MESSAGES_BYTES_MAX));
+        assert_eq!((want.limit, want.bytes), (16, MESSAGES_BYTES_MAX));
         assert!(lane.want(ms(0)).is_none(), "one claim at a time");
-        lane.take(messages(8, 1), 0, &want, ms(0));
+        lane.take(messages(16, 1), 0, &want, ms(0));
         assert!(!lane.is_due() && !lane.becomes_due());
-        for _ in 0..4 {
+        for _ in 0..8 {
             let one = lane.start(ms(1)).expect("a message");
             lane.end(one.message.fence);
         }
         assert!(lane.becomes_due() && !lane.becomes_due(), "said once");
-        assert_eq!(lane.want(ms(1)).map(|want| want.limit > 4), Some(true));
+        assert_eq!(lane.want(ms(1)).map(|want| want.limit > 8), Some(true));
     }
 
     #[test]
     fn what_is_claimed_ahead_follows_the_pace() {
-        for (time, expected) in [(ms(1), MESSAGES_AHEAD_MAX), (ms(100), 20), (ms(10_000), 2)] {
+        for (time, expected) in [(ms(1), MESSAGES_AHEAD_MAX), (ms(100), 40), (ms(10_000), 2)] {
             let mut lane = lane(2);
             let want = lane.want(ms(0)).expect("hungry");
-            lane.take(messages(8, 1), 0, &want, ms(0));
+            lane.take(messages(16, 1), 0, &want, ms(0));
             while let Some(one) = lane.start(ms(0)) {
                 lane.end(one.message.fence);
             }

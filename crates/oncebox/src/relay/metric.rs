@@ -4,7 +4,6 @@
 use std::time::Duration;
 
 use metrics::{counter, histogram};
-use tracing::field::display;
 
 use crate::store::ClaimedMessage;
 
@@ -37,7 +36,7 @@ macro_rules! line {
             attempt = one.attempt,
             source = one.source,
             event_id = one.event_id,
-            key = one.key.map(display),
+            key = one.key.map(tracing::field::display),
             handler = one.handler,
             $($text)+
         )

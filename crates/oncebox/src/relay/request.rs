@@ -8,6 +8,7 @@ use crate::clock::UnixMillis;
 use crate::forward::{IDEMPOTENCY_KEY, ONCEBOX_ATTEMPT, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, set};
 use crate::outgoing::Call;
 use crate::store::ClaimedMessage;
+use crate::trace::TRACEPARENT;
 
 /// Why a message can never be sent as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -56,6 +57,10 @@ pub(super) fn call(spec: &DestinationSpec, message: &ClaimedMessage, now: UnixMi
         set(&mut headers, WEBHOOK_SIGNATURE, &signing.sign(&id, seconds, &message.body));
     }
     set(&mut headers, IDEMPOTENCY_KEY, &message.idempotency_key);
+    // A message that names a trace itself knows better than the event that it came from.
+    if let Some(trace) = message.traceparent.filter(|_| !headers.contains_key(TRACEPARENT)) {
+        trace.set(&mut headers);
+    }
     set(&mut headers, ONCEBOX_ATTEMPT, &message.attempt.to_string());
     Ok(Call { method, target, headers, body: message.body.clone(), deadline: spec.timeout })
 }
@@ -89,6 +94,7 @@ mod tests {
     use crate::retry::RetryPolicy;
     use crate::secret::Secret;
     use crate::store::MessageFence;
+    use crate::trace::Traceparent;
 
     fn spec(signing: Option<SigningKey>) -> DestinationSpec {
         let policy = Policy::Operator { allow: Vec::new() };
@@ -127,6 +133,7 @@ mod tests {
             handler: None,
             step: None,
             has_order_key: false,
+            traceparent: None,
         }
     }
 
@@ -163,6 +170,16 @@ mod tests {
         }
         check("", r#"{"x":"a\r\ny: b"}"#, Err(Unsendable::Header("x".to_owned())));
         check("../admin", "{}", Err(Unsendable::Path));
+    }
+
+    #[test]
+    fn the_trace_of_the_event_goes_along() {
+        let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+        for (own, expected) in [("{}", trace), (r#"{"traceparent":"mine"}"#, "mine")] {
+            let traced = ClaimedMessage { traceparent: Traceparent::parse(trace.as_bytes()), ..message("", own) };
+            let call = call(&spec(None), &traced, 0).expect("a call");
+            assert_eq!(call.headers["traceparent"], expected);
+        }
     }
 
     #[test]

@@ -306,6 +306,9 @@ impl Tx {
             if !route.wants(&row.text(1)?, &row.text(3)?) {
                 continue;
             }
+            if !self.keep_payload(key).await? {
+                continue;
+            }
             let payload = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
             let Some(payload) = payload.first() else { continue };
             let duty = route.duty(&payload.bytes(2)?);
@@ -333,6 +336,9 @@ impl Tx {
                 let print = EventKey::from_bytes(*print.as_bytes());
                 self.execute(&sql::FORGET_FINGERPRINT, vec![print.into(), key.into()]).await?;
             }
+            if gone > 0 {
+                self.subtract_ledger_rows(std::iter::once(source.as_str())).await?;
+            }
             slice.acted += i64::try_from(gone).unwrap_or(0);
             slice.reached = Some(key);
         }
@@ -349,10 +355,14 @@ impl Tx {
         let mut slice = Slice { acted: 0, reached: None };
         for key in keys.iter().filter(|key| **key > at.reached).take(count_of(SLICE)) {
             let delivery = key.of_delivery(handler);
+            slice.reached = Some(*key);
+            if !self.keep_payload(*key).await? {
+                tracing::warn!(%key, handler, "cannot run again: its payload is no longer kept");
+                continue;
+            }
             self.execute(&sql::KEEP_DONE_ATTEMPT, vec![delivery.into()]).await?;
             let rows = self.execute(&sql::REQUEUE, vec![delivery.into(), now.into()]).await?;
             slice.acted += i64::try_from(rows).unwrap_or(0);
-            slice.reached = Some(*key);
         }
         Ok(slice)
     }

@@ -132,12 +132,6 @@ impl Store {
         };
         self.query(&sql::QUEUE_DEPTHS, Vec::new()).await?.iter().map(read).collect()
     }
-
-    /// Identities remembered, by source. It reads the whole ledger: ask seldom.
-    pub async fn ledger_rows(&self) -> Result<Vec<(String, i64)>, StoreError> {
-        let read = |row: &Row| Ok((row.text(0)?, row.int(1)?));
-        self.query(&sql::LEDGER_ROWS, Vec::new()).await?.iter().map(read).collect()
-    }
 }
 
 fn read_line(row: &Row) -> Result<DeliveryLine, StoreError> {

@@ -1,17 +1,22 @@
 //! Running a handler's SQL inside the transaction that will mark its deliveries done.
 //!
-//! A batch is sent without waiting between events. Where one fails, its transaction can only roll back: the caller
-//! records that failure, and runs the others again without it. So a failing event costs its neighbours time, never
-//! their effect, and a good batch needs no savepoints.
+//! A batch is sent in chunks, each without waiting between its events and each behind a savepoint of its own. Where one
+//! event fails, its chunk alone is undone and runs again without it: so a failing event costs a few neighbours time and
+//! nobody their effect, and a good batch hardly notices. What may not be the event's own fault (a deadline, a deadlock, a
+//! lost session) stops the batch, and the caller tries in smaller parts.
 
+use std::collections::VecDeque;
 use std::time::Duration;
+
+use tokio::time::Instant;
 
 use super::Dialect;
 use super::handler_sql::{HandlerSql, NotText, Prepared};
 use super::{Claimed, Database, Store, StoreError, Tx, TxInner, Value};
 use crate::delivery::Failed;
+use crate::limits::CHUNK_DELIVERIES_MAX;
 
-/// What became of a batch of effects.
+/// What became of a batch of effects that stand or fall together.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ran {
     /// All are written, to be finished and committed.
@@ -25,6 +30,44 @@ pub enum Ran {
         /// Why, for people.
         error: String,
     },
+}
+
+/// What became of a batch of effects whose failures are kept apart.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RanEach {
+    /// All are written but these, which left nothing behind.
+    Written(Vec<EffectFailed>),
+    /// Something stopped the batch; the transaction must roll back.
+    Stopped {
+        /// The event at which it did, where that is known.
+        at: Option<usize>,
+        /// Whether another try may help.
+        failed: Failed,
+        /// Why, for people.
+        error: String,
+        /// The connection was lost.
+        session_lost: bool,
+    },
+}
+
+/// An event whose statements failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EffectFailed {
+    /// Its place in the batch.
+    pub index: usize,
+    /// Whether another try may help.
+    pub failed: Failed,
+    /// Why, for people.
+    pub error: String,
+}
+
+/// Whether an event that fails leaves the others of its batch their effects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failures {
+    /// Undone alone.
+    Apart,
+    /// The whole transaction is undone: something outside the statements was written for each of them.
+    Together,
 }
 
 impl Store {
@@ -67,33 +110,99 @@ impl Tx {
         batch: &[Claimed],
         deadline: Duration,
     ) -> Result<Ran, StoreError> {
+        let batch: Vec<&Claimed> = batch.iter().collect();
+        match self.run_each(sql, &batch, Failures::Together, deadline).await? {
+            RanEach::Written(_) => Ok(Ran::All),
+            RanEach::Stopped { at: Some(index), failed, error, session_lost: false } => {
+                Ok(Ran::Failed { index, failed, error })
+            }
+            RanEach::Stopped { error, .. } => Err(StoreError::Disconnected(error.into())),
+        }
+    }
+
+    /// As [`Tx::run_handler`], for a batch whose failures may be kept apart.
+    pub async fn run_each(
+        &mut self,
+        sql: &HandlerSql,
+        batch: &[&Claimed],
+        failures: Failures,
+        deadline: Duration,
+    ) -> Result<RanEach, StoreError> {
         let before = std::mem::replace(&mut self.half_done, true);
         self.faults.at("deliveries.effect").await?;
         batch.iter().try_for_each(|one| self.faults.at_event("deliveries.effect", &one.event_id))?;
-        let steps = match Step::all(sql, batch) {
-            Ok(steps) => steps,
-            Err((index, error)) => {
-                return Ok(Ran::Failed { index, failed: Failed::Permanent, error: error.to_string() });
+        #[cfg(feature = "postgres")]
+        if let (true, TxInner::Postgres(tx)) = (sql.leaves_traces, &mut self.inner) {
+            tx.soil();
+        }
+        let ran = self.run_chunks(sql, batch, failures, Instant::now() + deadline).await?;
+        if matches!(ran, RanEach::Written(_)) {
+            self.half_done = before;
+        }
+        // Left half done otherwise, on purpose: half an effect is never committed.
+        Ok(ran)
+    }
+
+    async fn run_chunks(
+        &mut self,
+        sql: &HandlerSql,
+        batch: &[&Claimed],
+        failures: Failures,
+        until: Instant,
+    ) -> Result<RanEach, StoreError> {
+        // One alone needs no savepoint: there is nobody to be spared.
+        let apart = failures == Failures::Apart && batch.len() > 1;
+        #[cfg(feature = "postgres")]
+        if let (true, Some(looped), TxInner::Postgres(tx)) = (apart, &sql.looped, &mut self.inner) {
+            match tx.run_loop(looped, batch, until.saturating_duration_since(Instant::now())).await? {
+                Some(Ok(failed)) => return Ok(RanEach::Written(failed)),
+                Some(Err(stop)) => return Ok(stop.into_stopped()),
+                None => {}
             }
-        };
-        let outcome = match &mut self.inner {
-            #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(tx) => tx.run_steps(steps, deadline).await?,
-            #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => {
-                if sql.leaves_traces {
-                    tx.soil();
+        }
+        let mut left: VecDeque<usize> = (0..batch.len()).collect();
+        let mut size = if apart { CHUNK_DELIVERIES_MAX } else { batch.len() };
+        let mut all_failed = Vec::new();
+        while !left.is_empty() {
+            let chunk: Vec<usize> = left.iter().copied().take(size).collect();
+            let Err(stop) = self.run_chunk(sql, batch, &chunk, apart, until).await? else {
+                left.drain(..chunk.len());
+                size = (size * 2).min(CHUNK_DELIVERIES_MAX);
+                continue;
+            };
+            let failed = match stop.into_failed() {
+                Ok(failed) if apart => failed,
+                Ok(EffectFailed { index, failed, error }) => {
+                    return Ok(RanEach::Stopped { at: Some(index), failed, error, session_lost: false });
                 }
-                tx.run_steps(&steps, deadline).await?
-            }
+                Err(stopped) => return Ok(stopped),
+            };
+            // Those before it are known to be good; whether those after it are must show.
+            size = chunk.iter().position(|index| *index == failed.index).unwrap_or(0).max(1);
+            left.retain(|index| *index != failed.index);
+            all_failed.push(failed);
+        }
+        Ok(RanEach::Written(all_failed))
+    }
+
+    async fn run_chunk(
+        &mut self,
+        sql: &HandlerSql,
+        batch: &[&Claimed],
+        chunk: &[usize],
+        apart: bool,
+        until: Instant,
+    ) -> Result<Result<(), StepFailed>, StoreError> {
+        let steps = match Step::all(sql, batch, chunk) {
+            Ok(steps) => steps,
+            Err(failed) => return Ok(Err(failed)),
         };
-        match outcome {
-            Ok(()) => {
-                self.half_done = before;
-                Ok(Ran::All)
-            }
-            // Left half done on purpose: half an effect is never committed.
-            Err((index, error)) => Ok(Ran::Failed { index, failed: Failed::Transient { retry_after: None }, error }),
+        let limit = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        match &mut self.inner {
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(tx) => tx.run_steps(steps, apart, limit).await,
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(tx) => tx.run_steps(&steps, apart, limit).await,
         }
     }
 }
@@ -105,15 +214,62 @@ pub(super) struct Step {
     pub(super) values: Vec<Value>,
 }
 
-/// The place of the event that failed, and why.
-pub(super) type StepFailed = (usize, String);
+/// What stopped a chunk, and who is to blame.
+#[derive(Debug)]
+pub(super) struct StepFailed {
+    index: Option<usize>,
+    failed: Failed,
+    error: String,
+    blame: Blame,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Blame {
+    /// Its statements were refused, and would be again.
+    Event,
+    /// It took too long, or was in somebody's way: alone it may do better.
+    Unclear,
+    /// The connection was lost meanwhile.
+    Session,
+}
+
+impl StepFailed {
+    pub(super) fn new(index: usize, error: String, blame: Blame) -> Self {
+        Self { index: Some(index), ..Self::somewhere(error, blame) }
+    }
+
+    /// Where it is not known at which event.
+    pub(super) fn somewhere(error: String, blame: Blame) -> Self {
+        Self { index: None, failed: Failed::Transient { retry_after: None }, error, blame }
+    }
+
+    fn no_text(index: usize, error: NotText) -> Self {
+        Self { failed: Failed::Permanent, ..Self::new(index, error.to_string(), Blame::Event) }
+    }
+
+    /// The event's own failure, or else what stops the whole batch.
+    fn into_failed(self) -> Result<EffectFailed, RanEach> {
+        match self {
+            Self { index: Some(index), failed, error, blame: Blame::Event } => {
+                Ok(EffectFailed { index, failed, error })
+            }
+            other => Err(other.into_stopped()),
+        }
+    }
+
+    fn into_stopped(self) -> RanEach {
+        let Self { index, failed, error, blame } = self;
+        RanEach::Stopped { at: index, failed, error, session_lost: blame == Blame::Session }
+    }
+}
 
 impl Step {
-    fn all(sql: &HandlerSql, batch: &[Claimed]) -> Result<Vec<Self>, (usize, NotText)> {
-        let mut steps = Vec::with_capacity(batch.len() * sql.statements.len());
-        for (index, claimed) in batch.iter().enumerate() {
+    fn all(sql: &HandlerSql, batch: &[&Claimed], chunk: &[usize]) -> Result<Vec<Self>, StepFailed> {
+        let mut steps = Vec::with_capacity(chunk.len() * sql.statements.len());
+        for index in chunk.iter().copied() {
             for statement in &sql.statements {
-                steps.push(Self::new(index, statement, claimed).map_err(|error| (index, error))?);
+                let step = Self::new(index, statement, batch[index]);
+                steps.push(step.map_err(|error| StepFailed::no_text(index, error))?);
             }
         }
         Ok(steps)

@@ -4,6 +4,7 @@
 //! parameter with its type, so that both databases see what the other one does. What would end the transaction is
 //! refused: the effect and its mark are one.
 
+use super::handler_loop::Loop;
 use super::{Claimed, Dialect, Value};
 
 /// The statements of a handler, ready to be prepared.
@@ -12,6 +13,8 @@ pub struct HandlerSql {
     pub(super) statements: Vec<Prepared>,
     /// Whether they may leave something in the session that outlives the transaction: a setting, a lock, a role.
     pub(super) leaves_traces: bool,
+    /// The same as one block for many events, where they are of a kind that allows it.
+    pub(super) looped: Option<Loop>,
 }
 
 /// One statement with numbered parameters, and what each of them is.
@@ -35,10 +38,15 @@ pub enum HandlerSqlError {
     #[error("{0} cannot be used: the effect is one transaction with its mark")]
     Transaction(String),
     /// A parameter that is not one of ours.
-    #[error(
-        "{0} cannot be bound; use :source, :event_id, :key, :delivery, :type, :body, :body_bytes, :received_at or :attempt"
-    )]
-    Unknown(String),
+    #[error("{bind} in line {line}, column {column} of the SQL cannot be bound")]
+    Unknown {
+        /// As it is written.
+        bind: String,
+        /// Its line in the SQL, from 1.
+        line: usize,
+        /// Its column, from 1.
+        column: usize,
+    },
 }
 
 /// What a parameter stands for.
@@ -61,13 +69,18 @@ pub(super) enum Bind {
 pub(super) struct NotText;
 
 impl HandlerSql {
+    /// What may be bound, each with its colon.
+    pub const BINDS: [&'static str; 9] =
+        [":source", ":event_id", ":key", ":delivery", ":type", ":body", ":body_bytes", ":received_at", ":attempt"];
+
     /// Reads the statements; fails with the first thing that is wrong.
     pub fn parse(text: &str, dialect: Dialect) -> Result<Self, HandlerSqlError> {
         let mut reader = Reader::new(text, dialect);
         reader.read();
+        let looped = reader.looped();
         match reader.problems.into_iter().next() {
             Some(problem) => Err(problem),
-            None => Ok(Self { statements: reader.statements, leaves_traces: reader.leaves_traces }),
+            None => Ok(Self { statements: reader.statements, leaves_traces: reader.leaves_traces, looped }),
         }
     }
 
@@ -97,38 +110,54 @@ impl Prepared {
 }
 
 impl Bind {
-    const ALL: [(&'static str, Self); 9] = [
-        ("source", Self::Source),
-        ("event_id", Self::EventId),
-        ("key", Self::Key),
-        ("delivery", Self::Delivery),
-        ("type", Self::Type),
-        ("body", Self::Body),
-        ("body_bytes", Self::BodyBytes),
-        ("received_at", Self::ReceivedAt),
-        ("attempt", Self::Attempt),
+    /// In the order of [`HandlerSql::BINDS`].
+    const ALL: [Self; 9] = [
+        Self::Source,
+        Self::EventId,
+        Self::Key,
+        Self::Delivery,
+        Self::Type,
+        Self::Body,
+        Self::BodyBytes,
+        Self::ReceivedAt,
+        Self::Attempt,
     ];
 
-    fn named(name: &str) -> Option<Self> {
-        Self::ALL.iter().find(|(known, _)| *known == name).map(|(_, bind)| *bind)
+    /// Reads a name with its colon.
+    fn named(written: &str) -> Option<Self> {
+        HandlerSql::BINDS.iter().position(|known| *known == written).map(|index| Self::ALL[index])
     }
 
-    /// The expression that stands in its place.
-    fn expression(self, number: usize, dialect: Dialect) -> String {
-        match (dialect, self) {
-            (Dialect::Sqlite, Self::ReceivedAt) => {
-                format!("strftime('%Y-%m-%dT%H:%M:%fZ', ?{number} / 1000.0, 'unixepoch')")
-            }
-            (Dialect::Sqlite, _) => format!("?{number}"),
-            (Dialect::Postgres, Self::ReceivedAt) => format!("to_timestamp(${number}::bigint / 1000.0)"),
-            (Dialect::Postgres, Self::Attempt) => format!("(${number}::bigint::int)"),
-            (Dialect::Postgres, Self::BodyBytes) => format!("(${number}::bytea)"),
-            (Dialect::Postgres, Self::Delivery) => format!("(${number}::text::uuid)"),
-            (Dialect::Postgres, _) => format!("(${number}::text)"),
+    pub(super) fn name(self) -> &'static str {
+        let index = Self::ALL.iter().position(|bind| *bind == self);
+        index.map_or("", |index| HandlerSql::BINDS[index].trim_start_matches(':'))
+    }
+
+    /// What an array of its values is on Postgres.
+    pub(super) fn array_type(self) -> &'static str {
+        match self {
+            Self::ReceivedAt | Self::Attempt => "bigint[]",
+            Self::BodyBytes => "bytea[]",
+            _ => "text[]",
         }
     }
 
-    fn value(self, claimed: &Claimed) -> Result<Value, NotText> {
+    /// The expression that stands in its place, where `value` is what the database knows it as.
+    fn expression(self, value: &str, dialect: Dialect) -> String {
+        match (dialect, self) {
+            (Dialect::Sqlite, Self::ReceivedAt) => {
+                format!("strftime('%Y-%m-%dT%H:%M:%fZ', {value} / 1000.0, 'unixepoch')")
+            }
+            (Dialect::Sqlite, _) => value.to_owned(),
+            (Dialect::Postgres, Self::ReceivedAt) => format!("to_timestamp({value}::bigint / 1000.0)"),
+            (Dialect::Postgres, Self::Attempt) => format!("({value}::bigint::int)"),
+            (Dialect::Postgres, Self::BodyBytes) => format!("({value}::bytea)"),
+            (Dialect::Postgres, Self::Delivery) => format!("({value}::text::uuid)"),
+            (Dialect::Postgres, _) => format!("({value}::text)"),
+        }
+    }
+
+    pub(super) fn value(self, claimed: &Claimed) -> Result<Value, NotText> {
         Ok(match self {
             Self::Source => claimed.source.as_str().into(),
             Self::EventId => claimed.event_id.as_str().into(),
@@ -171,6 +200,9 @@ const DEFINING: [&str; 5] = ["alter", "create", "do", "drop", "set"];
 /// First words of statements that leave nothing behind in the session but their rows.
 const TRACELESS: [&str; 8] = ["delete", "insert", "merge", "select", "table", "update", "values", "with"];
 
+/// First words of statements that may be part of a loop.
+const LOOPED: [&str; 3] = ["delete", "insert", "update"];
+
 /// Words that do, wherever they stand. What hides inside a function of the application's own is not seen.
 const TRACES: [&str; 7] = [
     "pg_advisory_lock",
@@ -190,7 +222,13 @@ struct Reader<'a> {
     first_word: Option<String>,
     has_code: bool,
     leaves_traces: bool,
+    /// The brackets that are open: directly within a square one Postgres writes slices with a colon.
+    open: Vec<char>,
+    answers: bool,
     statements: Vec<Prepared>,
+    /// The current statement, and those before it, with values from arrays in place of parameters.
+    current_looped: String,
+    looped: Vec<String>,
     problems: Vec<HandlerSqlError>,
 }
 
@@ -204,7 +242,11 @@ impl<'a> Reader<'a> {
             first_word: None,
             has_code: false,
             leaves_traces: false,
+            open: Vec::new(),
+            answers: false,
             statements: Vec::new(),
+            current_looped: String::new(),
+            looped: Vec::new(),
             problems: Vec::new(),
         }
     }
@@ -230,7 +272,7 @@ impl<'a> Reader<'a> {
                 '/' if self.rest().starts_with("/*") => self.comment()?,
                 '$' if postgres => self.dollar()?,
                 '$' | '?' | '@' if !postgres => {
-                    self.refuse(HandlerSqlError::Unknown(c.to_string()));
+                    self.refuse_bind(c.to_string());
                     self.take(1);
                 }
                 ':' => self.colon(),
@@ -241,6 +283,7 @@ impl<'a> Reader<'a> {
                 c if is_word(c) => self.word()?,
                 c => {
                     self.has_code |= !c.is_whitespace();
+                    self.bracket(c);
                     self.take(c.len_utf8());
                 }
             }
@@ -249,9 +292,37 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
+    fn looped(&self) -> Option<Loop> {
+        let fits = |one: &Prepared| LOOPED.contains(&one.first_word.as_str());
+        let all_fit = self.dialect == Dialect::Postgres && self.statements.iter().all(fits);
+        (all_fit && !self.answers && !self.leaves_traces).then(|| Loop::new(&self.statements, &self.looped))
+    }
+
     fn refuse(&mut self, problem: HandlerSqlError) {
         if !self.problems.contains(&problem) {
             self.problems.push(problem);
+        }
+    }
+
+    /// Says which bind is not known and where it stands; once for each name.
+    fn refuse_bind(&mut self, bind: String) {
+        let is_told =
+            |problem: &HandlerSqlError| matches!(problem, HandlerSqlError::Unknown { bind: told, .. } if *told == bind);
+        if !self.problems.iter().any(is_told) {
+            let before = &self.text[..self.at];
+            let (line, start) = (before.matches('\n').count() + 1, before.rfind('\n').map_or(0, |at| at + 1));
+            let column = before[start..].chars().count() + 1;
+            self.problems.push(HandlerSqlError::Unknown { bind, line, column });
+        }
+    }
+
+    fn bracket(&mut self, c: char) {
+        match c {
+            '(' | '[' => self.open.push(c),
+            ')' | ']' => {
+                self.open.pop();
+            }
+            _ => {}
         }
     }
 
@@ -261,7 +332,9 @@ impl<'a> Reader<'a> {
 
     /// Keeps so many bytes as they are.
     fn take(&mut self, bytes: usize) {
-        self.current.text.push_str(&self.rest()[..bytes]);
+        let taken = &self.rest()[..bytes];
+        self.current.text.push_str(taken);
+        self.current_looped.push_str(taken);
         self.at += bytes;
     }
 
@@ -306,7 +379,7 @@ impl<'a> Reader<'a> {
         let after = &self.rest()[1..];
         let tag = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
         if tag.starts_with(|c: char| c.is_ascii_digit()) {
-            self.refuse(HandlerSqlError::Unknown(format!("${tag}")));
+            self.refuse_bind(format!("${tag}"));
             self.take(1 + tag.len());
             return Ok(());
         }
@@ -326,21 +399,19 @@ impl<'a> Reader<'a> {
         if self.rest().starts_with("::") {
             return self.take(2);
         }
-        let after = &self.rest()[1..];
-        let name = &after[..after.find(|c| !is_word(c)).unwrap_or(after.len())];
-        match Bind::named(name) {
-            Some(bind) => {
-                self.at += 1 + name.len();
-                self.bind(bind);
-            }
-            None => {
-                // Postgres has other uses for a colon, such as slices of arrays; SQLite would quietly bind nothing.
-                if self.dialect == Dialect::Sqlite {
-                    self.refuse(HandlerSqlError::Unknown(format!(":{name}")));
-                }
-                self.take(1 + name.len());
-            }
+        let rest = self.rest();
+        let written = &rest[..rest[1..].find(|c| !is_word(c)).map_or(rest.len(), |end| end + 1)];
+        if let Some(bind) = Bind::named(written) {
+            self.at += written.len();
+            return self.bind(bind);
         }
+        // On Postgres a colon without a name is an assignment, and one in square brackets a slice of an array. Elsewhere
+        // it would only hear of a syntax error; SQLite would quietly bind nothing.
+        let is_other = written.len() == 1 || self.open.last() == Some(&'[');
+        if self.dialect == Dialect::Sqlite || !is_other {
+            self.refuse_bind(written.to_owned());
+        }
+        self.take(written.len());
     }
 
     fn bind(&mut self, bind: Bind) {
@@ -349,7 +420,10 @@ impl<'a> Reader<'a> {
             self.current.binds.push(bind);
             self.current.binds.len() - 1
         });
-        self.current.text.push_str(&bind.expression(number + 1, self.dialect));
+        let sign = if self.dialect == Dialect::Postgres { '$' } else { '?' };
+        self.current.text.push_str(&bind.expression(&format!("{sign}{}", number + 1), self.dialect));
+        let element = format!("oncebox_{}[oncebox_n]", bind.name());
+        self.current_looped.push_str(&bind.expression(&element, self.dialect));
     }
 
     fn word(&mut self) -> Result<(), HandlerSqlError> {
@@ -360,6 +434,7 @@ impl<'a> Reader<'a> {
         let word = &rest[..length];
         let lower = word.to_ascii_lowercase();
         self.leaves_traces |= TRACES.contains(&lower.as_str());
+        self.answers |= lower == "returning";
         self.first_word.get_or_insert(lower);
         self.take(length);
         let escapes = self.dialect == Dialect::Postgres && word.eq_ignore_ascii_case("e");
@@ -367,13 +442,14 @@ impl<'a> Reader<'a> {
     }
 
     fn end(&mut self) {
-        let statement = std::mem::take(&mut self.current);
+        let (statement, looped) = (std::mem::take(&mut self.current), std::mem::take(&mut self.current_looped));
         let first_word = self.first_word.take().unwrap_or_default();
         self.leaves_traces |= !first_word.is_empty() && !TRACELESS.contains(&first_word.as_str());
         if REFUSED.contains(&first_word.as_str()) {
             self.refuse(HandlerSqlError::Transaction(first_word.to_ascii_uppercase()));
         }
         if std::mem::take(&mut self.has_code) {
+            self.looped.push(looped.trim().to_owned());
             self.statements.push(Prepared { text: statement.text.trim().to_owned(), first_word, ..statement });
         }
     }

@@ -84,17 +84,19 @@ impl Store {
     /// Stops or resumes claiming for a handler on every node; false when it is not known.
     pub async fn pause_handler(&self, handler: &str, paused: bool) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        let known = tx.pause_handler(handler, paused).await?;
+        let outcome = tx.pause_handler(handler, paused).await?;
         tx.commit_or_fail().await?;
-        Ok(known)
+        Ok(outcome != Paused::Unknown)
     }
 
-    /// The same for an operator, with a line in the audit log.
+    /// The same for an operator, with a line in the audit log: it acted on nothing where the handler was so already.
     pub async fn pause_handler_as(&self, asked: &Asked, handler: &str, paused: bool) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
-        if !tx.pause_handler(handler, paused).await? {
-            return Ok(false);
-        }
+        let acted = match tx.pause_handler(handler, paused).await? {
+            Paused::Unknown => return Ok(false),
+            Paused::Already => 0_i64,
+            Paused::Changed => 1,
+        };
         let kind = if paused { "pause" } else { "resume" };
         let about = serde_json::json!({ "handler": handler }).to_string();
         let values = vec![
@@ -102,6 +104,7 @@ impl Store {
             kind.into(),
             about.as_str().into(),
             asked.who.as_str().into(),
+            acted.into(),
             EventKey::from_bytes([0; 16]).into(),
             asked.at.into(),
         ];
@@ -139,10 +142,25 @@ impl Store {
     }
 }
 
+/// What became of a wish to pause or resume a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Paused {
+    /// No server ever had it.
+    Unknown,
+    /// It was so before.
+    Already,
+    /// It is so now.
+    Changed,
+}
+
 impl Tx {
-    async fn pause_handler(&mut self, handler: &str, paused: bool) -> Result<bool, StoreError> {
-        let values = vec![handler.into(), i64::from(paused).into()];
-        Ok(self.execute(&sql::PAUSE_HANDLER, values).await? == 1)
+    async fn pause_handler(&mut self, handler: &str, paused: bool) -> Result<Paused, StoreError> {
+        if self.execute(&sql::PAUSE_HANDLER, vec![handler.into(), i64::from(paused).into()]).await? == 1 {
+            return Ok(Paused::Changed);
+        }
+        let known = self.query(&sql::HANDLERS, Vec::new()).await?;
+        let is_known = known.iter().map(|row| row.text(0)).any(|name| name.is_ok_and(|name| name == handler));
+        Ok(if is_known { Paused::Already } else { Paused::Unknown })
     }
 }
 

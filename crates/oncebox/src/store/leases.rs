@@ -18,6 +18,10 @@ pub struct Expired {
     pub delivery: EventKey,
     /// The event's key.
     pub key: EventKey,
+    /// The source's name.
+    pub source: String,
+    /// The sender's id.
+    pub event_id: String,
     /// The handler's name.
     pub handler: String,
     /// The attempt that was lost.
@@ -128,6 +132,9 @@ impl Tx {
                 delivery: row.key(0)?,
                 key: row.key(1)?,
                 handler: row.text(2)?,
+                // An event is never removed before its deliveries; its line in the log is no reason to fail.
+                source: row.optional_text(7)?.unwrap_or_default(),
+                event_id: row.optional_text(8)?.unwrap_or_default(),
                 attempt: row.int(4)?,
                 dead: row.text(3)? == "dead",
             });

@@ -10,8 +10,9 @@ use super::attempts::fenced;
 use super::deliveries::millis;
 use super::{Fence, Fenced, StoreError, Tx, sql};
 use crate::clock::UnixMillis;
-use crate::event::{EventKey, once_mark};
+use crate::event::EventKey;
 pub use crate::once::Once;
+use crate::once::mark;
 
 /// How a version compares with what was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,9 +46,10 @@ pub enum Prerequisite {
 }
 
 impl Tx {
-    /// Claims an id within a scope for this transaction. A second caller waits until the first has ended.
+    /// Claims an id within a scope for this transaction; neither may be empty. A second caller waits until the first has
+    /// ended.
     pub async fn once(&mut self, scope: &str, id: &str, now: UnixMillis) -> Result<Once, StoreError> {
-        let rows = self.execute(&sql::REMEMBER, vec![once_mark(scope, id).into(), now.into()]).await?;
+        let rows = self.execute(&sql::REMEMBER, vec![mark(scope, id)?.into(), now.into()]).await?;
         Ok(if rows == 0 { Once::Duplicate } else { Once::Fresh })
     }
 

@@ -14,6 +14,7 @@ use crate::clock::UnixMillis;
 use crate::delivery::Next;
 use crate::event::EventKey;
 use crate::message::{Message, MessageError, Origin};
+use crate::trace::Traceparent;
 
 /// What became of a message that was to be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,8 +34,8 @@ pub enum SendError {
     /// The delivery is not there.
     #[error("no such delivery")]
     NoDelivery,
-    /// The same attempt of the delivery sent this step already.
-    #[error("this step was sent already in this attempt; name each step of a delivery differently")]
+    /// The same claim of the delivery sent this step already.
+    #[error("this step was sent already in this claim; name each step of a delivery differently")]
     Twice,
     /// The database failed.
     #[error(transparent)]
@@ -96,6 +97,8 @@ pub struct ClaimedMessage {
     pub step: Option<String>,
     /// Whether others of its key wait for it, where the destination wants order.
     pub has_order_key: bool,
+    /// The trace of that event.
+    pub traceparent: Option<Traceparent>,
 }
 
 /// The answer to a claim.
@@ -211,7 +214,9 @@ impl Tx {
         }
         let rows = self.query(&sql::MESSAGE_BY_KEY, vec![key.as_str().into()]).await?;
         let row = rows.first().ok_or(StoreError::Corrupt { what: "message" })?;
-        if writer.is_some_and(|writer| row.optional_int(1).is_ok_and(|attempt| attempt == Some(writer.attempt))) {
+        if let Some(writer) = writer
+            && writer.wrote(row)?
+        {
             return Err(SendError::Twice);
         }
         self.half_done = before;
@@ -283,6 +288,7 @@ impl Tx {
             handler: row.text(1)?,
             attempt: row.int(2)?,
             order_key: row.optional_key(3)?,
+            token: row.optional_key(4)?,
         })
     }
 }
@@ -295,6 +301,18 @@ struct Writer {
     handler: String,
     attempt: i64,
     order_key: Option<EventKey>,
+    token: Option<EventKey>,
+}
+
+impl Writer {
+    /// True when this very claim wrote a message; columns: id, attempt, token. What an older version wrote does not know
+    /// its claim, and the attempt has to do.
+    fn wrote(&self, row: &Row) -> Result<bool, StoreError> {
+        Ok(match (row.optional_key(2)?, self.token) {
+            (Some(written), Some(token)) => written == token,
+            _ => row.optional_int(1)? == Some(self.attempt),
+        })
+    }
 }
 
 impl MessageFence {
@@ -319,12 +337,13 @@ fn values(message: &Message, key: &str, id: EventKey, writer: Option<&Writer>, n
         writer.map(|writer| writer.handler.as_str()).into(),
         writer.map(|writer| writer.step.as_str()).into(),
         writer.map(|writer| writer.attempt).into(),
+        writer.and_then(|writer| writer.token).into(),
         now.into(),
     ]
 }
 
 /// Columns: id, token, destination, state, attempt, attempts before, due, key, method, path, headers, body, event,
-/// handler, step, order key, source, the sender's id.
+/// handler, step, order key, source, the sender's id, the first bytes of the event's headers.
 fn read_claim(row: &Row) -> Result<ClaimedMessage, StoreError> {
     Ok(ClaimedMessage {
         fence: MessageFence { id: row.key(0)?, token: row.key(1)? },
@@ -342,5 +361,6 @@ fn read_claim(row: &Row) -> Result<ClaimedMessage, StoreError> {
         has_order_key: row.optional_text(15)?.is_some(),
         source: row.optional_text(16)?,
         event_id: row.optional_text(17)?,
+        traceparent: row.optional_bytes(18)?.as_deref().and_then(Traceparent::stored),
     })
 }

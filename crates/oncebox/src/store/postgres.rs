@@ -3,6 +3,8 @@
 //! A [`Tx`] takes its connection out of the pool for good unless it ended cleanly, by an answered COMMIT or ROLLBACK: a
 //! connection in an unknown state is closed, never handed to the next caller. Leases and due times follow the database's clock, so no time is read here.
 
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use deadpool_postgres::{
@@ -20,7 +22,7 @@ pub(super) use crate::adapter::tokio_postgres::{as_params, classify, read_row};
 /// How long to wait for a connection; a sender's own deadline is a few seconds.
 const CONNECT_WAIT: Duration = Duration::from_secs(2);
 /// How long one step of a transaction may take before the connection counts as lost.
-const STEP_WAIT: Duration = Duration::from_secs(10);
+pub(super) const STEP_WAIT: Duration = Duration::from_secs(10);
 /// How long the answer to a ROLLBACK may take: nothing else is under way on its connection.
 const END_WAIT: Duration = Duration::from_secs(2);
 /// Reading connections: the admin API and the commands share them.
@@ -33,6 +35,8 @@ pub(super) struct Database {
     pool: Pool,
     readers: Pool,
     unsafe_because: Option<String>,
+    /// Cleared for good once the server refuses a handler's statements as one block.
+    loops: Arc<AtomicBool>,
 }
 
 impl Database {
@@ -67,7 +71,11 @@ impl Database {
         let (pool, readers) = (pool(connections)?, pool(READERS_MAX)?);
         let client = pool.get().await.map_err(no_connection)?;
         let unsafe_because = danger(&client).await.map_err(classify)?;
-        Ok(Self { pool, readers, unsafe_because })
+        Ok(Self { pool, readers, unsafe_because, loops: Arc::new(AtomicBool::new(true)) })
+    }
+
+    pub(super) fn pool(&self) -> &Pool {
+        &self.pool
     }
 
     pub(super) fn close(&self) {
@@ -94,7 +102,8 @@ impl Database {
     /// Takes a connection; BEGIN travels with the first step.
     pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
         let client = self.pool.get().await.map_err(no_connection)?;
-        Ok(Tx { client: Some(client), begun: false, failed: false, lost: false, soiled: false, staged: None })
+        let loops = self.loops.clone();
+        Ok(Tx { client: Some(client), begun: false, failed: false, lost: false, soiled: false, staged: None, loops })
     }
 
     /// Reads on the readers' own connections, so that a slow report never stands before a commit.
@@ -143,6 +152,7 @@ pub(super) struct Tx {
     /// A handler's statements may have left something in the session.
     soiled: bool,
     staged: Option<Staged>,
+    pub(super) loops: Arc<AtomicBool>,
 }
 
 impl Tx {
@@ -333,11 +343,14 @@ impl Drop for Tx {
     }
 }
 
-async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+pub(super) async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
     within(STEP_WAIT, work).await
 }
 
-async fn within<T>(limit: Duration, work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+pub(super) async fn within<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
     match tokio::time::timeout(limit, work).await {
         Ok(outcome) => outcome,
         Err(elapsed) => Err(StoreError::Disconnected(elapsed.into())),
@@ -360,7 +373,7 @@ async fn danger(client: &tokio_postgres::Client) -> Result<Option<String>, tokio
     })
 }
 
-fn no_connection(error: PoolError) -> StoreError {
+pub(super) fn no_connection(error: PoolError) -> StoreError {
     match error {
         PoolError::PostCreateHook(HookError::Message(danger)) => StoreError::Unsafe(danger.into_owned()),
         PoolError::Backend(error) => classify(error),

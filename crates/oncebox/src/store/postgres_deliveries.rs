@@ -1,5 +1,8 @@
 //! Claiming and finishing on Postgres: one statement for many rows, by the database's clock.
 
+use deadpool_postgres::Object;
+use futures_util::future::join;
+
 use super::deliveries::{Care, millis};
 use super::postgres::{Tx, classify, read_row};
 use super::sql::{CLAIM_POSTGRES, postgres as sql};
@@ -19,7 +22,7 @@ impl Tx {
         let rows = self
             .step(async |client| {
                 let statement = client.prepare_cached(CLAIM_POSTGRES.with(care)).await?;
-                client.query(&statement, &[&handlers, &limits, &leases, &node]).await
+                planned_once(client, client.query(&statement, &[&handlers, &limits, &leases, &node])).await
             })
             .await;
         match rows {
@@ -36,7 +39,7 @@ impl Tx {
         let rows = self
             .step(async |client| {
                 let statement = client.prepare_cached(sql::FINISH).await?;
-                client.query(&statement, &[&deliveries, &tokens]).await
+                planned_once(client, client.query(&statement, &[&deliveries, &tokens])).await
             })
             .await?;
         let key = |row: &tokio_postgres::Row| {
@@ -44,6 +47,15 @@ impl Tx {
         };
         rows.iter().map(key).collect()
     }
+}
+
+/// Sends a question right behind the setting by which its plan is kept.
+async fn planned_once(
+    client: &Object,
+    question: impl Future<Output = Result<Vec<tokio_postgres::Row>, tokio_postgres::Error>>,
+) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
+    let (set, rows) = join(client.batch_execute(sql::PLAN_ONCE), question).await;
+    set.and(rows)
 }
 
 fn is_taken(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -20,6 +20,7 @@ impl Tx {
         let leases: Vec<i64> = wants.iter().map(|want| millis(want.lease)).collect();
         let rows = self
             .step(async |client| {
+                client.batch_execute(sql::BY_INDEX).await?;
                 let statement = client.prepare_cached(sql::CLAIM_MESSAGES).await?;
                 client.query(&statement, &[&destinations, &limits, &leases, &node, &bytes]).await
             })
@@ -33,6 +34,7 @@ impl Tx {
         let statuses: Vec<i64> = marks.iter().map(|mark| i64::from(mark.status)).collect();
         let rows = self
             .step(async |client| {
+                client.batch_execute(sql::BY_INDEX).await?;
                 let statement = client.prepare_cached(sql::SENT).await?;
                 client.query(&statement, &[&ids, &tokens, &statuses]).await
             })

@@ -150,7 +150,7 @@ pub struct StoreStats {
     pub messages: Vec<QueueCount>,
     /// Identities remembered.
     pub ledger_rows: i64,
-    /// Events first received since a day ago.
+    /// How many more, or fewer, they are than a day ago.
     pub ledger_rows_last_day: i64,
 }
 
@@ -296,16 +296,16 @@ impl Store {
         let depths = self.depths(DEPTH_MAX).await?;
         let message_depths = self.message_depths(DEPTH_MAX).await?;
         let messages = self.recent_messages(PAGE_EXAMINED_MAX).await?;
-        let ledger = self.query(&sql::COUNT_LEDGER, Vec::new()).await?;
-        let last_day = self.query(&sql::COUNT_RECENT, vec![EventKey::at(day_ago).into()]).await?;
-        Ok(StoreStats {
-            recent,
-            depths,
-            message_depths,
-            messages,
-            ledger_rows: ledger.first().map(|row| row.int(0)).transpose()?.unwrap_or(0),
-            ledger_rows_last_day: last_day.first().map(|row| row.int(0)).transpose()?.unwrap_or(0),
-        })
+        let ledger_rows = self.ledger_rows().await?.iter().map(|(_, rows)| rows).sum();
+        let ledger_rows_last_day = match self.ledger_rows_at(day_ago).await? {
+            Some(before) => ledger_rows - before,
+            // Nobody looked then: nothing was removed since, either.
+            None => {
+                let last_day = self.query(&sql::COUNT_RECENT, vec![EventKey::at(day_ago).into()]).await?;
+                last_day.first().map(|row| row.int(0)).transpose()?.unwrap_or(0)
+            }
+        };
+        Ok(StoreStats { recent, depths, message_depths, messages, ledger_rows, ledger_rows_last_day })
     }
 }
 

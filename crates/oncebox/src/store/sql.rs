@@ -18,12 +18,20 @@ macro_rules! shared {
 
 shared! {
     PING = "shared/ping.sql";
+    ALERTS = "shared/alerts.sql";
+    ALERT_TOLD = "shared/alert_told.sql";
+    ALERT_OVER = "shared/alert_over.sql";
+    REPORT_COUNTS = "shared/report_counts.sql";
+    DROP_OLD_COUNTS = "shared/drop_old_counts.sql";
+    NODE_COUNTS = "shared/node_counts.sql";
+    DATABASE_TIME = "shared/database_time.sql";
+    GIVE_BACK_ALL = "shared/give_back_all.sql";
+    GIVE_BACK_ALL_MESSAGES = "shared/give_back_all_messages.sql";
     ALIAS_IDENTITY = "shared/alias_identity.sql";
     ARM_SECRET = "shared/arm_secret.sql";
     KEEP_SECRET = "shared/keep_secret.sql";
     ARRIVED_SECRETS = "shared/arrived_secrets.sql";
     ARRIVALS_OF = "shared/arrivals_of.sql";
-    COUNT_LEDGER = "shared/count_ledger.sql";
     COUNT_RECENT = "shared/count_recent.sql";
     DELIVERIES_OF = "shared/deliveries_of.sql";
     EVENT_BY_KEY = "shared/event_by_key.sql";
@@ -140,6 +148,41 @@ shared! {
     ERASE_MESSAGES = "shared/erase_messages.sql";
     ERASE_MESSAGE_ATTEMPTS = "shared/erase_message_attempts.sql";
     ERASE_ANSWERS = "shared/erase_answers.sql";
+    REGISTER_WINDOW = "shared/register_window.sql";
+    WINDOWS = "shared/windows.sql";
+    TIME_NOW = "shared/time_now.sql";
+    RETENTION_STATE = "shared/retention_state.sql";
+    NOTE_LOOK = "shared/note_look.sql";
+    NOTE_BEHIND = "shared/note_behind.sql";
+    STOP_RETENTION = "shared/stop_retention.sql";
+    CONFIRM_TIME = "shared/confirm_time.sql";
+    OPEN_RUN = "shared/open_run.sql";
+    END_RUN = "shared/end_run.sql";
+    RUNS = "shared/runs.sql";
+    AGED_PAYLOADS = "shared/aged_payloads.sql";
+    AGED_EVENTS = "shared/aged_events.sql";
+    OPEN_KEYS = "shared/open_keys.sql";
+    LOCK_PAYLOAD = "shared/lock_payload.sql";
+    AGED_ATTEMPTS = "shared/aged_attempts.sql";
+    AGED_STEPS = "shared/aged_steps.sql";
+    REMOVE_REMEMBERED = "shared/remove_remembered.sql";
+    REMOVE_MESSAGES = "shared/remove_messages.sql";
+    REMOVE_MESSAGE_ATTEMPTS = "shared/remove_message_attempts.sql";
+    REMOVE_MESSAGE_ANSWERS = "shared/remove_message_answers.sql";
+    REMOVE_VERSIONS = "shared/remove_versions.sql";
+    REMOVE_CHANGES = "shared/remove_changes.sql";
+    REMOVE_PREREQUISITES = "shared/remove_prerequisites.sql";
+    REMOVE_ACTIONS = "shared/remove_actions.sql";
+    REMOVE_NODES = "shared/remove_nodes.sql";
+    REMOVE_RUNS = "shared/remove_runs.sql";
+    REMOVE_HISTORY = "shared/remove_history.sql";
+    COUNT_NEXT = "shared/count_next.sql";
+    COUNT_BETWEEN = "shared/count_between.sql";
+    LOCK_COUNTS = "shared/lock_counts.sql";
+    COUNTED_TO = "shared/counted_to.sql";
+    ADD_LEDGER_ROWS = "shared/add_ledger_rows.sql";
+    NOTE_LEDGER_ROWS = "shared/note_ledger_rows.sql";
+    LEDGER_ROWS_BEFORE = "shared/ledger_rows_before.sql";
 }
 
 macro_rules! of_two {
@@ -228,8 +271,14 @@ pub(super) mod postgres {
     pub(in crate::store) const INSERT_PAYLOADS: &str = include_str!("../../sql/postgres/insert_payloads.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/postgres/finish.sql");
+    pub(in crate::store) const PLAN_ONCE: &str = include_str!("../../sql/postgres/plan_once.sql");
+    pub(in crate::store) const BEGIN_CHUNK: &str = include_str!("../../sql/postgres/begin_chunk.sql");
+    pub(in crate::store) const END_CHUNK: &str = include_str!("../../sql/postgres/end_chunk.sql");
+    pub(in crate::store) const UNDO_CHUNK: &str = include_str!("../../sql/postgres/undo_chunk.sql");
+    pub(in crate::store) const EACH_FAILED: &str = include_str!("../../sql/postgres/each_failed.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/postgres/claim_messages.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/postgres/sent.sql");
+    pub(in crate::store) const BY_INDEX: &str = include_str!("../../sql/postgres/by_index.sql");
     pub(in crate::store) const KEEP_ANSWERS: &str = include_str!("../../sql/postgres/keep_answers.sql");
     pub(in crate::store) const FILL_LEDGER: &str = include_str!("../../sql/postgres/fill_ledger.sql");
     pub(in crate::store) const FILL_EVENTS: &str = include_str!("../../sql/postgres/fill_events.sql");
@@ -238,6 +287,24 @@ pub(super) mod postgres {
     pub(in crate::store) const LEDGER_KEYS: &str = include_str!("../../sql/postgres/ledger_keys.sql");
     pub(in crate::store) const LOCK_NODE: &str = include_str!("../../sql/postgres/lock_node.sql");
     pub(in crate::store) const INSERT_DELIVERIES: &str = include_str!("../../sql/postgres/insert_deliveries.sql");
+    pub(in crate::store) const LOCK_RETENTION: &str = include_str!("../../sql/postgres/lock_retention.sql");
+    pub(in crate::store) const LOCK_PAYLOADS: &str = include_str!("../../sql/postgres/lock_payloads.sql");
+    pub(in crate::store) const REMOVE_PAYLOADS: &str = include_str!("../../sql/postgres/remove_payloads.sql");
+    pub(in crate::store) const REMOVE_IDENTITIES: &str = include_str!("../../sql/postgres/remove_identities.sql");
+    pub(in crate::store) const REMOVE_FINGERPRINTS: &str = include_str!("../../sql/postgres/remove_fingerprints.sql");
+    pub(in crate::store) const REMOVE_EVENTS: &str = include_str!("../../sql/postgres/remove_events.sql");
+    pub(in crate::store) const REMOVE_ARRIVALS: &str = include_str!("../../sql/postgres/remove_arrivals.sql");
+    pub(in crate::store) const REMOVE_DELIVERIES: &str = include_str!("../../sql/postgres/remove_deliveries.sql");
+    pub(in crate::store) const REMOVE_ATTEMPTS: &str = include_str!("../../sql/postgres/remove_attempts.sql");
+    pub(in crate::store) const REMOVE_STEPS: &str = include_str!("../../sql/postgres/remove_steps.sql");
+    pub(in crate::store) const PARTITIONS: &str = include_str!("../../sql/postgres/partitions.sql");
+    pub(in crate::store) const REST_HAS: &str = include_str!("../../sql/postgres/rest_has.sql");
+    pub(in crate::store) const MAKE_PARTITION: &str = include_str!("../../sql/postgres/make_partition.sql");
+    pub(in crate::store) const BEGIN_DROP: &str = include_str!("../../sql/postgres/begin_drop.sql");
+    pub(in crate::store) const NEEDED_SINCE: &str = include_str!("../../sql/postgres/needed_since.sql");
+    pub(in crate::store) const KEEP_PAYLOADS: &str = include_str!("../../sql/postgres/keep_payloads.sql");
+    pub(in crate::store) const PAYLOAD_BYTES: &str = include_str!("../../sql/postgres/payload_bytes.sql");
+    pub(in crate::store) const SUMMARIZE: &str = include_str!("../../sql/postgres/summarize.sql");
 }
 
 /// The single-row statements of SQLite: prepared once, run many times inside one transaction.
@@ -255,6 +322,9 @@ pub(super) mod sqlite {
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/sqlite/add_arrivals.sql");
     pub(in crate::store) const CLAIMED_EVENT: &str = include_str!("../../sql/sqlite/claimed_event.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/sqlite/finish.sql");
+    pub(in crate::store) const BEGIN_CHUNK: &str = include_str!("../../sql/sqlite/begin_chunk.sql");
+    pub(in crate::store) const END_CHUNK: &str = include_str!("../../sql/sqlite/end_chunk.sql");
+    pub(in crate::store) const UNDO_CHUNK: &str = include_str!("../../sql/sqlite/undo_chunk.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/sqlite/claim_messages.sql");
     pub(in crate::store) const CLAIM_MESSAGE: &str = include_str!("../../sql/sqlite/claim_message.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/sqlite/sent.sql");
@@ -262,4 +332,13 @@ pub(super) mod sqlite {
     pub(in crate::store) const FILL_DELIVERY: &str = include_str!("../../sql/sqlite/fill_delivery.sql");
     pub(in crate::store) const LEDGER_KEY: &str = include_str!("../../sql/sqlite/ledger_key.sql");
     pub(in crate::store) const INSERT_DELIVERY: &str = include_str!("../../sql/sqlite/insert_delivery.sql");
+    pub(in crate::store) const REMOVE_PAYLOAD: &str = include_str!("../../sql/sqlite/remove_payload.sql");
+    pub(in crate::store) const REMOVE_IDENTITIES: &str = include_str!("../../sql/sqlite/remove_identities.sql");
+    pub(in crate::store) const REMOVE_FINGERPRINTS: &str = include_str!("../../sql/sqlite/remove_fingerprints.sql");
+    pub(in crate::store) const REMOVE_EVENT: &str = include_str!("../../sql/sqlite/remove_event.sql");
+    pub(in crate::store) const REMOVE_ARRIVALS: &str = include_str!("../../sql/sqlite/remove_arrivals.sql");
+    pub(in crate::store) const DELIVERIES_OF_EVENT: &str = include_str!("../../sql/sqlite/deliveries_of_event.sql");
+    pub(in crate::store) const REMOVE_DELIVERY: &str = include_str!("../../sql/sqlite/remove_delivery.sql");
+    pub(in crate::store) const REMOVE_ATTEMPTS: &str = include_str!("../../sql/sqlite/remove_attempts.sql");
+    pub(in crate::store) const REMOVE_STEPS: &str = include_str!("../../sql/sqlite/remove_steps.sql");
 }

@@ -368,6 +368,7 @@ fn open_writer(path: &Path, access: Access) -> Result<Connection, StoreError> {
     connection.busy_timeout(BUSY_WAIT).map_err(classify)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     if access == Access::Server {
+        make_shrinkable(&connection)?;
         connection.pragma_update(None, "journal_mode", "WAL").map_err(classify)?;
     }
     for (pragma, value) in [("synchronous", "FULL"), ("temp_store", "MEMORY")] {
@@ -375,6 +376,15 @@ fn open_writer(path: &Path, access: Access) -> Result<Connection, StoreError> {
     }
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(classify)?;
     Ok(connection)
+}
+
+/// Only before a file has its first page can it be told to give pages back later; an older one keeps its length.
+fn make_shrinkable(connection: &Connection) -> Result<(), StoreError> {
+    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0)).map_err(classify)?;
+    if pages == 0 {
+        connection.pragma_update(None, "auto_vacuum", "INCREMENTAL").map_err(classify)?;
+    }
+    Ok(())
 }
 
 fn open_reader(path: &Path) -> Result<Connection, StoreError> {

@@ -6,17 +6,21 @@ use std::time::Duration;
 use rusqlite::{Connection, ErrorCode, params_from_iter};
 
 use super::StoreError;
-use super::effects::{Step, StepFailed};
+use super::effects::{Blame, Step, StepFailed};
+use super::sql::sqlite as sql;
 use super::sqlite::{Database, Tx, classify};
 
 impl Tx {
+    /// Runs the steps; `apart`: behind a savepoint, so that a failure undoes them and nothing else.
     pub(super) async fn run_steps(
         &mut self,
         steps: Vec<Step>,
+        apart: bool,
         deadline: Duration,
     ) -> Result<Result<(), StepFailed>, StoreError> {
         let interrupt = self.interrupt();
-        let mut work = pin!(self.run(move |connection| run(connection, steps)));
+        let mut work =
+            pin!(self.run(move |connection| if apart { run_apart(connection, steps) } else { run(connection, steps) }));
         match tokio::time::timeout(deadline, work.as_mut()).await {
             Ok(outcome) => outcome,
             Err(_elapsed) => {
@@ -54,17 +58,29 @@ fn said(error: &rusqlite::Error) -> String {
     }
 }
 
+fn run_apart(connection: &Connection, steps: Vec<Step>) -> Result<Result<(), StepFailed>, StoreError> {
+    let chunk = |sql: &str| connection.prepare_cached(sql).and_then(|mut one| one.execute([])).map_err(classify);
+    chunk(sql::BEGIN_CHUNK)?;
+    let ran = run(connection, steps)?;
+    if ran.is_err() {
+        // Refused where the failure ended the whole transaction, and then that is what the caller must know.
+        chunk(sql::UNDO_CHUNK)?;
+    }
+    chunk(sql::END_CHUNK)?;
+    Ok(ran)
+}
+
 fn run(connection: &Connection, steps: Vec<Step>) -> Result<Result<(), StepFailed>, StoreError> {
     for step in steps {
         let Err(error) = run_one(connection, &step) else { continue };
-        let text = match error.sqlite_error_code() {
-            Some(ErrorCode::OperationInterrupted) => "the statement took too long".to_owned(),
-            _ => error.to_string(),
+        let (text, blame) = match error.sqlite_error_code() {
+            Some(ErrorCode::OperationInterrupted) => ("the statement took too long".to_owned(), Blame::Unclear),
+            _ => (error.to_string(), Blame::Event),
         };
         return match classify(error) {
             // The event cannot be blamed for a full disk.
             lost @ StoreError::Disconnected(_) => Err(lost),
-            _ => Ok(Err((step.index, text))),
+            _ => Ok(Err(StepFailed::new(step.index, text, blame))),
         };
     }
     Ok(Ok(()))

@@ -28,7 +28,7 @@ impl Tx {
                 let mut claim = connection.prepare_cached(sql::CLAIM_MESSAGE).map_err(classify)?;
                 for row in &rows {
                     let (state, attempt) = (row.text(3)?, row.int(4)?);
-                    let values = params![row.int(18)?, state, attempt, token, node, now, millis(want.lease)];
+                    let values = params![row.int(19)?, state, attempt, token, node, now, millis(want.lease)];
                     claim.execute(values).map_err(classify)?;
                 }
                 claims.extend(rows);

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use ring::rand::{SecureRandom, SystemRandom};
 use tokio_util::task::AbortOnDropHandle;
+use tracing::Instrument as _;
 
 use super::closer::Closer;
 use super::lane::{InHand, Pace};
@@ -18,6 +19,7 @@ use crate::clock::Clock;
 use crate::delivery::{Failed, Next, after_failure};
 use crate::handler::{HandlerSpec, Work};
 use crate::store::{Claimed, Failure, Fence, Store};
+use crate::trace::{TARGET, Traceparent};
 
 /// What every unit needs.
 #[derive(Clone, Debug)]
@@ -40,18 +42,31 @@ pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHa
     let begun = context.clock.passed();
     let claims: Vec<Claimed> = unit.into_iter().map(|one| one.claim).collect();
     let count = claims.len();
+    // One for each delivery, because each belongs to a trace of its own.
+    let spans: Vec<tracing::Span> = claims.iter().map(span).collect();
     let end = match &spec.work {
         // What waited too long is not begun: it might end after its lease.
         _ if begun.saturating_sub(since) > spec.lease / 4 => {
             context.give_back(&claims, "they waited too long for their turn").await;
             return UnitEnd { pace: Pace::Slow, reached: Reached::Unknown };
         }
-        Work::Outside(target) => outside::run(&context, &spec, target, claims).await,
+        Work::Outside(target) => {
+            let span = spans.first().cloned().unwrap_or_else(tracing::Span::none);
+            outside::run(&context, &spec, target, claims).instrument(span).await
+        }
         Work::Sql(_) | Work::Inside(_) => inside::run(&context, &spec, claims, since).await,
         Work::Pull => UnitEnd { pace: Pace::Steady, reached: Reached::Unknown },
     };
     metric::took(&spec.name, context.clock.passed().saturating_sub(begun), count);
     end
+}
+
+fn span(claim: &Claimed) -> tracing::Span {
+    let Claimed { handler, source, event_id, key, attempt, headers, .. } = claim;
+    tracing::info_span!(
+        target: TARGET, "attempt", traceparent = Traceparent::stored(headers).map(tracing::field::display),
+        handler, source, event_id, %key, attempt, outcome = tracing::field::Empty,
+    )
 }
 
 impl Context {
@@ -73,7 +88,7 @@ async fn isolated<T: Send + 'static>(
     deadline: Duration,
     work: impl Future<Output = T> + Send + 'static,
 ) -> Result<T, Broken> {
-    let task = AbortOnDropHandle::new(tokio::spawn(work));
+    let task = AbortOnDropHandle::new(tokio::spawn(work.in_current_span()));
     match tokio::time::timeout(deadline, task).await {
         Ok(Ok(value)) => Ok(value),
         Ok(Err(error)) => Err(Broken::Panicked(panic_text(error))),

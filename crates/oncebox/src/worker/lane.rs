@@ -16,7 +16,7 @@ use crate::store::{Claimed, Fence};
 /// Deliveries in the first transaction of a handler that nobody has timed yet.
 const BATCH_FIRST: usize = 16;
 /// Transactions' worth of deliveries claimed ahead by a handler that is quick enough.
-const BATCHES_AHEAD: usize = 3;
+const BATCHES_AHEAD: usize = 2;
 
 /// A claimed delivery and when it was claimed.
 #[derive(Debug)]
@@ -34,6 +34,8 @@ pub(super) enum Pace {
     Quick,
     /// Nothing to conclude.
     Steady,
+    /// Many of them failed: fewer at a time, so that a failure costs fewer a second run.
+    Rough,
     /// Several together took too long: one at a time for now.
     Slow,
 }
@@ -196,6 +198,7 @@ impl Lane {
         self.batch = match pace {
             Pace::Quick => (self.batch * 2).min(TRANSACTION_DELIVERIES_MAX),
             Pace::Steady => self.batch,
+            Pace::Rough => (self.batch / 2).max(BATCH_FIRST.min(self.batch)),
             Pace::Slow => 1,
         };
     }

@@ -43,6 +43,7 @@ impl Outcome {
 /// Counts an attempt and leaves its line.
 pub(super) fn ended(claim: &Claimed, outcome: Outcome, error: &str) {
     counted(&claim.handler, claim.attempt.saturating_sub(claim.attempts_before) <= 1, outcome);
+    tracing::Span::current().record("outcome", outcome.as_str());
     let Claimed { handler, source, event_id, key, attempt, .. } = claim;
     match outcome {
         Outcome::Done => tracing::info!(handler, source, event_id, %key, attempt, "done"),
@@ -72,13 +73,13 @@ pub(super) fn lost(claim: &Claimed) {
 
 /// An attempt whose worker went silent. It counts, and it may have been the last one.
 pub(super) fn expired(expired: &Expired) {
-    let Expired { handler, key, attempt, dead, .. } = expired;
+    let Expired { handler, source, event_id, key, attempt, dead, .. } = expired;
     if *dead {
         counted(handler, *attempt <= 1, Outcome::Dead);
-        tracing::error!(handler, %key, attempt, "dead: the last attempt ended without an answer");
+        tracing::error!(handler, source, event_id, %key, attempt, "dead: the last attempt ended without an answer");
     } else {
         counted(handler, *attempt <= 1, Outcome::Failed);
-        tracing::warn!(handler, %key, attempt, "an attempt ended without an answer; it will be tried again");
+        tracing::warn!(handler, source, event_id, %key, attempt, "an attempt ended without an answer; it will be tried again");
     }
 }
 
@@ -97,8 +98,8 @@ pub(super) fn expired_message(expired: &ExpiredMessage) {
 
 /// A delivery that was due and had no attempt left.
 pub(super) fn buried(buried: &Buried) {
-    let Buried { handler, key, attempt, .. } = buried;
-    tracing::error!(handler, %key, attempt, "dead: no attempt is left");
+    let Buried { handler, source, event_id, key, attempt, .. } = buried;
+    tracing::error!(handler, source, event_id, %key, attempt, "dead: no attempt is left");
 }
 
 fn counted(handler: &str, first: bool, outcome: Outcome) {

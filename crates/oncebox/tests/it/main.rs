@@ -7,6 +7,7 @@ mod fetched_keys;
 mod ingest;
 mod providers;
 mod pull;
+mod retention;
 mod store_contract;
 mod tidy;
 mod worker;

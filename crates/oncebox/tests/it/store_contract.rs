@@ -1,6 +1,7 @@
 //! What the store means, on both databases: one file for each duty. Where the two differ, a test here fails.
 
 mod actions;
+mod alerts;
 mod arrivals;
 mod arrived_secrets;
 mod backup;

@@ -1,13 +1,28 @@
 //! The hashes, signatures and time texts that vendors use, straight from `ring` and written out.
 
+use std::cell::RefCell;
+
 use data_encoding::{BASE64, BASE64URL_NOPAD, HEXLOWER};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING, ECDSA_P256_SHA256_FIXED_SIGNING, RSA_PKCS1_SHA256};
 use ring::signature::{EcdsaKeyPair, EcdsaSigningAlgorithm, Ed25519KeyPair, RsaKeyPair};
 use ring::{digest, hmac};
 
+thread_local! {
+    /// Messages, while somebody listens.
+    static SIGNED: RefCell<Option<Vec<Vec<u8>>>> = const { RefCell::new(None) };
+}
+
+/// What some work comes to, and the messages of which it made HMACs, so that the benchmark can repeat them.
+pub fn listening<T>(work: impl FnOnce() -> T) -> (T, Vec<Vec<u8>>) {
+    SIGNED.set(Some(Vec::new()));
+    let made = work();
+    (made, SIGNED.take().unwrap_or_default())
+}
+
 /// HMAC over parts laid end to end.
 pub fn mac(algorithm: hmac::Algorithm, key: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+    SIGNED.with_borrow_mut(|heard| heard.iter_mut().for_each(|messages| messages.push(parts.concat())));
     let mut context = hmac::Context::with_key(&hmac::Key::new(algorithm, key));
     for part in parts {
         context.update(part);

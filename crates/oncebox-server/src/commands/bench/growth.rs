@@ -120,6 +120,8 @@ impl Inbox {
         fill::fill(&store, filling).await?;
         let room = room(&store).await?;
         store.close().await;
+        // Its lock goes with it, and the server wants that.
+        drop(store);
         let server = Server::start(folder, url, Commits::Shared, secret).await?;
         let config = StoreConfig { writers: 1, ..database::config_of(url) };
         let store = database::open(&config, Access::Visitor).await?;

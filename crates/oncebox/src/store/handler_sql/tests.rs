@@ -8,6 +8,10 @@ fn texts(sql: &str, dialect: Dialect) -> Result<Vec<String>, HandlerSqlError> {
     HandlerSql::parse(sql, dialect).map(|sql| sql.statements.into_iter().map(|one| one.text).collect())
 }
 
+fn unknown(bind: &str, line: usize, column: usize) -> HandlerSqlError {
+    HandlerSqlError::Unknown { bind: bind.to_owned(), line, column }
+}
+
 #[test]
 fn names_are_bound_outside_quotes_and_comments() {
     for (sql, expected) in [
@@ -20,7 +24,7 @@ fn names_are_bound_outside_quotes_and_comments() {
         ("/* a /* :key; */ ; */ select 1", &["/* a /* :key; */ ; */ select 1"]),
         ("select $$ :key; $$, $a$ $$ ; $a$", &["select $$ :key; $$, $a$ $$ ; $a$"]),
         ("select a$b$, :key from c$b$", &["select a$b$, ($1::text) from c$b$"]),
-        ("select x[1:n], x::text, :keys", &["select x[1:n], x::text, :keys"]),
+        ("select x[1:n], x[:n], x::text, f(a := 1)", &["select x[1:n], x[:n], x::text, f(a := 1)"]),
         ("a :type; ; -- nothing\n ; b :body_bytes, :type;", &["a ($1::text)", "b ($1::bytea), ($2::text)"]),
         ("select :received_at", &["select to_timestamp($1::bigint / 1000.0)"]),
     ] {
@@ -41,7 +45,7 @@ fn names_are_bound_outside_quotes_and_comments() {
 
 #[test]
 fn what_cannot_be_used_is_refused() {
-    use HandlerSqlError::{Empty, Open, Transaction, Unknown};
+    use HandlerSqlError::{Empty, Open, Transaction};
     for (sql, dialect, expected) in [
         ("", Dialect::Sqlite, Empty),
         (" ; -- x", Dialect::Postgres, Empty),
@@ -50,9 +54,11 @@ fn what_cannot_be_used_is_refused() {
         ("select $x$ $y$", Dialect::Postgres, Open("a dollar quote")),
         ("select 1; COMMIT", Dialect::Postgres, Transaction("COMMIT".into())),
         ("/* x */ rollback", Dialect::Sqlite, Transaction("ROLLBACK".into())),
-        ("select $1", Dialect::Postgres, Unknown("$1".into())),
-        ("select ?", Dialect::Sqlite, Unknown("?".into())),
-        ("select :evnt", Dialect::Sqlite, Unknown(":evnt".into())),
+        ("select $1", Dialect::Postgres, unknown("$1", 1, 8)),
+        ("select ?", Dialect::Sqlite, unknown("?", 1, 8)),
+        ("select :evnt", Dialect::Sqlite, unknown(":evnt", 1, 8)),
+        ("select 'ü',\n  ':a', :evnt", Dialect::Postgres, unknown(":evnt", 2, 9)),
+        ("select x[f(:evnt)]", Dialect::Postgres, unknown(":evnt", 1, 12)),
     ] {
         assert_eq!(HandlerSql::parse(sql, dialect), Err(expected), "{sql}");
     }
@@ -60,7 +66,7 @@ fn what_cannot_be_used_is_refused() {
 
 #[test]
 fn everything_wrong_is_told_at_once() {
-    use HandlerSqlError::{Open, Transaction, Unknown};
+    use HandlerSqlError::{Open, Transaction};
     let check = |sql: &str, dialect, expected: &[HandlerSqlError]| {
         assert_eq!(HandlerSql::problems(sql, dialect), expected, "{sql}");
     };
@@ -68,14 +74,14 @@ fn everything_wrong_is_told_at_once() {
         "select :evnt, :evnt; commit; select ?, :bdy, 'a",
         Dialect::Sqlite,
         &[
-            Unknown(":evnt".into()),
+            unknown(":evnt", 1, 8),
             Transaction("COMMIT".into()),
-            Unknown("?".into()),
-            Unknown(":bdy".into()),
+            unknown("?", 1, 37),
+            unknown(":bdy", 1, 40),
             Open("a quote"),
         ],
     );
-    check("begin; select $1", Dialect::Postgres, &[Transaction("BEGIN".into()), Unknown("$1".into())]);
+    check("begin; select $1", Dialect::Postgres, &[Transaction("BEGIN".into()), unknown("$1", 1, 15)]);
     check("select :key", Dialect::Sqlite, &[]);
 }
 

@@ -1,8 +1,9 @@
 //! Deliveries whose effects and marks are committed together.
 //!
-//! All of them first, in one transaction. If that fails, it is rolled back whole and tried in smaller parts, down to the
-//! one that fails alone: only that one has failed. Whoever lost its lease is left out, and a commit whose result is
-//! unknown is settled by what the rows say.
+//! All of them in one transaction, with whatever failed written down beside what is done. Where the failure cannot be
+//! told apart (order, Rust code, a deadline, a lost session), the transaction is rolled back whole and tried in smaller
+//! parts, down to the one that fails alone: only that one has failed. Whoever lost its lease is left out, and a commit
+//! whose result is unknown is settled by what the rows say.
 
 use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
@@ -14,7 +15,9 @@ use crate::clock::UnixMillis;
 use crate::delivery::Failed;
 use crate::event::EventKey;
 use crate::handler::{HandlerError, HandlerSpec, Work};
-use crate::store::{self, Claimed, Commit, Fence, Fenced, Finished, Store, StoreError, Tx};
+use crate::store::{
+    Claimed, Commit, Failure, Failures, Fence, Fenced, Finished, HandlerSql, RanEach, Store, StoreError, Tx,
+};
 use crate::worker::lane::Pace;
 use crate::worker::metric::{self, Outcome};
 use crate::worker::rules::{self, Ruling};
@@ -22,6 +25,8 @@ use crate::worker::rules::{self, Ruling};
 /// How often a transaction is tried while the database is busy or away.
 const TRIES_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
+/// The rest after statements that ended their own session: a new one is dear, and the others need the machine, too.
+const SESSION_PAUSE: Duration = Duration::from_millis(25);
 
 /// Runs deliveries that were claimed at `since`.
 pub(super) async fn run(
@@ -31,14 +36,15 @@ pub(super) async fn run(
     since: Duration,
 ) -> UnitEnd {
     rules::sort(spec, &mut claims);
-    let begun = context.clock.passed();
-    let mut unit = Unit { context, spec, since, parts: VecDeque::from([Arc::from(claims)]), slow: false };
+    let (begun, deliveries) = (context.clock.passed(), claims.len());
+    let mut unit = Unit { context, spec, since, parts: VecDeque::from([Arc::from(claims)]), slow: false, failed: 0 };
     while let Some(part) = unit.parts.pop_front() {
         unit.settle(part).await;
     }
     let quick = context.clock.passed().saturating_sub(begun) < spec.lease / 32;
     let pace = match (unit.slow, quick) {
         (true, _) => Pace::Slow,
+        _ if unit.failed * 8 > deliveries => Pace::Rough,
         (false, true) => Pace::Quick,
         (false, false) => Pace::Steady,
     };
@@ -53,6 +59,7 @@ struct Unit<'a> {
     since: Duration,
     parts: VecDeque<Part>,
     slow: bool,
+    failed: usize,
 }
 
 /// What became of one transaction.
@@ -61,6 +68,8 @@ enum Ran {
     Committed(Vec<Verdict>),
     /// Rolled back, because one of them failed; it is not always known which.
     Failed { at: Option<usize>, failed: Failed, error: String },
+    /// Rolled back, because the session was lost while its statements ran; perhaps they ended it.
+    SessionLost { error: String },
     /// Rolled back, because these belong to somebody else by now.
     LeaseLost(Vec<EventKey>),
     /// Rolled back, because the database did not do its part.
@@ -69,9 +78,11 @@ enum Ran {
     Unknown(StoreError),
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 enum Verdict {
     Done,
+    /// Its effect was undone and its failure is on record.
+    Failed(Failure),
     Superseded(&'static str),
     Overdue,
     /// Put back to wait, or not ours any more.
@@ -95,6 +106,7 @@ impl Unit<'_> {
             Ok(Ran::Failed { failed, error, .. }) if part.len() == 1 => self.fail(&part[0], failed, error).await,
             Ok(Ran::Failed { at: Some(at), .. }) => self.split(&part, at, at + 1),
             Ok(Ran::Failed { at: None, .. }) => self.halve(&part),
+            Ok(Ran::SessionLost { error }) => self.spare_sessions(&part, error).await,
             Ok(Ran::Unknown(error)) => self.look(&part, &error).await,
             Ok(Ran::Away(error)) => {
                 tracing::warn!("{} deliveries wait for the database: {}", part.len(), error.chain());
@@ -131,10 +143,14 @@ impl Unit<'_> {
         }
     }
 
-    fn note(&self, part: &Part, verdicts: &[Verdict]) {
+    fn note(&mut self, part: &Part, verdicts: &[Verdict]) {
         for (claim, verdict) in part.iter().zip(verdicts) {
             match verdict {
                 Verdict::Done => metric::ended(claim, Outcome::Done, ""),
+                Verdict::Failed(failure) => {
+                    self.failed += 1;
+                    metric::ended(claim, outcome_of(failure.next), &failure.error);
+                }
                 Verdict::Superseded(reason) => metric::ended(claim, Outcome::Superseded, reason),
                 Verdict::Overdue => metric::ended(claim, Outcome::Dead, OVERDUE),
                 Verdict::Left => {}
@@ -153,6 +169,17 @@ impl Unit<'_> {
 
     fn halve(&mut self, part: &Part) {
         self.split(part, part.len() / 2, part.len() / 2);
+    }
+
+    /// From here on each on its own, with a rest after each that ends its session: whoever does it must not do it to
+    /// others, nor keep the database busy with new sessions.
+    async fn spare_sessions(&mut self, part: &Part, error: String) {
+        self.slow = true;
+        tokio::time::sleep(SESSION_PAUSE).await;
+        match &part[..] {
+            [alone] => self.fail(alone, Failed::Transient { retry_after: None }, error).await,
+            several => several.iter().rev().for_each(|one| self.parts.push_front(Arc::from([one.clone()]))),
+        }
     }
 
     fn without(&mut self, part: &Part, lost: &[EventKey]) {
@@ -184,7 +211,8 @@ impl Unit<'_> {
         }
     }
 
-    async fn fail(&self, claim: &Claimed, failed: Failed, error: String) {
+    async fn fail(&mut self, claim: &Claimed, failed: Failed, error: String) {
+        self.failed += 1;
         let failure = failure(self.spec, claim, failed, error, None);
         for _ in 0..TRIES_MAX {
             match self.context.store.fail(std::slice::from_ref(&failure), self.context.clock.now()).await {
@@ -234,21 +262,10 @@ async fn write(
     for (at, claim) in claims.iter().enumerate() {
         verdicts.push(judge(tx, spec, claim, now).await.map_err(|stop| stop.of(at, claim))?);
     }
-    let admitted = || claims.iter().enumerate().filter(|(at, _)| verdicts[*at] == Verdict::Done);
     if let Work::Sql(sql) = &spec.work {
-        let (places, batch): (Vec<usize>, Vec<Claimed>) = admitted().map(|(at, claim)| (at, claim.clone())).unzip();
-        match tx.run_handler(sql, &batch, deadline).await {
-            Ok(store::Ran::All) => {}
-            Ok(store::Ran::Failed { index, failed, error }) => {
-                return Err(Ran::Failed { at: places.get(index).copied(), failed, error });
-            }
-            // A statement may have ended its own session, or the database went away.
-            Err(error) => {
-                let failed = Failed::Transient { retry_after: None };
-                return Err(Ran::Failed { at: None, failed, error: error.chain() });
-            }
-        }
+        run_statements(tx, spec, sql, claims, &mut verdicts, now, deadline).await?;
     }
+    let admitted = || claims.iter().enumerate().filter(|(at, _)| matches!(verdicts[*at], Verdict::Done));
     for (at, claim) in admitted() {
         effect(tx, spec, claim, now).await.map_err(|stop| stop.of(at, claim))?;
     }
@@ -261,6 +278,44 @@ async fn write(
         }
     }
     Ok(verdicts)
+}
+
+/// Runs the statements of all that are to run, and writes down whichever failed.
+async fn run_statements(
+    tx: &mut Tx,
+    spec: &HandlerSpec,
+    sql: &HandlerSql,
+    claims: &[Claimed],
+    verdicts: &mut [Verdict],
+    now: UnixMillis,
+    deadline: Duration,
+) -> Result<(), Ran> {
+    let admitted = claims.iter().enumerate().filter(|(at, _)| matches!(verdicts[*at], Verdict::Done));
+    let (places, batch): (Vec<usize>, Vec<&Claimed>) = admitted.unzip();
+    // What order wrote for each of them beforehand must go with it.
+    let failures = if spec.order.are_none() { Failures::Apart } else { Failures::Together };
+    let all_failed = match tx.run_each(sql, &batch, failures, deadline).await {
+        Ok(RanEach::Written(failed)) => failed,
+        Ok(RanEach::Stopped { error, session_lost: true, .. }) => return Err(Ran::SessionLost { error }),
+        Ok(RanEach::Stopped { at, failed, error, .. }) => {
+            return Err(Ran::Failed { at: at.map(|at| places[at]), failed, error });
+        }
+        // The database went away, or something beside the statements.
+        Err(error) => {
+            let failed = Failed::Transient { retry_after: None };
+            return Err(Ran::Failed { at: None, failed, error: error.chain() });
+        }
+    };
+    for one in all_failed {
+        let (at, claim) = (places[one.index], batch[one.index]);
+        let failure = failure(spec, claim, one.failed, one.error, None);
+        match tx.fail(&failure, now).await {
+            Ok(Fenced::Recorded) => verdicts[at] = Verdict::Failed(failure),
+            Ok(Fenced::LeaseLost) => return Err(Ran::LeaseLost(vec![claim.fence.delivery])),
+            Err(error) => return Err(Ran::Away(error)),
+        }
+    }
+    Ok(())
 }
 
 async fn commit(tx: Tx, verdicts: Vec<Verdict>) -> Ran {

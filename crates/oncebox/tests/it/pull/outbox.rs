@@ -93,6 +93,18 @@ fn what_makes_no_message_is_refused_in_words() {
             ("select oncebox.send('crm', null::text)", "needs a body"),
             ("select oncebox.send('http://evil/', 'x')", "a destination is"),
             ("select oncebox.send(null, 'x')", "a destination is"),
+            (
+                "select oncebox.send('crm', 'x', method => 'HEAD')",
+                "a method is one of POST, PUT, PATCH, DELETE and GET",
+            ),
+            ("select oncebox.send('crm', 'x', method => '')", "a method is one of"),
+            ("select oncebox.send('crm', repeat('canary', 2796203))", "at most 16 MiB"),
+            ("select oncebox.send('crm', 'x', path => repeat('canary', 400))", "a path has at most 2048 characters"),
+            ("select oncebox.send('crm', 'x', order_key => '')", "an order key has 1 to 200 characters"),
+            (
+                "select oncebox.send('crm', 'x', headers => jsonb_build_object('a', repeat('canary', 3000)))",
+                "at most 16 kB",
+            ),
             ("select oncebox.send('crm', 'x', step => 'a')", "a step belongs to a delivery"),
             ("select oncebox.send('crm', 'x', key => 'a/b')", "without a slash"),
             ("select oncebox.send('crm', 'x', headers => '{\"a\":1}')", "object of texts"),
@@ -104,6 +116,7 @@ fn what_makes_no_message_is_refused_in_words() {
             let refused = session.query(sql).await.expect_err(sql);
             assert_eq!(refused.sqlstate, "22023", "{sql}: {refused:?}");
             assert!(refused.message.contains(words), "{sql}: {refused:?}");
+            assert_eq!(refused.detail, "", "{sql} shows the row");
         }
     });
 }

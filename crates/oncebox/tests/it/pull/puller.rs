@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use oncebox::delivery::{Failed, Next};
-use oncebox::event::EventKey;
+use oncebox::event::{EventKey, KeyMaker};
+use oncebox::message::Message;
 use oncebox::order::order_key;
 use oncebox::store::{
-    Claimed, Fence, Fenced, Finished, HandlerSql, Once, PulledFailure, Ran, StoreError, Version, Want,
+    Claimed, Fence, Fenced, Finished, HandlerSql, Once, PulledFailure, Ran, SendError, StoreError, Version, Want,
 };
 use testkit::Session;
 use testkit::session::Refused;
@@ -34,6 +35,17 @@ pub(super) struct Taken {
     pub(super) body: Vec<u8>,
     pub(super) attempt: u32,
     claimed: Option<Claimed>,
+}
+
+/// What became of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Sent {
+    /// It is there now.
+    Written,
+    /// An earlier claim wrote it.
+    Kept,
+    /// This claim wrote it already.
+    Twice,
 }
 
 /// What became of something that only the holder may do.
@@ -138,6 +150,44 @@ impl Puller {
             Self::Functions => {
                 let sql = format!("select oncebox.newer('billing', '{object}', {version}, or_equal => {or_equal})");
                 run(world, &sql).await.unwrap()[0][0] == "t"
+            }
+        }
+    }
+
+    /// A message of a step, in a transaction of its own.
+    pub(super) async fn send(self, world: &World, fence: Fence, step: &str) -> Sent {
+        let before = world.count("outbox");
+        match self {
+            Self::Verbs => {
+                let message = Message::new("crm", "{}").step(fence.delivery, step);
+                let mut tx = world.store.begin().await.unwrap();
+                match tx.send(&message, KeyMaker::default().make(NOW), NOW).await {
+                    Err(SendError::Twice) => return Sent::Twice,
+                    outcome => assert!(outcome.is_ok(), "{outcome:?}"),
+                }
+                committed(tx).await.unwrap();
+            }
+            Self::Functions => {
+                let sql =
+                    format!("select oncebox.send('crm', '{{}}', delivery => '{}', step => '{step}')", fence.delivery);
+                match run(world, &sql).await {
+                    Err(refused) if refused.sqlstate == "23505" => return Sent::Twice,
+                    outcome => assert!(outcome.is_ok(), "{outcome:?}"),
+                }
+            }
+        }
+        if world.count("outbox") > before { Sent::Written } else { Sent::Kept }
+    }
+
+    pub(super) async fn refuses_once(self, world: &World, scope: &str, id: &str) -> bool {
+        match self {
+            Self::Verbs => {
+                let mut tx = world.store.begin().await.unwrap();
+                matches!(tx.once(scope, id, NOW).await, Err(StoreError::Refused(_)))
+            }
+            Self::Functions => {
+                let answered = run(world, &format!("select oncebox.once('{scope}', '{id}')")).await;
+                answered.is_err_and(|refused| refused.sqlstate == "22023")
             }
         }
     }

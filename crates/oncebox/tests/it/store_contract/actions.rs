@@ -37,12 +37,13 @@ testkit::contract! {
         let asked = |id: &str| Asked { id: id.to_owned(), who: "ann".to_owned(), at: NOW };
         assert!(world.store.pause_handler_as(&asked("p1"), BILLING, true).await.unwrap());
         assert!(world.store.handlers().await.unwrap().iter().any(|one| one.facts.name == BILLING && one.paused));
-        assert!(world.store.pause_handler_as(&asked("p2"), BILLING, false).await.unwrap());
-        assert!(!world.store.pause_handler_as(&asked("p3"), "nobody", true).await.unwrap());
+        assert!(world.store.pause_handler_as(&asked("p2"), BILLING, true).await.unwrap(), "known, and paused before");
+        assert!(world.store.pause_handler_as(&asked("p3"), BILLING, false).await.unwrap());
+        assert!(!world.store.pause_handler_as(&asked("p4"), "nobody", true).await.unwrap());
         let mut log = world.store.actions(10).await.unwrap();
         log.sort_by(|a, b| a.id.cmp(&b.id));
         let lines: Vec<_> = log.iter().map(|one| (one.id.as_str(), one.kind.as_str(), one.acted, one.finished_at.is_some())).collect();
-        assert_eq!(lines, [("p1", "pause", 1, true), ("p2", "resume", 1, true)]);
+        assert_eq!(lines, [("p1", "pause", 1, true), ("p2", "pause", 0, true), ("p3", "resume", 1, true)]);
         assert_eq!(log[0].filter, format!("{{\"handler\":\"{BILLING}\"}}"));
     }
 

@@ -11,7 +11,11 @@ use crate::world::World;
 #[test]
 fn a_copy_is_of_one_moment_while_writers_go_on() {
     database::run(Backend::Sqlite, async |db| {
-        let world = Arc::new(World::new(db).await);
+        // As the server opens it: with a log beside the file, so that readers and writers do not wait for each other.
+        let file = db.file().unwrap().to_owned();
+        let store = Store::open_sqlite(&file, Access::Server, Durability::Required).await.unwrap();
+        store.migrate().await.unwrap();
+        let world = Arc::new(World { db, store, keys: Arc::default() });
         world.insert((0..500).map(|n| world.event(&format!("evt_{n}"), &"x".repeat(20_000)))).await;
         let over = Arc::new(AtomicBool::new(false));
         let writer = tokio::spawn({

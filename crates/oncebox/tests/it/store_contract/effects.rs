@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use oncebox::delivery::Failed;
-use oncebox::store::{Claimed, Finished, HandlerSql, Ran, Tx};
+use oncebox::store::{Claimed, Failures, Finished, HandlerSql, Ran, RanEach, Tx};
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{claim, processing, states};
@@ -68,6 +68,49 @@ testkit::contract! {
         assert_eq!(tx.finish(&fences, NOW).await.unwrap(), Finished::All);
         committed(tx).await.unwrap();
         assert_eq!(world.db.count("effects"), 4);
+    }
+
+    /// Two statements an event, so that the first leaves something to be undone.
+    async fn failing_events_are_undone_alone(db: TestDatabase) {
+        let world = with_effects(db).await;
+        world.db.execute("create table strict (id text check (id not like '%bad'))");
+        // Alone, side by side, first and last of a chunk, and many of them.
+        let is_bad = |n: usize| matches!(n, 0 | 7 | 8 | 63 | 64) || (100..140).contains(&n) && n % 2 == 0;
+        let name = |n: usize| format!("evt_{n:03}{}", if is_bad(n) { "_bad" } else { "" });
+        world.insert((0..150).map(|n| world.event(&name(n), if n == 9 { "a\0b" } else { "{}" }))).await;
+        let mut batch = claim(&world, 200).await;
+        batch.sort_by(|a, b| a.event_id.cmp(&b.event_id));
+        let sql = "insert into effects (id, body) values (:event_id, :body); insert into strict values (:event_id)";
+        let mut tx = world.store.begin().await.unwrap();
+        let all: Vec<&Claimed> = batch.iter().collect();
+        let ran = tx.run_each(&parse(&world, sql), &all, Failures::Apart, DEADLINE).await.unwrap();
+        let RanEach::Written(failed) = ran else { panic!("{ran:?}") };
+        let mut places: Vec<usize> = failed.iter().map(|one| one.index).collect();
+        places.sort_unstable();
+        assert_eq!(places, (0..150).filter(|n| is_bad(*n) || *n == 9).collect::<Vec<_>>());
+        let is_permanent = |index: usize| failed.iter().any(|one| one.index == index && one.failed == Failed::Permanent);
+        assert!(is_permanent(9) && !is_permanent(8), "{failed:?}");
+        let good = batch.iter().enumerate().filter(|(place, _)| !places.contains(place));
+        let fences: Vec<_> = good.map(|(_, one)| one.fence).collect();
+        assert_eq!(tx.finish(&fences, NOW).await.unwrap(), Finished::All);
+        committed(tx).await.unwrap();
+        let effects = world.db.query("select count(*), count(distinct id) from effects");
+        assert_eq!(effects, [[fences.len().to_string(), fences.len().to_string()]]);
+        assert_eq!(world.db.query("select count(*) from effects where id like '%bad'"), [["0"]]);
+    }
+
+    async fn what_stands_together_falls_together(db: TestDatabase) {
+        let world = with_effects(db).await;
+        world.db.execute("create table strict (id text check (id <> 'evt_2'))");
+        world.insert((0..5).map(|n| world.event(&format!("evt_{n}"), "{}"))).await;
+        let batch = claim(&world, 100).await;
+        let all: Vec<&Claimed> = batch.iter().collect();
+        let sql = parse(&world, "insert into strict values (:event_id)");
+        let mut tx = world.store.begin().await.unwrap();
+        let ran = tx.run_each(&sql, &all, Failures::Together, DEADLINE).await.unwrap();
+        assert!(matches!(&ran, RanEach::Stopped { at: Some(at), session_lost: false, .. } if batch[*at].event_id == "evt_2"), "{ran:?}");
+        assert!(committed(tx).await.is_err());
+        assert_eq!(world.db.count("strict"), 0);
     }
 
     async fn a_body_that_is_no_text_fails_for_good_unless_bytes_are_asked_for(db: TestDatabase) {

@@ -26,7 +26,7 @@ async fn lively(db: TestDatabase) -> World {
     let claimed = claim(&world, 4).await;
     finish(&world, &[claimed[0].fence]).await;
     fail(&world, claimed[1].fence, Next::Dead).await;
-    fail(&world, claimed[2].fence, Next::Superseded).await;
+    fail(&world, claimed[2].fence, Next::Held).await;
     world
 }
 

@@ -12,7 +12,7 @@ use oncebox::store::{
 };
 use testkit::{Backend, TestDatabase};
 
-use super::deliveries::{claim, processing};
+use super::deliveries::{claim, end_leases, processing};
 use crate::world::{NOW, World, committed, open};
 
 const LEASE: Duration = Duration::from_secs(60);
@@ -132,7 +132,9 @@ testkit::contract! {
         assert!(matches!(twice, Err(SendError::Twice)), "{twice:?}");
         fresh(&world, Message::new("mail", "").step(delivery, "notify")).await;
         fresh(&world, Message::new("crm", "").step(delivery, "other")).await;
-        world.db.execute(&format!("update {} set attempt = attempt + 1", world.db.table("deliveries")));
+        end_leases(&world);
+        assert_eq!(world.store.expire_leases(NOW).await.unwrap().len(), 1);
+        assert_eq!(claim(&world, 1).await[0].attempt, 2);
         assert_eq!(write(&world, step("later")).await.unwrap(), Written::Kept(id));
         let detail = world.store.message(id).await.unwrap().unwrap();
         assert_eq!(detail.line.idempotency_key, format!("{delivery}/crm/notify"));
@@ -318,11 +320,19 @@ async fn on_sqlite_a_view_takes_messages() {
         [["2"]]
     );
     for (text, error) in [
-        (format!("{insert} values ('crm', 'x', :delivery, 'notify')"), "sent already in this attempt"),
+        (format!("{insert} values ('crm', 'x', :delivery, 'notify')"), "sent already in this claim"),
         (format!("{insert} values ('crm', 'x', :delivery, 'a b')"), "CHECK constraint"),
         (format!("{insert} values ('c rm', 'x', :delivery, 'c')"), "CHECK constraint"),
         (format!("{insert} values ('crm', 'x', :key, 'c')"), "no such delivery"),
         (format!("{insert} values ('crm', 'x', null, 'c')"), "a step belongs to a delivery"),
+        (
+            "insert into oncebox_send (destination, body, method) values ('crm', 'x', 'HEAD')".to_owned(),
+            "a method is one of POST, PUT, PATCH, DELETE and GET",
+        ),
+        (
+            "insert into oncebox_send (destination, body) values ('crm', zeroblob(16777217))".to_owned(),
+            "the body of a message has at most 16 MiB",
+        ),
         ("insert into oncebox_send (destination, body, key) values ('crm', 'x', 'a/b')".to_owned(), "visible ASCII"),
         (
             "insert into oncebox_send (destination, body, headers) values ('crm', 'x', '[]')".to_owned(),
@@ -332,11 +342,12 @@ async fn on_sqlite_a_view_takes_messages() {
         let found = run(&text).await;
         assert!(found.contains(error), "{text}: {found}");
     }
-    world.db.execute("update oncebox_deliveries set attempt = attempt + 1");
+    // A claim after one that was given back has its attempt and a token of its own.
+    world.db.execute("update oncebox_deliveries set token = randomblob(16)");
     assert_eq!(
         run(&format!("{insert} values ('crm', 'later', :delivery, 'notify')")).await,
         "",
-        "a later attempt changes nothing"
+        "a later claim changes nothing"
     );
     let delivery = claimed[0].fence.delivery;
     let rows = world.query("select idempotency_key, method, path, headers, body, handler, delivery_attempt from {outbox} where destination <> 'other' order by id");

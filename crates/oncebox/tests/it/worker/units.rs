@@ -40,6 +40,26 @@ testkit::contract! {
         workers.stop(Duration::from_secs(1)).await;
     }
 
+    async fn statements_that_are_refused_cost_their_event_alone(db: TestDatabase) {
+        let world = world(db).await;
+        world.db.execute("create table strict (id text check (id not like 'bad%'))");
+        let text = "insert into effects (event_id) values (:event_id); insert into strict values (:event_id)";
+        let id = |n: usize| if n % 50 == 20 || n >= 590 { format!("bad_{n}") } else { format!("evt_{n}") };
+        world.insert((0..600).map(|n| event(&world, &id(n), "{}"))).await;
+        let workers = start(&world, vec![handler(sql(&world, text))]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        let expected = (0..600).map(id).filter(|id| id.starts_with("bad")).count();
+        let outcomes = outcomes(&world);
+        assert_eq!(outcomes.len(), expected);
+        assert!(outcomes.iter().all(|one| one[0].starts_with("bad") && one[1..] == ["dead", "3"]), "{outcomes:?}");
+        let good = (600 - expected).to_string();
+        assert_eq!(world.db.query("select count(*), count(distinct event_id) from effects"), [[good.clone(), good]]);
+        let recorded = format!("select outcome, count(*) from {} group by outcome order by 1", world.db.table("attempts"));
+        let (dead, failed) = (expected.to_string(), (2 * expected).to_string());
+        assert_eq!(world.db.query(&recorded), [["dead".to_owned(), dead], ["failed".to_owned(), failed]]);
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
     async fn what_never_ends_is_cut_off_before_its_lease(db: TestDatabase) {
         let world = world(db).await;
         world.insert(["slow_1", "fine_1", "fine_2"].map(|id| event(&world, id, "{}"))).await;

@@ -1,0 +1,71 @@
+//! Whoever is told: its address, which never shows, and the call that tells it.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use oncebox::outgoing::{Call, Outgoing, Policy, Settings, Target};
+
+use crate::config::alert::AlertConfig;
+
+/// How often a notice is tried before the next look decides anew, and the first pause in between.
+const TRIES_MAX: u32 = 3;
+const PAUSE: Duration = Duration::from_secs(1);
+
+/// Somebody who is told. Cheap to clone.
+#[derive(Clone)]
+pub(crate) struct Receiver {
+    /// What it wants to know.
+    pub(crate) config: AlertConfig,
+    client: Outgoing,
+    target: Target,
+}
+
+impl fmt::Debug for Receiver {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Receiver").field("config", &self.config).finish_non_exhaustive()
+    }
+}
+
+impl Receiver {
+    /// Builds all receivers, or none.
+    pub(crate) fn all(configs: &[AlertConfig]) -> anyhow::Result<Vec<Self>> {
+        configs.iter().map(|config| Self::new(config).with_context(|| format!("alert {}", config.name))).collect()
+    }
+
+    fn new(config: &AlertConfig) -> anyhow::Result<Self> {
+        let policy = Policy::Operator { allow: config.allow.clone() };
+        let settings = Settings { policy, authorities: Vec::new(), hosts: HashMap::new() };
+        let client = Outgoing::new(settings).context("cannot set up TLS")?;
+        let target = Target::parse(std::str::from_utf8(config.url.expose()).context("url")?).context("url")?;
+        Ok(Self { config: config.clone(), client, target })
+    }
+
+    /// Sends a body, a few times if need be. The error is a sentence without the address.
+    pub(crate) async fn tell(&self, body: String) -> Result<(), String> {
+        let mut pause = PAUSE;
+        for _ in 1..TRIES_MAX {
+            if self.try_tell(body.clone()).await.is_ok() {
+                return Ok(());
+            }
+            tokio::time::sleep(pause).await;
+            pause *= 2;
+        }
+        self.try_tell(body).await
+    }
+
+    /// Sends a body once.
+    pub(crate) async fn try_tell(&self, body: String) -> Result<(), String> {
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let (target, deadline) = (self.target.clone(), self.config.timeout);
+        let call = Call { method: http::Method::POST, target, headers, body: body.into(), deadline };
+        match self.client.send(call).await {
+            Ok(answer) if answer.status.is_success() => Ok(()),
+            Ok(answer) => Err(format!("answered {}", answer.status)),
+            Err(error) => Err(error.to_string()),
+        }
+    }
+}

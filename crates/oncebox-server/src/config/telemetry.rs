@@ -1,0 +1,30 @@
+//! `[telemetry]`: where traces go. The log and the metrics need no setting.
+
+use http::HeaderName;
+use oncebox::secret::Secret;
+
+use super::reader::Table;
+use super::web;
+
+/// Where traces go.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct TelemetryConfig {
+    /// The collector's base URL, OTLP over HTTP; none sends nothing.
+    pub(crate) otlp: Option<String>,
+    /// Headers of every call to it.
+    pub(crate) headers: Vec<(HeaderName, Secret)>,
+}
+
+impl TelemetryConfig {
+    /// Reads the section.
+    pub(crate) fn read(mut table: Table<'_>) -> Self {
+        let otlp = table.take("otlp");
+        if let Some(item) = otlp.as_ref().filter(|_| !cfg!(feature = "otel")) {
+            let cure = "build with `cargo build --features otel`, or remove it";
+            item.problem("this oncebox was built without traces", cure);
+        }
+        let telemetry = Self { otlp: otlp.and_then(|item| web::target_url(&item)), headers: web::headers(&mut table) };
+        table.finish();
+        telemetry
+    }
+}

@@ -1,0 +1,235 @@
+//! `/act/{kind}`: replay, release, discard, forget, pause and resume. A look counts and changes nothing; the form on it
+//! acts under an action id that was made for the look, so that sending it twice acts once.
+
+use std::net::SocketAddr;
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
+use oncebox::store::ActionKind;
+use serde::Deserialize;
+
+use super::super::admin::Admin;
+use super::super::login::OwnForm;
+use super::link::{Link, given};
+use super::pages::{PageError, Visit, page};
+use super::words::counted;
+use crate::query::actions::{self, ActionRequest, FilterRequest, new_id};
+use crate::query::deliveries;
+
+/// The fields of a filter, as links and forms carry them.
+const FIELDS: [&str; 9] = ["source", "type", "state", "handler", "since", "until", "key", "destination", "message"];
+
+/// What an action is about, from a link.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    source: Option<String>,
+    r#type: Option<String>,
+    state: Option<String>,
+    handler: Option<String>,
+    since: Option<String>,
+    until: Option<String>,
+    key: Option<String>,
+    destination: Option<String>,
+    message: Option<String>,
+}
+
+/// What can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Act(ActionKind),
+    Pause(bool),
+}
+
+#[derive(Template)]
+#[template(path = "act.html")]
+struct AskPage {
+    visit: Visit,
+    kind: String,
+    question: String,
+    means: &'static str,
+    is_final: bool,
+    count: i64,
+    filter: Vec<(&'static str, String)>,
+    action_id: String,
+    back: Link,
+}
+
+/// Counts, and asks.
+pub(super) async fn ask(
+    State(admin): State<Admin>,
+    visit: Visit,
+    Path(kind): Path<String>,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Response, PageError> {
+    let (deed, filter) = (read(&kind)?, asked?.0.filter());
+    admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
+    let count = match deed {
+        Deed::Act(action) => {
+            let request = ActionRequest { filter: filter.clone(), dry_run: true, ..ActionRequest::default() };
+            actions::act(admin.store(), admin.clock(), &admin.setup().routes, action, request).await?.count
+        }
+        Deed::Pause(_) => waiting(&admin, &filter).await?,
+    };
+    page(&AskPage {
+        question: question(deed, count, &filter),
+        means: means(deed),
+        is_final: matches!(deed, Deed::Act(ActionKind::Discard | ActionKind::Forget)),
+        back: back(deed, &filter),
+        filter: fields(&filter),
+        action_id: new_id(admin.clock()),
+        count: if matches!(deed, Deed::Pause(_)) { count.max(1) } else { count },
+        kind,
+        visit,
+    })
+}
+
+/// Acts, and leads to what came of it.
+pub(super) async fn act(
+    State(admin): State<Admin>,
+    visit: Visit,
+    Path(kind): Path<String>,
+    Extension(peer): Extension<SocketAddr>,
+    form: OwnForm,
+) -> Result<Response, PageError> {
+    if !visit.may_act {
+        return Err(PageError::looks_only());
+    }
+    let deed = read(&kind)?;
+    let field = |name: &str| form.get(name).map(str::to_owned);
+    let filter = FilterRequest {
+        source: field("source"),
+        r#type: field("type"),
+        state: field("state"),
+        handler: field("handler"),
+        since: field("since"),
+        until: field("until"),
+        key: field("key"),
+        destination: field("destination"),
+        message: field("message"),
+    };
+    admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
+    let who = Some(format!("operator from {} by the dashboard", peer.ip()));
+    let link = match deed {
+        Deed::Act(action) => {
+            let request = ActionRequest { filter, dry_run: false, action_id: field("action_id"), who };
+            let routes = &admin.setup().routes;
+            let done = actions::act(admin.store(), admin.clock(), routes, action, request).await?;
+            Link::below("/audit", done.action_id.as_deref().unwrap_or_default())
+        }
+        Deed::Pause(paused) => {
+            let handler = filter.handler.ok_or_else(PageError::not_found)?;
+            if !deliveries::pause(admin.store(), admin.clock(), (&handler, paused), who).await? {
+                return Err(PageError::not_found());
+            }
+            Link::to("/handlers").with("changed", &handler)
+        }
+    };
+    Ok(Redirect::to(&link.to_string()).into_response())
+}
+
+impl Asked {
+    fn filter(self) -> FilterRequest {
+        FilterRequest {
+            source: given(self.source),
+            r#type: given(self.r#type),
+            state: given(self.state),
+            handler: given(self.handler),
+            since: given(self.since),
+            until: given(self.until),
+            key: given(self.key),
+            destination: given(self.destination),
+            message: given(self.message),
+        }
+    }
+}
+
+fn read(kind: &str) -> Result<Deed, PageError> {
+    Ok(match kind {
+        "replay" => Deed::Act(ActionKind::Replay),
+        "release" => Deed::Act(ActionKind::Release),
+        "discard" => Deed::Act(ActionKind::Discard),
+        "forget" => Deed::Act(ActionKind::Forget),
+        "pause" => Deed::Pause(true),
+        "resume" => Deed::Pause(false),
+        _ => return Err(PageError::not_found()),
+    })
+}
+
+/// How many deliveries wait for the handler that is to be paused or resumed.
+async fn waiting(admin: &Admin, filter: &FilterRequest) -> Result<i64, PageError> {
+    let Some(handler) = filter.handler.as_deref() else {
+        return Err(PageError::new(StatusCode::BAD_REQUEST, "this cannot be understood", "say which handler"));
+    };
+    let depths = admin.store().queue_depths().await?;
+    Ok(depths.iter().filter(|one| one.name == handler && one.state == "ready").map(|one| one.count).sum())
+}
+
+/// The fields that are set, in a fixed order.
+fn fields(filter: &FilterRequest) -> Vec<(&'static str, String)> {
+    let values = [
+        &filter.source,
+        &filter.r#type,
+        &filter.state,
+        &filter.handler,
+        &filter.since,
+        &filter.until,
+        &filter.key,
+        &filter.destination,
+        &filter.message,
+    ];
+    FIELDS.into_iter().zip(values).filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+}
+
+fn question(deed: Deed, count: i64, filter: &FilterRequest) -> String {
+    let about_messages = filter.destination.is_some() || filter.message.is_some();
+    let letters = if about_messages { "dead message" } else { "dead letter" };
+    let handler = filter.handler.as_deref().unwrap_or_default();
+    match deed {
+        Deed::Act(ActionKind::Replay) => format!("Replay {}?", counted(count, letters)),
+        Deed::Act(ActionKind::Release) => {
+            format!("Release {}?", counted(count, "held event or delivery").replace("deliverys", "deliveries"))
+        }
+        Deed::Act(ActionKind::Forget) => format!("Forget {}?", counted(count, "event")),
+        Deed::Act(_) => format!("Discard {}?", counted(count, if about_messages { "message" } else { "delivery" })),
+        Deed::Pause(true) => format!("Pause {handler}?"),
+        Deed::Pause(false) => format!("Resume {handler}?"),
+    }
+}
+
+fn means(deed: Deed) -> &'static str {
+    match deed {
+        Deed::Act(ActionKind::Replay) => {
+            "Each becomes ready again with a fresh budget of attempts, and its handler runs once more. Attempts go on \
+             counting; idempotency keys stay the same."
+        }
+        Deed::Act(ActionKind::Release) => {
+            "What is held becomes ready, and its handlers run as if it had just arrived. Look at the reason first: a \
+             repeated body may run a second time what ran before."
+        }
+        Deed::Act(ActionKind::Forget) => {
+            "The identity is dropped from the ledger. If the sender sends the event again, it counts as new and runs \
+             again. The event itself stays as it is."
+        }
+        Deed::Act(_) => "What is discarded never runs. It stays visible until retention removes it.",
+        Deed::Pause(true) => {
+            "Nothing of it is claimed until it is resumed; what runs now finishes. Webhooks go on being accepted and wait."
+        }
+        Deed::Pause(false) => "What waited is claimed at once, oldest first.",
+    }
+}
+
+fn back(deed: Deed, filter: &FilterRequest) -> Link {
+    match (deed, &filter.key, &filter.message) {
+        (_, Some(key), _) if !key.contains('/') => Link::below("/events", key),
+        (_, _, Some(message)) => Link::below("/outbox", message),
+        (Deed::Pause(_), ..) => Link::to("/handlers"),
+        (Deed::Act(ActionKind::Release), ..) => Link::to("/held"),
+        (Deed::Act(ActionKind::Replay | ActionKind::Discard), ..) => Link::to("/dead-letters"),
+        _ => Link::to("/events"),
+    }
+}

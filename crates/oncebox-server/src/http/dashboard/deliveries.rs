@@ -1,0 +1,166 @@
+//! A delivery and its attempts as one story, for the page of an event.
+
+use oncebox::clock::UnixMillis;
+
+use super::words::{When, span};
+use crate::view::{AttemptView, DeliveryView};
+
+/// One handler's part in an event.
+#[derive(Clone, Debug)]
+pub(super) struct DeliveryStory {
+    /// The handler's name.
+    pub(super) handler: String,
+    /// Where it stands.
+    pub(super) state: String,
+    /// What came of it, in a sentence.
+    pub(super) outcome: String,
+    /// What happened, oldest first.
+    pub(super) moments: Vec<Moment>,
+}
+
+/// One thing that happened, or will.
+#[derive(Clone, Debug)]
+pub(super) struct Moment {
+    /// `done`, `failed`, `ready` and so on: the class of its dot.
+    pub(super) outcome: String,
+    /// What it says.
+    pub(super) title: String,
+    /// When.
+    pub(super) at: Option<When>,
+    /// How long it took.
+    pub(super) took: Option<String>,
+    /// The target's answer.
+    pub(super) status: Option<i64>,
+    /// Why it failed.
+    pub(super) error: Option<String>,
+}
+
+/// The stories of an event's deliveries.
+pub(super) fn stories(
+    deliveries: Vec<DeliveryView>,
+    attempts: Vec<AttemptView>,
+    now: UnixMillis,
+) -> Vec<DeliveryStory> {
+    let story = |delivery: DeliveryView| {
+        let mut moments: Vec<Moment> = attempts
+            .iter()
+            .filter(|attempt| attempt.handler == delivery.handler)
+            .map(|attempt| tried(attempt, now))
+            .collect();
+        moments.extend(standing(&delivery, now));
+        DeliveryStory { outcome: outcome(&delivery), handler: delivery.handler, state: delivery.state, moments }
+    };
+    deliveries.into_iter().map(story).collect()
+}
+
+fn tried(attempt: &AttemptView, now: UnixMillis) -> Moment {
+    Moment {
+        title: format!("Attempt {} {}", attempt.attempt, ended(&attempt.outcome)),
+        at: Some(When::read(&attempt.ended_at, now)),
+        took: attempt.took_ms.map(span),
+        status: attempt.status,
+        error: attempt.error.clone(),
+        outcome: attempt.outcome.clone(),
+    }
+}
+
+fn ended(outcome: &str) -> &str {
+    match outcome {
+        "dead" => "failed and was the last",
+        "lost" => "was lost with its worker",
+        "superseded" => "was superseded by a newer version",
+        "held" => "was stopped for a person to look",
+        other => other,
+    }
+}
+
+/// What the delivery's own state adds to its attempts.
+fn standing(delivery: &DeliveryView, now: UnixMillis) -> Option<Moment> {
+    let moment = |title: String, at: Option<&str>| Moment {
+        outcome: delivery.state.clone(),
+        title,
+        at: When::maybe(at, now),
+        took: None,
+        status: None,
+        error: None,
+    };
+    match delivery.state.as_str() {
+        "done" => Some(moment(format!("Attempt {} done", delivery.attempt), delivery.finished_at.as_deref())),
+        "claimed" => Some(moment(format!("Attempt {} is running", delivery.attempt), None)),
+        "ready" => {
+            Some(moment(format!("Attempt {} is next", delivery.attempt + 1), delivery.next_attempt_at.as_deref()))
+        }
+        "discarded" => Some(moment("Discarded by a person".to_owned(), delivery.finished_at.as_deref())),
+        _ => None,
+    }
+}
+
+fn outcome(delivery: &DeliveryView) -> String {
+    let attempt = delivery.attempt;
+    match delivery.state.as_str() {
+        "done" if attempt == 1 => "ran once and is done".to_owned(),
+        "done" => format!("is done, at attempt {attempt}"),
+        "dead" => format!("gave up after attempt {attempt} and waits in the dead letters"),
+        "ready" if attempt == 0 => "waits for its first attempt".to_owned(),
+        "ready" => format!("failed {attempt} times so far and will be tried again"),
+        "claimed" => format!("is running now, attempt {attempt}"),
+        "held" => "is held until a person releases or discards it".to_owned(),
+        "superseded" => "had nothing to do: a newer version was applied before".to_owned(),
+        "discarded" => "was discarded by a person and ran nothing".to_owned(),
+        other => format!("is {other}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn delivery(state: &str, attempt: i64) -> DeliveryView {
+        DeliveryView {
+            handler: "ledger".to_owned(),
+            state: state.to_owned(),
+            attempt,
+            next_attempt_at: Some("2026-01-01T00:01:00.000Z".to_owned()),
+            finished_at: Some("2026-01-01T00:00:05.000Z".to_owned()),
+            last_error: None,
+        }
+    }
+
+    fn attempt(handler: &str, outcome: &str) -> AttemptView {
+        AttemptView {
+            handler: handler.to_owned(),
+            attempt: 1,
+            started_at: Some("2026-01-01T00:00:00.000Z".to_owned()),
+            ended_at: "2026-01-01T00:00:00.250Z".to_owned(),
+            outcome: outcome.to_owned(),
+            status: Some(500),
+            error: Some("boom".to_owned()),
+            took_ms: Some(250),
+        }
+    }
+
+    #[test]
+    fn a_story_ends_with_where_the_delivery_stands() {
+        for (state, tries, expected) in [
+            ("done", 2, ["Attempt 1 failed", "Attempt 2 done"].as_slice()),
+            ("ready", 1, &["Attempt 1 failed", "Attempt 2 is next"]),
+            ("dead", 1, &["Attempt 1 failed"]),
+            ("discarded", 1, &["Attempt 1 failed", "Discarded by a person"]),
+        ] {
+            let attempts = vec![attempt("ledger", "failed"), attempt("other", "failed")];
+            let stories = stories(vec![delivery(state, tries)], attempts, 0);
+            let titles: Vec<_> = stories[0].moments.iter().map(|one| one.title.as_str()).collect();
+            assert_eq!(titles, expected, "{state}");
+            assert_eq!(stories[0].moments[0].took.as_deref(), Some("250 ms"));
+        }
+    }
+
+    #[test]
+    fn outcomes_are_sentences() {
+        for (state, attempt, expected) in
+            [("done", 1, "ran once and is done"), ("ready", 0, "waits for its first attempt"), ("odd", 1, "is odd")]
+        {
+            assert_eq!(outcome(&delivery(state, attempt)), expected);
+        }
+    }
+}

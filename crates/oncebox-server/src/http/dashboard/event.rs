@@ -1,0 +1,171 @@
+//! `/events/{key}`: did we see it, how many times, and what came of it; then all that is kept about it.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::Response;
+
+use super::super::admin::Admin;
+use super::curl;
+use super::deliveries::{self, DeliveryStory};
+use super::link::Link;
+use super::pages::{PageError, Visit, page};
+use super::tree::{self, Row};
+use super::words::{When, bytes, counted};
+use crate::diagnosis;
+use crate::query;
+use crate::view::{EventDetailView, EventView, MessageView, PayloadView};
+
+/// More of a body than this is downloaded, not shown.
+const BODY_CHARS_MAX: usize = 100_000;
+
+#[derive(Template)]
+#[template(path = "event.html")]
+struct EventPage {
+    visit: Visit,
+    event: EventView,
+    kind: String,
+    first: When,
+    last: When,
+    repeats: Repeats,
+    held_because: Option<HeldBecause>,
+    arrivals: Vec<Arrival>,
+    /// Arrivals that are counted and not kept one by one.
+    unlisted: i64,
+    deliveries: Vec<DeliveryStory>,
+    messages: Vec<MessageView>,
+    payload: Option<Payload>,
+    offers: Vec<Offer>,
+}
+
+/// Why it waits for a person, or is flagged.
+struct HeldBecause {
+    why: &'static str,
+    release_does: &'static str,
+}
+
+/// How often it came again.
+struct Repeats {
+    more: i64,
+    words: String,
+    rule: String,
+}
+
+struct Arrival {
+    at: When,
+    remote: String,
+    answer: &'static str,
+}
+
+/// The bytes, in the forms in which somebody may want them.
+struct Payload {
+    size: String,
+    remote: String,
+    headers: Vec<(String, String)>,
+    text: Option<String>,
+    cut: bool,
+    tree: Option<Vec<Row>>,
+    curl: String,
+}
+
+/// An action that makes sense for this event.
+struct Offer {
+    link: Link,
+    name: &'static str,
+    hint: &'static str,
+    is_final: bool,
+}
+
+/// One event.
+pub(super) async fn show(
+    State(admin): State<Admin>,
+    visit: Visit,
+    Path(name): Path<String>,
+) -> Result<Response, PageError> {
+    let detail = query::event(admin.store(), &name).await?.ok_or_else(PageError::not_found)?;
+    let EventDetailView { event, recent_arrivals, deliveries, attempts, payload, messages, repeats } = detail;
+    let mut arrivals: Vec<Arrival> = recent_arrivals
+        .into_iter()
+        .map(|one| Arrival { at: When::read(&one.at, visit.now), remote: one.remote, answer: "duplicate" })
+        .collect();
+    let first_remote = payload.as_ref().map(|payload| payload.remote.clone()).unwrap_or_default();
+    let first = When::read(&event.received_at, visit.now);
+    arrivals.push(Arrival { at: first.clone(), remote: first_remote, answer: first_answer(&event.state) });
+    let more = repeats.count.max(0);
+    page(&EventPage {
+        kind: if event.r#type.is_empty() { "(no type)".to_owned() } else { event.r#type.clone() },
+        last: When::read(&event.last_arrival_at, visit.now),
+        repeats: Repeats { more, words: counted(more, "more time"), rule: repeats.rule },
+        held_because: held_because(&event),
+        unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
+        offers: offers(&event, &deliveries),
+        deliveries: deliveries::stories(deliveries, attempts, visit.now),
+        payload: payload.map(|payload| Payload::new(payload, &url(&admin, &event.source))),
+        first,
+        arrivals,
+        messages,
+        event,
+        visit,
+    })
+}
+
+fn held_because(event: &EventView) -> Option<HeldBecause> {
+    let reason = event.reason.as_deref()?;
+    Some(HeldBecause { why: diagnosis::of_held(Some(reason)), release_does: diagnosis::of_release(Some(reason)) })
+}
+
+fn first_answer(state: &str) -> &'static str {
+    match state {
+        "held" => "held",
+        "conflict" => "conflict",
+        _ => "accepted",
+    }
+}
+
+/// What a person may do about it, as things stand.
+fn offers(event: &EventView, deliveries: &[crate::view::DeliveryView]) -> Vec<Offer> {
+    let has = |state: &str| deliveries.iter().any(|one| one.state == state);
+    let held = event.state == "held" || has("held");
+    let offer = |kind: &str, name, hint, is_final| Offer {
+        link: Link::below("/act", kind).with("key", &event.key),
+        name,
+        hint,
+        is_final,
+    };
+    let mut offers = Vec::new();
+    if has("dead") {
+        offers.push(offer("replay", "Replay", "run the handlers that gave up once more", false));
+    }
+    if held {
+        offers.push(offer("release", "Release", "run its handlers", false));
+    }
+    if held || has("dead") {
+        offers.push(offer("discard", "Discard", "never run it", true));
+    }
+    if event.state != "conflict" {
+        offers.push(offer("forget", "Forget", "a redelivery by the sender counts as new", true));
+    }
+    offers
+}
+
+/// Where the source's requests go; without a configured URL, the place to fill in says so.
+fn url(admin: &Admin, source: &str) -> String {
+    let base = admin.desk().public_url.unwrap_or_else(|| "http://PUBLIC_LISTENER".to_owned());
+    format!("{base}/in/{source}")
+}
+
+impl Payload {
+    fn new(payload: PayloadView, url: &str) -> Self {
+        let body = payload.body.as_deref();
+        let cut = body.and_then(|body| body.char_indices().nth(BODY_CHARS_MAX)).map(|(end, _)| end);
+        let text = body.map(|body| body[..cut.unwrap_or(body.len())].to_owned());
+        Self {
+            size: bytes(payload.body_bytes),
+            curl: curl::command(url, &payload.headers, body),
+            tree: body.and_then(|body| tree::rows(body.as_bytes())),
+            cut: cut.is_some(),
+            text,
+            remote: payload.remote,
+            headers: payload.headers,
+        }
+    }
+}

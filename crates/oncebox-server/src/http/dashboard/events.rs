@@ -1,0 +1,179 @@
+//! `/events`: the list and the search, with every filter in the URL; and `/find`, which knows a key when it sees one.
+
+use askama::Template;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use oncebox::event::EventKey;
+use serde::Deserialize;
+
+use super::super::admin::Admin;
+use super::link::{Link, given};
+use super::pages::{PageError, Visit, page};
+use super::words::When;
+use crate::query::{self, EventsQuery};
+use crate::view::EventView;
+
+const ROWS: usize = 50;
+/// States of deliveries that one may look for.
+const DELIVERY_STATES: [&str; 7] = ["ready", "claimed", "done", "dead", "held", "superseded", "discarded"];
+
+/// What the search form sends; an empty field is no filter.
+#[derive(Clone, Debug, Default, Deserialize)]
+pub(super) struct Search {
+    pub(super) source: Option<String>,
+    pub(super) r#type: Option<String>,
+    pub(super) state: Option<String>,
+    pub(super) since: Option<String>,
+    pub(super) until: Option<String>,
+    pub(super) text: Option<String>,
+    pub(super) body: Option<String>,
+    pub(super) delivery_state: Option<String>,
+    pub(super) cursor: Option<String>,
+}
+
+/// What the field of the menu sends.
+#[derive(Debug, Default, Deserialize)]
+pub(super) struct Find {
+    q: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "events.html")]
+struct EventsPage {
+    visit: Visit,
+    search: Search,
+    sources: Vec<String>,
+    rows: Vec<EventRow>,
+    newest: Link,
+    older: Option<Link>,
+    searched_until: Option<When>,
+}
+
+/// One event in a list.
+#[derive(Clone, Debug)]
+pub(super) struct EventRow {
+    /// The first arrival.
+    pub(super) received: When,
+    /// The type, or that there is none.
+    pub(super) kind: String,
+    /// It was accepted although its bytes were known.
+    pub(super) flagged: bool,
+    /// The event.
+    pub(super) event: EventView,
+}
+
+impl EventRow {
+    /// Prepares an event for a table.
+    pub(super) fn new(event: EventView, visit: &Visit) -> Self {
+        Self {
+            received: When::read(&event.received_at, visit.now),
+            kind: if event.r#type.is_empty() { "(no type)".to_owned() } else { event.r#type.clone() },
+            flagged: event.state == "accepted" && event.original.is_some(),
+            event,
+        }
+    }
+}
+
+impl Search {
+    /// Without the fields that were left empty.
+    pub(super) fn tidy(self) -> Self {
+        Self {
+            source: given(self.source),
+            r#type: given(self.r#type),
+            state: given(self.state),
+            since: given(self.since),
+            until: given(self.until),
+            text: given(self.text),
+            body: given(self.body),
+            delivery_state: given(self.delivery_state),
+            cursor: given(self.cursor),
+        }
+    }
+
+    /// The same search on a page, without the place in the list.
+    pub(super) fn link(&self, path: &str) -> Link {
+        Link::to(path)
+            .with_some("source", self.source.as_deref())
+            .with_some("type", self.r#type.as_deref())
+            .with_some("state", self.state.as_deref())
+            .with_some("since", self.since.as_deref())
+            .with_some("until", self.until.as_deref())
+            .with_some("text", self.text.as_deref())
+            .with_some("body", self.body.as_deref())
+            .with_some("delivery_state", self.delivery_state.as_deref())
+    }
+
+    /// True where anything is filtered.
+    pub(super) fn filters(&self) -> bool {
+        let exact = [&self.source, &self.r#type, &self.state, &self.delivery_state];
+        let loose = [&self.since, &self.until, &self.text, &self.body];
+        exact.iter().chain(&loose).any(|one| one.is_some())
+    }
+
+    /// What a field of the form shows.
+    pub(super) fn shown(value: &Option<String>) -> &str {
+        value.as_deref().unwrap_or_default()
+    }
+
+    /// The question in the words of the API.
+    pub(super) fn asked(&self, rows: usize) -> EventsQuery {
+        let search = self.clone();
+        EventsQuery {
+            source: search.source,
+            r#type: search.r#type,
+            state: search.state,
+            since: search.since,
+            until: search.until,
+            text: search.text,
+            body: search.body,
+            delivery_state: search.delivery_state,
+            cursor: search.cursor,
+            limit: Some(rows),
+            ..EventsQuery::default()
+        }
+    }
+}
+
+/// A page of events, newest first.
+pub(super) async fn show(
+    State(admin): State<Admin>,
+    visit: Visit,
+    search: Result<Query<Search>, QueryRejection>,
+) -> Result<Response, PageError> {
+    let search = search?.0.tidy();
+    admin.check_names(search.source.as_deref(), None).await?;
+    let found = query::events(admin.store(), admin.clock(), search.asked(ROWS)).await?;
+    page(&EventsPage {
+        sources: source_names(&admin),
+        rows: found.items.into_iter().map(|event| EventRow::new(event, &visit)).collect(),
+        newest: search.link("/events"),
+        older: found.next_cursor.map(|cursor| search.link("/events").with("cursor", &cursor)),
+        searched_until: When::maybe(found.searched_until.as_deref(), visit.now),
+        search,
+        visit,
+    })
+}
+
+/// A key or `source/event_id` leads to the event; anything else to a search.
+pub(super) async fn find(
+    State(admin): State<Admin>,
+    _visit: Visit,
+    find: Result<Query<Find>, QueryRejection>,
+) -> Result<Response, PageError> {
+    let Some(text) = given(find?.0.q) else { return Ok(Redirect::to("/events").into_response()) };
+    let named = text.parse::<EventKey>().is_ok() || text.contains('/');
+    let found = if named { query::find(admin.store(), &text).await?.into_iter().next() } else { None };
+    let link = match found {
+        Some(event) => Link::below("/events", &event.key.to_string()),
+        None => Link::to("/events").with("text", &text),
+    };
+    Ok(Redirect::to(&link.to_string()).into_response())
+}
+
+/// The configured sources, in order.
+pub(super) fn source_names(admin: &Admin) -> Vec<String> {
+    let mut names: Vec<String> = admin.setup().sources.keys().cloned().collect();
+    names.sort();
+    names
+}

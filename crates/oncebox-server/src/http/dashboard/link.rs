@@ -1,0 +1,78 @@
+//! Links to pages with filters in them, encoded so that no value can leave its place.
+
+use std::fmt::Write as _;
+
+/// A path of ours with its query.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Link(String);
+
+impl Link {
+    /// A page.
+    pub(super) fn to(path: &str) -> Self {
+        Self(path.to_owned())
+    }
+
+    /// A page that is named by one more part, whatever that part holds.
+    pub(super) fn below(path: &str, part: &str) -> Self {
+        let mut link = format!("{path}/");
+        encode(&mut link, part);
+        Self(link)
+    }
+
+    /// The same with one more filter.
+    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+        self.0.push(if self.0.contains('?') { '&' } else { '?' });
+        self.0.push_str(name);
+        self.0.push('=');
+        encode(&mut self.0, value);
+        self
+    }
+
+    /// The same with one more filter, where there is one.
+    pub(super) fn with_some(self, name: &str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.with(name, value),
+            None => self,
+        }
+    }
+}
+
+impl std::fmt::Display for Link {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// What a form left empty was not given.
+pub(super) fn given(value: Option<String>) -> Option<String> {
+    value.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
+}
+
+fn encode(link: &mut String, text: &str) {
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
+            link.push(char::from(byte));
+        } else {
+            let _infallible = write!(link, "%{byte:02X}");
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_stay_in_their_place() {
+        let link = Link::to("/events").with("source", "a b&c=d").with_some("type", None).with("text", "\"><é");
+        assert_eq!(link.to_string(), "/events?source=a%20b%26c%3Dd&text=%22%3E%3C%C3%A9");
+        assert_eq!(Link::below("/sources", "../x?y#z").to_string(), "/sources/..%2Fx%3Fy%23z");
+    }
+
+    #[test]
+    fn empty_fields_are_not_given() {
+        assert_eq!(given(Some("  ".into())), None);
+        assert_eq!(given(Some(" a ".into())), Some("a".into()));
+        assert_eq!(given(None), None);
+    }
+}

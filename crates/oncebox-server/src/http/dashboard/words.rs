@@ -1,0 +1,174 @@
+//! How the pages say numbers and times: in UTC, with the age in words beside it, and never longer than a glance needs.
+
+use std::fmt::Write as _;
+
+use askama::Template;
+use askama::filters::HtmlSafe;
+use jiff::Timestamp;
+use oncebox::clock::UnixMillis;
+
+/// A moment: readable in UTC, exact for machines, with its age in words.
+#[derive(Clone, Debug, PartialEq, Eq, Template)]
+#[template(
+    ext = "html",
+    source = r#"<time datetime="{{ exact }}" title="{{ exact }}">{{ clock }} <span class="ago">{{ ago }}</span></time>"#
+)]
+pub(super) struct When {
+    pub(super) exact: String,
+    pub(super) clock: String,
+    pub(super) ago: String,
+}
+
+impl HtmlSafe for When {}
+
+impl When {
+    /// Reads what a view holds. What is no time is shown as it is.
+    pub(super) fn read(text: &str, now: UnixMillis) -> Self {
+        match text.parse::<Timestamp>() {
+            Ok(time) => Self::at(time.as_millisecond(), now),
+            Err(_) => Self { exact: String::new(), clock: text.to_owned(), ago: String::new() },
+        }
+    }
+
+    /// The same of what may be absent.
+    pub(super) fn maybe(text: Option<&str>, now: UnixMillis) -> Option<Self> {
+        text.map(|text| Self::read(text, now))
+    }
+
+    /// A moment as the clock has it.
+    pub(super) fn at(at: UnixMillis, now: UnixMillis) -> Self {
+        let exact = crate::view::time(at);
+        let same_day = exact.get(..10) == crate::view::time(now).get(..10);
+        let (day, time) = (exact.get(..10).unwrap_or(&exact), exact.get(11..19).unwrap_or_default());
+        let clock = if same_day { format!("{time} UTC") } else { format!("{day} {time} UTC") };
+        Self { clock, ago: ago(at, now), exact }
+    }
+}
+
+/// An age in words, or how long until it is so.
+pub(super) fn ago(at: UnixMillis, now: UnixMillis) -> String {
+    let apart = now.saturating_sub(at);
+    match apart {
+        0..1_000 => "just now".to_owned(),
+        1_000.. => format!("{} ago", span(apart)),
+        _ => format!("in {}", span(apart.saturating_neg())),
+    }
+}
+
+/// A length of time in its two largest units.
+pub(super) fn span(millis: i64) -> String {
+    const UNITS: [(i64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
+    let seconds = millis.max(0) / 1_000;
+    if seconds == 0 {
+        return format!("{} ms", millis.max(0));
+    }
+    let first = UNITS.iter().position(|(size, _)| seconds >= *size).unwrap_or(UNITS.len() - 1);
+    let (size, name) = UNITS[first];
+    let mut text = format!("{} {name}", seconds / size);
+    let rest = seconds % size;
+    if let Some((next, name)) = UNITS.get(first + 1).filter(|(next, _)| rest >= *next) {
+        let _infallible = write!(text, " {} {name}", rest / next);
+    }
+    text
+}
+
+/// A share in percent, with as many digits as say something.
+pub(super) fn percent(share: f64) -> String {
+    let value = share * 100.0;
+    match value {
+        _ if value == 0.0 => "0 %".to_owned(),
+        0.0..0.01 => "< 0.01 %".to_owned(),
+        0.01..1.0 => format!("{value:.2} %"),
+        1.0..99.95 => format!("{value:.1} %"),
+        _ => format!("{value:.0} %"),
+    }
+}
+
+/// A number with thin gaps between thousands.
+pub(super) fn grouped(number: i64) -> String {
+    let digits = number.unsigned_abs().to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
+    if number < 0 {
+        text.push('−');
+    }
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push('\u{202f}');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A change with its sign.
+pub(super) fn signed(number: i64) -> String {
+    if number > 0 { format!("+{}", grouped(number)) } else { grouped(number) }
+}
+
+/// So many things, in English.
+pub(super) fn counted(number: i64, thing: &str) -> String {
+    match (number, thing.strip_suffix('y')) {
+        (1, _) => format!("1 {thing}"),
+        (_, Some(stem)) => format!("{} {stem}ies", grouped(number)),
+        (_, None) => format!("{} {thing}s", grouped(number)),
+    }
+}
+
+/// A size in the unit that people use for it.
+pub(super) fn bytes(count: usize) -> String {
+    #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
+    let value = count as f64;
+    match count {
+        0..1_024 => format!("{count} B"),
+        1_024..1_048_576 => format!("{:.1} KiB", value / 1_024.0),
+        _ => format!("{:.1} MiB", value / 1_048_576.0),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ages() {
+        for (millis, expected) in [
+            (0, "just now"),
+            (999, "just now"),
+            (1_000, "1 s ago"),
+            (61_000, "1 min 1 s ago"),
+            (3_600_000, "1 h ago"),
+            (90_000_000, "1 d 1 h ago"),
+            (-5_000, "in 5 s"),
+            (-300, "in 300 ms"),
+        ] {
+            assert_eq!(ago(1_700_000_000_000 - millis, 1_700_000_000_000), expected);
+        }
+    }
+
+    #[test]
+    fn numbers() {
+        for (number, expected) in
+            [(0, "0"), (999, "999"), (1_000, "1\u{202f}000"), (-1_234_567, "−1\u{202f}234\u{202f}567")]
+        {
+            assert_eq!(grouped(number), expected);
+        }
+        for (share, expected) in
+            [(0.0, "0 %"), (0.00001, "< 0.01 %"), (0.0051, "0.51 %"), (0.5, "50.0 %"), (0.98, "98.0 %"), (1.0, "100 %")]
+        {
+            assert_eq!(percent(share), expected);
+        }
+        assert_eq!((counted(1, "delivery"), counted(2, "delivery")), ("1 delivery".into(), "2 deliveries".into()));
+        assert_eq!((bytes(12), bytes(2_048)), ("12 B".into(), "2.0 KiB".into()));
+    }
+
+    #[test]
+    fn moments_are_exact_for_machines_and_short_for_people() {
+        let now = 1_700_000_000_000;
+        let when = When::at(now - 61_000, now);
+        assert_eq!(when.exact, "2023-11-14T22:12:19.000Z");
+        assert_eq!(when.clock, "22:12:19 UTC");
+        assert_eq!(When::at(now - 172_800_000, now).clock, "2023-11-12 22:13:20 UTC");
+        let html = When::read("<b>", now).to_string();
+        assert!(!html.contains("<b>"), "{html}");
+    }
+}

@@ -1,0 +1,140 @@
+//! What is kept for how long, when what is over goes, and what went.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use oncebox::clock::Clock;
+use oncebox::retention::{NotRun, Settings};
+use oncebox::store::{Asked, RunRecord, Store};
+use serde::{Deserialize, Serialize};
+
+use super::QueryError;
+use super::actions::{new_id, who};
+use crate::config::units::show_duration;
+use crate::view::time;
+
+/// Runs that are shown.
+const RUNS: usize = 10;
+
+/// Retention as people see it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RetentionView {
+    /// The windows; the one without a source is for everything else.
+    pub(crate) windows: Vec<WindowView>,
+    /// When it runs, in words; nothing where no server was asked.
+    pub(crate) schedule: Option<String>,
+    /// When it runs next.
+    pub(crate) next_run_at: Option<String>,
+    /// Since when nothing is removed.
+    pub(crate) stopped_at: Option<String>,
+    /// Why.
+    pub(crate) stopped_because: Option<String>,
+    /// How far the run that is under way came, in thousandths.
+    pub(crate) progress: Option<u64>,
+    /// The newest runs.
+    pub(crate) runs: Vec<RunView>,
+}
+
+/// How long the rows of a source live.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct WindowView {
+    /// The source; nothing for everything else.
+    pub(crate) source: Option<String>,
+    /// How long its identities are remembered.
+    pub(crate) ledger: String,
+    /// How long its payloads are kept.
+    pub(crate) payload: String,
+}
+
+/// One run.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct RunView {
+    /// When it began.
+    pub(crate) started_at: String,
+    /// When it ended; nothing for one that was cut off.
+    pub(crate) finished_at: Option<String>,
+    /// Rows removed, by table.
+    pub(crate) removed: BTreeMap<String, u64>,
+    /// Payloads whose window is over and that stay, because a handler or a person needs them.
+    pub(crate) kept: i64,
+}
+
+/// Who confirms or asks for a run; the body may be left out.
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub(crate) struct RetentionRequest {
+    /// For the audit log.
+    pub(crate) who: Option<String>,
+}
+
+/// What is kept, and what went; with a server's settings also when.
+pub(crate) async fn show(
+    store: &Store,
+    clock: &Clock,
+    running: Option<(&Settings, u64)>,
+) -> Result<RetentionView, QueryError> {
+    let windows = store.windows().await?.into_iter().map(|one| WindowView {
+        source: (!one.source.is_empty()).then_some(one.source),
+        ledger: duration(one.ledger_ms),
+        payload: duration(one.payload_ms),
+    });
+    let runs = store.runs(RUNS).await?;
+    let last = runs.first().map_or_else(|| clock.now(), |run| run.started_at);
+    let next = running.map(|(settings, _)| settings.schedule.next(&settings.windows, last).max(clock.now()));
+    let stopped = store.retention(clock.now()).await?.stopped;
+    Ok(RetentionView {
+        windows: windows.collect(),
+        schedule: running.map(|(settings, _)| words(settings)),
+        next_run_at: next.filter(|_| stopped.is_none()).map(time),
+        stopped_at: stopped.as_ref().map(|(at, _)| time(*at)),
+        stopped_because: stopped.map(|(_, why)| why),
+        progress: running.map(|(_, progress)| progress),
+        runs: runs.into_iter().map(Into::into).collect(),
+    })
+}
+
+/// Says that the time is right; false when nothing was stopped.
+pub(crate) async fn confirm(store: &Store, clock: &Clock, caller: Option<String>) -> Result<bool, QueryError> {
+    let asked = Asked { id: new_id(clock), who: who(caller), at: clock.now() };
+    let confirmed = store.confirm_time(&asked).await?;
+    if confirmed {
+        tracing::info!(who = asked.who, "an operator confirmed the time, retention goes on");
+    }
+    Ok(confirmed)
+}
+
+fn words(settings: &Settings) -> String {
+    match settings.schedule.pause(&settings.windows) {
+        Some(pause) => format!("every {}", show_duration(pause)),
+        None => {
+            let minutes = settings.schedule.at.as_secs() / 60;
+            format!("daily at {:02}:{:02} UTC", minutes / 60, minutes % 60)
+        }
+    }
+}
+
+fn duration(ms: i64) -> String {
+    show_duration(Duration::from_millis(ms.max(0).unsigned_abs()))
+}
+
+impl From<RunRecord> for RunView {
+    fn from(run: RunRecord) -> Self {
+        Self {
+            started_at: time(run.started_at),
+            finished_at: run.finished_at.map(time),
+            removed: run.removed.iter().map(|(table, rows)| (table.to_owned(), rows)).collect(),
+            kept: run.kept,
+        }
+    }
+}
+
+impl From<NotRun> for QueryError {
+    fn from(error: NotRun) -> Self {
+        match error {
+            NotRun::Store(error) => Self::Store(error),
+            NotRun::Doubtful(_) => {
+                Self::Conflict(format!("{error}; if the time is right now, `oncebox retention confirm`"))
+            }
+            NotRun::Elsewhere | NotRun::NoWindows => Self::Conflict(error.to_string()),
+        }
+    }
+}

@@ -1,0 +1,1 @@
+DELETE FROM oncebox.attempts WHERE delivery = ANY($1)

@@ -1,0 +1,1 @@
+DELETE FROM oncebox.events WHERE key = ANY($1)

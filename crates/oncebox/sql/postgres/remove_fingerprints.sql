@@ -1,0 +1,3 @@
+-- The pages that may hold them are found by the range; the keys then choose among their rows.
+WITH aged AS MATERIALIZED (SELECT ctid AS place, key FROM oncebox.repeats WHERE key >= $1 AND key <= $2)
+DELETE FROM oncebox.repeats WHERE ctid = ANY(ARRAY(SELECT place FROM aged WHERE key = ANY($3))) RETURNING key

@@ -1,0 +1,1 @@
+DELETE FROM oncebox.payloads WHERE key = ANY($1)

@@ -1,0 +1,1 @@
+DELETE FROM oncebox.steps WHERE delivery = ANY($1)

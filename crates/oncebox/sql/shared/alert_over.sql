@@ -1,0 +1,1 @@
+DELETE FROM oncebox.alerts WHERE receiver = $1 AND condition = $2

@@ -1,0 +1,1 @@
+UPDATE oncebox.retention SET counted_to = $1

@@ -1,0 +1,1 @@
+SELECT oncebox.now_ms($1)

@@ -1,0 +1,1 @@
+DELETE FROM oncebox_attempts WHERE delivery = ?1

@@ -1,0 +1,1 @@
+DELETE FROM oncebox_deliveries WHERE delivery = ?1

@@ -1,0 +1,1 @@
+DELETE FROM oncebox_events WHERE key = ?1

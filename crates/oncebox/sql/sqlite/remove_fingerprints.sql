@@ -1,0 +1,1 @@
+DELETE FROM oncebox_repeats WHERE key = ?1

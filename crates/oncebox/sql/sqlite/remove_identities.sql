@@ -1,0 +1,1 @@
+DELETE FROM oncebox_ledger WHERE key = ?1

@@ -1,0 +1,1 @@
+DELETE FROM oncebox_payloads WHERE key = ?1

@@ -1,0 +1,1 @@
+DELETE FROM oncebox_steps WHERE delivery = ?1

@@ -1,0 +1,336 @@
+//! Retention: what is over goes, never early, one node at a time.
+//!
+//! The loop looks at the clocks a few times a minute, counts identities now and then, and runs when the schedule
+//! says so. A clock that jumped stops all deletes, on every node, until a person confirms the time. Nothing else in the
+//! system waits for any of this: without it rows only stay.
+
+mod days;
+mod guard;
+mod metric;
+#[cfg(feature = "postgres")]
+mod partitions;
+mod pass;
+mod plan;
+mod schedule;
+mod windows;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinSet;
+
+pub use guard::Boot;
+pub use pass::Progress;
+pub use schedule::Schedule;
+pub use windows::{Window, Windows};
+
+use guard::{Doubt, Sample};
+use pass::{Done, Pass};
+use windows::millis;
+
+use crate::clock::{Clock, UnixMillis};
+use crate::running::Running;
+use crate::shutdown::Shutdown;
+use crate::store::{RetentionRecord, RunRecord, Store, StoreError};
+
+/// How often the clocks are looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(20);
+/// How often that is written down: a node that has nothing to do leaves the database alone.
+const NOTE_EVERY: Duration = Duration::from_secs(600);
+/// Identities are counted this far behind, so that whoever is just writing is not missed.
+const WRITERS_MS: i64 = 60_000;
+/// How far a clock may be behind without anybody minding.
+const BEHIND_MIN_MS: i64 = 1000;
+
+/// What retention is made of.
+#[derive(Clone)]
+pub struct Parts {
+    /// The database.
+    pub store: Store,
+    /// The time.
+    pub clock: Clock,
+    /// Tells which start of the machine this is; the library does not look itself.
+    pub boot: Arc<dyn Fn() -> Option<Boot> + Send + Sync>,
+}
+
+impl std::fmt::Debug for Parts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Parts").field("store", &self.store).finish_non_exhaustive()
+    }
+}
+
+/// What is configured.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// How long things live.
+    pub windows: Windows,
+    /// When it runs.
+    pub schedule: Schedule,
+}
+
+/// Why a run did not happen.
+#[derive(Debug, thiserror::Error)]
+pub enum NotRun {
+    /// The time cannot be believed.
+    #[error("nothing is deleted: {0}")]
+    Doubtful(String),
+    /// Another node is at it.
+    #[error("another node is running it")]
+    Elsewhere,
+    /// Nobody ever said how long things live.
+    #[error("no server ever said how long things live; start one first")]
+    NoWindows,
+    /// The database failed; what was removed is removed, and the next run goes on.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// The running loop of one node.
+#[derive(Debug)]
+pub struct Retention {
+    settings: watch::Sender<Settings>,
+    desk: Desk,
+    running: Running,
+}
+
+/// Asks the loop of this process for a run. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Desk {
+    asks: mpsc::Sender<oneshot::Sender<Result<RunRecord, NotRun>>>,
+    progress: Progress,
+    settings: watch::Receiver<Settings>,
+}
+
+impl Desk {
+    /// Runs now and waits for the end.
+    pub async fn run(&self) -> Result<RunRecord, NotRun> {
+        let (answer, wait) = oneshot::channel();
+        let gone = |_| NotRun::Store(StoreError::Disconnected("the server is stopping".into()));
+        self.asks.send(answer).await.map_err(|_| gone(()))?;
+        wait.await.unwrap_or_else(|_| Err(gone(())))
+    }
+
+    /// What is configured now.
+    pub fn settings(&self) -> Settings {
+        self.settings.borrow().clone()
+    }
+
+    /// How far the run that is under way came.
+    pub fn progress(&self) -> Progress {
+        self.progress.clone()
+    }
+}
+
+impl Retention {
+    /// Starts it. A database that is away is waited for.
+    pub fn start(parts: Parts, settings: Settings) -> Self {
+        metric::show();
+        let (settings, changes) = watch::channel(settings);
+        let (asks, asked) = mpsc::channel(1);
+        let progress = Progress::default();
+        let keeper = Keeper::new(parts, progress.clone());
+        let desk = Desk { asks, progress: progress.clone(), settings: changes.clone() };
+        let running = Running::start(JoinSet::new(), |stopping, _| keeper.run(changes, asked, stopping));
+        Self { settings, desk, running }
+    }
+
+    /// Takes a changed config.
+    pub fn set(&self, settings: Settings) {
+        self.settings.send_replace(settings);
+    }
+
+    /// Where a run can be asked for.
+    pub fn desk(&self) -> Desk {
+        self.desk.clone()
+    }
+
+    /// Stops after the slice that is under way.
+    pub async fn stop(self) {
+        self.running.stop(Duration::ZERO).await;
+    }
+}
+
+/// Looks once and runs, with the windows that the database knows: for a command where no server runs.
+pub async fn run_once(parts: Parts, progress: Progress) -> Result<RunRecord, NotRun> {
+    let mut keeper = Keeper::new(parts, progress);
+    keeper.look().await?;
+    keeper.pass(&Shutdown::new(), true).await
+}
+
+/// Makes the partitions of the days to come, so that the first payloads find theirs.
+pub async fn prepare(store: &Store, clock: &Clock, windows: &Windows) -> Result<(), StoreError> {
+    store.register_windows(&windows.records()).await?;
+    #[cfg(feature = "postgres")]
+    if let Some(lock) = store.lock_retention().await? {
+        let now = store.time(clock.now()).await?;
+        let (stopping, progress) = (Shutdown::new(), Progress::default());
+        let (lock, stopping, progress) = (&lock, &stopping, &progress);
+        let pass = Pass { store, clock, windows, lock, stopping, progress, now, started_at: now };
+        partitions::make_ahead(&pass).await?;
+    }
+    #[cfg(not(feature = "postgres"))]
+    let _ = clock;
+    Ok(())
+}
+
+/// The loop and what it remembers.
+struct Keeper {
+    parts: Parts,
+    progress: Progress,
+    before: Option<Sample>,
+    /// What the latest look made of the time: with everything against it taken off, or why it is not believed.
+    time: Result<(UnixMillis, UnixMillis), String>,
+    /// When it last wrote down that it looked.
+    noted_at: Option<Duration>,
+}
+
+impl Keeper {
+    fn new(parts: Parts, progress: Progress) -> Self {
+        Self { parts, progress, before: None, time: Err("nobody looked yet".to_owned()), noted_at: None }
+    }
+
+    async fn run(
+        mut self,
+        mut settings: watch::Receiver<Settings>,
+        mut asked: mpsc::Receiver<oneshot::Sender<Result<RunRecord, NotRun>>>,
+        stopping: Shutdown,
+    ) {
+        let mut due_at = None;
+        let mut registered = false;
+        settings.mark_changed();
+        while !stopping.requested() {
+            if settings.has_changed().unwrap_or(false) {
+                registered = false;
+            }
+            let now_set = settings.borrow_and_update().clone();
+            let outcome = async {
+                if !registered {
+                    self.parts.store.register_windows(&now_set.windows.records()).await?;
+                    registered = true;
+                }
+                self.look().await?;
+                let Ok((_, now)) = self.time else { return Ok(()) };
+                let due = match due_at {
+                    Some(due) => due,
+                    None => self.first_due(&now_set, now).await?,
+                };
+                due_at = Some(due);
+                if now >= due {
+                    self.scheduled(&now_set, &stopping).await?;
+                    due_at = Some(now_set.schedule.next(&now_set.windows, now));
+                }
+                Ok::<_, StoreError>(())
+            };
+            if let Err(error) = outcome.await {
+                tracing::warn!("retention waits for the database: {}", error.chain());
+            }
+            let pause = now_set.schedule.pause(&now_set.windows).unwrap_or(LOOK_EVERY).min(LOOK_EVERY);
+            tokio::select! {
+                () = stopping.wait() => {}
+                () = tokio::time::sleep(pause) => {}
+                Ok(()) = settings.changed() => settings.mark_changed(),
+                Some(answer) = asked.recv() => {
+                    let outcome = match self.look().await {
+                        Ok(()) => self.pass(&stopping, true).await,
+                        Err(error) => Err(error.into()),
+                    };
+                    // Whoever asked may have hung up.
+                    let _ = answer.send(outcome);
+                }
+            }
+        }
+    }
+
+    /// A run that was missed, because nobody was there at its hour, is made up for at the start.
+    async fn first_due(&self, settings: &Settings, now: UnixMillis) -> Result<UnixMillis, StoreError> {
+        if settings.schedule.pause(&settings.windows).is_some() {
+            return Ok(now);
+        }
+        let last = self.parts.store.runs(1).await?.first().map_or(now, |run| run.started_at);
+        Ok(settings.schedule.next(&settings.windows, last))
+    }
+
+    async fn scheduled(&mut self, settings: &Settings, stopping: &Shutdown) -> Result<(), StoreError> {
+        let is_daily = settings.schedule.pause(&settings.windows).is_none();
+        match self.pass(stopping, is_daily).await {
+            Ok(run) if run.removed.total() > 0 => {
+                let tables: Vec<String> = run.removed.iter().map(|(table, rows)| format!("{rows} {table}")).collect();
+                tracing::info!("retention removed {}", tables.join(", "));
+            }
+            Err(NotRun::Store(error)) => return Err(error),
+            Ok(_) | Err(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Looks at the clocks, writes down what it saw, and counts identities.
+    async fn look(&mut self) -> Result<(), StoreError> {
+        let Parts { store, clock, boot } = &self.parts;
+        store.pass("retention.look").await?;
+        let wall = clock.now();
+        let stored = store.retention(wall).await?;
+        let database = stored.time;
+        let now = Sample { wall, database, passed: clock.passed(), boot: boot() };
+        let doubt = guard::judge(self.before.as_ref(), &stored, &now);
+        let behind = behind(&stored, guard::behind(doubt.as_ref(), &now));
+        self.before = Some(now.clone());
+        if behind.0 != stored.behind.0 {
+            self.parts.store.note_behind(behind).await?;
+        }
+        let (store, boot) = (&self.parts.store, now.boot.as_ref().map(|boot| (boot.id.clone(), millis(boot.uptime))));
+        self.time = match (&doubt, &stored.stopped) {
+            (_, Some((_, why))) => Err(why.clone()),
+            (Some(Doubt::Apart { .. }), None) => Err(doubt.as_ref().map(Doubt::sentence).unwrap_or_default()),
+            (Some(doubt), None) => {
+                let why = doubt.sentence();
+                tracing::error!("retention stops: {why}; look at the clock, then `oncebox retention confirm`");
+                store.stop_retention(database, &why).await?;
+                Err(why)
+            }
+            (None, None) => Ok((database - behind.0, database)),
+        };
+        if self.noted_at.is_none_or(|at| now.passed.saturating_sub(at) >= NOTE_EVERY) {
+            if self.time.is_ok() {
+                store.note_look(database, boot.as_ref()).await?;
+            }
+            while store.count_ledger(database - behind.0 - WRITERS_MS).await? {}
+            store.note_ledger_rows(database).await?;
+            self.noted_at = Some(now.passed);
+        }
+        Ok(())
+    }
+
+    /// Runs, if the time is believed and nobody else runs. A run that removed nothing is logged only on demand.
+    async fn pass(&mut self, stopping: &Shutdown, logged: bool) -> Result<RunRecord, NotRun> {
+        let (now, started_at) = self.time.clone().map_err(NotRun::Doubtful)?;
+        let Parts { store, clock, .. } = &self.parts;
+        let windows = Windows::from_records(&store.windows().await?).ok_or(NotRun::NoWindows)?;
+        let Some(lock) = store.lock_retention().await? else { return Err(NotRun::Elsewhere) };
+        let progress = &self.progress;
+        let pass = Pass { store, clock, windows: &windows, lock: &lock, stopping, progress, now, started_at };
+        let mut done = Done::default();
+        let outcome = pass.run(&mut done).await;
+        let finished_at = match &outcome {
+            Ok(()) => Some(store.time(clock.now()).await?),
+            Err(_) => None,
+        };
+        let run = pass.record(&done, finished_at);
+        if logged || run.removed.total() > 0 {
+            store.open_run(started_at).await?;
+            store.note_run(&run).await?;
+        }
+        outcome.map(|()| run).map_err(NotRun::Store)
+    }
+}
+
+/// The most that any node's clock was behind, for as long as something that it named may live.
+fn behind(stored: &RetentionRecord, found: i64) -> (i64, UnixMillis) {
+    let ((by, at), now) = (stored.behind, stored.time);
+    let is_over = now - at > stored.remembers_ms.unwrap_or(0);
+    match found {
+        found if found > BEHIND_MIN_MS && (found >= by || is_over) => (found, now),
+        _ if is_over && by > 0 => (0, now),
+        _ => stored.behind,
+    }
+}
