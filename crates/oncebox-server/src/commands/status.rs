@@ -190,6 +190,7 @@ mod tests {
             handler_health: vec![HandlerHealth::new("log".into(), true, 4, 1)],
             unverified_sources: vec!["open".into()],
             sources: vec![SourceStats { source: "open".into(), state: "held".into(), events: 2, arrivals: 3 }],
+            counted_since: None,
             destinations: [("typo", false, None), ("crm", true, Some("2026-11-15T12:00:00.000Z"))]
                 .map(|(name, is_configured, until)| DestinationStats {
                     destination: name.into(),
@@ -202,6 +203,7 @@ mod tests {
                 handler: "log".into(),
                 state: "ready".into(),
                 count: 4,
+                more: false,
                 oldest_due_at: Some("2026-11-15T12:00:00.000Z".into()),
             }],
         };

@@ -220,7 +220,7 @@ fn sections_and_types() {
     );
     check(
         "[server]\n'a\\nb' = 1\n[log]",
-        "2:1: server.\"a\\\\nb\": unknown key; use one of listen, admin_listen, admin_token, viewer_token, public_url, body_limit, in_flight, in_flight_bytes, connections, grace, workers, trusted_proxies",
+        "2:1: server.\"a\\\\nb\": unknown key; use one of listen, admin_listen, admin_token, viewer_token, admin_hosts, public_url, body_limit, in_flight, in_flight_bytes, connections, grace, workers, trusted_proxies",
     );
 }
 

@@ -35,7 +35,8 @@ impl Problem {
     /// Another method is wanted.
     pub(crate) fn method(allow: String) -> Self {
         let problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "this URL answers other methods");
-        Self { allow: Some(allow), ..problem }
+        // Without a list of ours, the router adds the methods that it knows.
+        Self { allow: Some(allow).filter(|allow| !allow.is_empty()), ..problem }
     }
 
     /// The body is over the source's limit.

@@ -55,6 +55,7 @@ async fn check_source(store: &Store, configured: Option<&[String]>, source: &str
         return Ok(());
     }
     let mut known = store.sources_seen().await?;
+    known.extend(store.ledger_rows().await?.into_iter().map(|(source, _)| source));
     if has(&known, source) {
         return Ok(());
     }

@@ -217,7 +217,9 @@ impl Store {
     /// Identities remembered, by source.
     pub async fn ledger_rows(&self) -> Result<Vec<(String, i64)>, StoreError> {
         let read = |row: &Row| Ok((row.text(0)?, row.int(1)?));
-        self.query(&sql::LEDGER_ROWS, Vec::new()).await?.iter().map(read).collect()
+        let counted = self.query(&sql::LEDGER_COUNTED_TO, Vec::new()).await?;
+        let counted_to = counted.first().ok_or(StoreError::Corrupt { what: "retention" })?.key(0)?;
+        self.query(&sql::LEDGER_ROWS, vec![counted_to.into()]).await?.iter().map(read).collect()
     }
 
     /// Notes the sizes of the hour, once, and drops what is too old to be compared with.

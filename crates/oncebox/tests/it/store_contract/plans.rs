@@ -32,7 +32,7 @@ use Bound::{Highest, Int, Key, Lowest, Null, Text};
 /// How far back a page looks.
 const FLOOR: Bound = Key(ROWS - 20_000);
 
-const STATEMENTS: [(&str, &[Bound]); 46] = [
+const STATEMENTS: [(&str, &[Bound]); 47] = [
     ("events_page", &[Null, Null, Null, Null, Null, Null, Highest, Int(101), Lowest]),
     ("events_page", &[Null, Null, Null, Null, Null, Null, Key(30_000), Int(101), Lowest]),
     ("events_page", &[Text("other"), Null, Null, Null, Null, Null, Highest, Int(101), FLOOR]),
@@ -88,6 +88,7 @@ const STATEMENTS: [(&str, &[Bound]); 46] = [
     ("messages_of_event", &[Key(5), Int(1000)]),
     ("bodies_between", &[Highest, Lowest, Int(250), Int(65_536)]),
     ("sources_seen", &[Int(20_000), Highest]),
+    ("ledger_rows", &[Key(ROWS - 1000)]),
     ("event_by_key", &[Key(5)]),
     ("event_by_identity", &[Key(5)]),
     ("arrivals_of", &[Key(5)]),

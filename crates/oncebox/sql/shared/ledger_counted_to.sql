@@ -1,0 +1,1 @@
+SELECT counted_to FROM oncebox.retention
