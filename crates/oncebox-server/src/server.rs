@@ -40,9 +40,7 @@ use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
 use crate::traffic::Traffic;
-use crate::{alert, database, handler_sql, processing, series, vendors};
-use crate::{database, handler_sql, retention, vendors};
-use crate::{database, handler_sql, vendors};
+use crate::{alert, database, handler_sql, processing, retention, series, vendors};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
 const LAST_COMMIT: Duration = Duration::from_secs(12);

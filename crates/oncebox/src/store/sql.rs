@@ -32,6 +32,7 @@ shared! {
     KEEP_SECRET = "shared/keep_secret.sql";
     ARRIVED_SECRETS = "shared/arrived_secrets.sql";
     ARRIVALS_OF = "shared/arrivals_of.sql";
+    COUNT_LEDGER = "shared/count_ledger.sql";
     COUNT_RECENT = "shared/count_recent.sql";
     DELIVERIES_OF = "shared/deliveries_of.sql";
     EVENT_BY_KEY = "shared/event_by_key.sql";
