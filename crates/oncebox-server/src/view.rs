@@ -12,8 +12,9 @@ use oncebox::store::{
 use serde::{Deserialize, Serialize};
 
 use crate::rejections::Rejected;
-pub(crate) use outbox::{DeadLetterView, DestinationStats, MessageDetailView, MessageView, OutboxStats};
-pub(crate) use outbox::{DeadLetterView, MessageAttemptView, MessageDetailView, MessageView, OutboxStats};
+pub(crate) use outbox::{
+    DeadLetterView, DestinationStats, MessageAttemptView, MessageDetailView, MessageView, OutboxStats,
+};
 pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
 pub(crate) use screens::RepeatsView;
 

@@ -43,8 +43,8 @@ pub(crate) struct FillArgs {
     #[arg(long)]
     pub(crate) add: bool,
     /// Events in one transaction
-    #[arg(long, value_name = "N", default_value = "100k", hide = true, value_parser = amount)]
-    pub(crate) slice: u64,
+    #[arg(long, value_name = "N", hide = true, value_parser = amount)]
+    pub(crate) slice: Option<u64>,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

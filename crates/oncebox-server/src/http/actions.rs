@@ -102,11 +102,7 @@ async fn act(
 ) -> Result<Response, ApiError> {
     request.action_id = action_id(request.action_id, headers)?;
     request.who = Some(caller(request.who.as_deref(), peer));
-    admin.check_names(request.filter.source.as_deref(), request.filter.handler.as_deref()).await?;
-    let setup = admin.setup();
-    let known = actions::Known { routes: &setup.routes, destinations: &admin.destinations() };
-    let done = actions::act(admin.store(), admin.clock(), known, kind, request).await?;
-    Ok(Json(done).into_response())
+    Ok(Json(admin.act(kind, request).await?).into_response())
 }
 
 /// The id of the body or of the header: one and the same.

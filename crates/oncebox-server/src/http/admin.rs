@@ -17,7 +17,7 @@ use oncebox::clock::Clock;
 use oncebox::relay::Spared;
 use oncebox::retention::Desk as RetentionDesk;
 use oncebox::shutdown::Shutdown;
-use oncebox::store::Store;
+use oncebox::store::{ActionKind, Store};
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
@@ -29,12 +29,14 @@ use super::public::Setup;
 use super::{actions, api, arm, dashboard, erase, login, pull, retention, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
-use crate::query::QueryError;
+use crate::query::actions::{ActionRequest, Known};
 use crate::query::desk::Desk;
 use crate::query::destinations::Destinations;
 use crate::query::names::{self, Configured};
+use crate::query::{self, QueryError};
 use crate::rejections::Rejections;
 use crate::traffic::Traffic;
+use crate::view::Done;
 
 /// The admin listener's service. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -128,6 +130,14 @@ impl Admin {
             destinations: setup.destinations.clone(),
         };
         names::check(self.store(), Some(&configured), source, handler).await
+    }
+
+    /// Counts or acts, with what the config knows. A filter that names nobody is refused.
+    pub(super) async fn act(&self, kind: ActionKind, request: ActionRequest) -> Result<Done, QueryError> {
+        self.check_names(request.filter.source.as_deref(), request.filter.handler.as_deref()).await?;
+        let setup = self.setup();
+        let known = Known { routes: &setup.routes, destinations: &self.destinations() };
+        query::actions::act(self.store(), self.clock(), known, kind, request).await
     }
 
     /// All that the screens are made from.

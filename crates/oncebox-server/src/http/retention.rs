@@ -11,6 +11,7 @@ use serde::Serialize;
 use super::actions::caller;
 use super::admin::Admin;
 use super::api::ApiError;
+use super::openapi::Refusals;
 use crate::query::QueryError;
 use crate::query::retention::{self, RetentionRequest, RetentionView, RunView};
 

@@ -17,7 +17,7 @@ use crate::view::time;
 const RUNS: usize = 10;
 
 /// Retention as people see it.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct RetentionView {
     /// The windows; the one without a source is for everything else.
     pub(crate) windows: Vec<WindowView>,
@@ -36,7 +36,7 @@ pub(crate) struct RetentionView {
 }
 
 /// How long the rows of a source live.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct WindowView {
     /// The source; nothing for everything else.
     pub(crate) source: Option<String>,
@@ -47,7 +47,7 @@ pub(crate) struct WindowView {
 }
 
 /// One run.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct RunView {
     /// When it began.
     pub(crate) started_at: String,
@@ -60,7 +60,7 @@ pub(crate) struct RunView {
 }
 
 /// Who confirms or asks for a run; the body may be left out.
-#[derive(Debug, Default, Serialize, Deserialize)]
+#[derive(Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct RetentionRequest {
     /// For the audit log.
     pub(crate) who: Option<String>,

@@ -49,6 +49,7 @@ contract! {
 contract! {
     async fn what_the_file_and_what_the_database_refuse_are_one_list(db: TestDatabase) {
         let folder = tempfile::tempdir().expect("a folder");
+        db.execute("create table effects (event_id text)");
         let wrong = "[[handler]]\nname = \"no name\"\nsql = 'insert into nowhere values (:key)'\n\
             [[handler]]\nname = \"bound\"\nsql = \"\"\"insert into nowhere\nvalues (:event_idd)\"\"\"\n\
             [[destination]]\nname = \"crm\"\nurl = \"http://169.254.169.254/\"\nrat = '1/s'\n";

@@ -25,8 +25,10 @@ use maker::Maker;
 const AT_ONCE: usize = 2;
 /// The handler that has done every event, the same as the one of the load's server.
 const HANDLER: &str = "bench";
-/// Events in one transaction.
-pub(super) const SLICE: u64 = 100_000;
+/// Events in one transaction. SQLite writes whole pages, so that there a larger one writes each leaf of the ledger fewer
+/// times.
+const SLICE_POSTGRES: u64 = 100_000;
+const SLICE_SQLITE: u64 = 500_000;
 
 /// What to fill a database with.
 #[derive(Clone, Copy, Debug)]
@@ -55,7 +57,7 @@ pub(super) async fn run(args: &FillArgs) -> anyhow::Result<ExitCode> {
         payloads: args.payloads,
         seed: args.seed,
         body_size: args.body_size,
-        slice: args.slice.max(1),
+        slice: args.slice.unwrap_or_else(|| slice_on(&args.database)).max(1),
         add: args.add,
     };
     let store = open(&args.database).await?;
@@ -77,6 +79,14 @@ pub(super) async fn run(args: &FillArgs) -> anyhow::Result<ExitCode> {
         ))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// How many events go into one transaction on this database.
+pub(super) fn slice_on(url: &StoreUrl) -> u64 {
+    match url {
+        StoreUrl::Sqlite(_) => SLICE_SQLITE,
+        StoreUrl::Postgres(_) => SLICE_POSTGRES,
+    }
 }
 
 /// Opens a database that is ours to fill.

@@ -115,7 +115,7 @@ impl Inbox {
         secret: &Secret,
     ) -> anyhow::Result<Self> {
         let (payloads, body_size) = (args.payloads, args.body_size);
-        let filling = Filling { events, payloads, seed: SEED, body_size, slice: fill::SLICE, add: false };
+        let filling = Filling { events, payloads, seed: SEED, body_size, slice: fill::slice_on(url), add: false };
         let store = fill::open(url).await?;
         fill::fill(&store, filling).await?;
         let room = room(&store).await?;

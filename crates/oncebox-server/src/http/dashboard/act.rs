@@ -17,7 +17,7 @@ use super::super::login::OwnForm;
 use super::link::{Link, given};
 use super::pages::{PageError, Visit, page};
 use super::words::counted;
-use crate::query::actions::{self, ActionRequest, FilterRequest, new_id};
+use crate::query::actions::{ActionRequest, FilterRequest, new_id};
 use crate::query::deliveries;
 
 /// The fields of a filter, as links and forms carry them.
@@ -71,7 +71,7 @@ pub(super) async fn ask(
     let count = match deed {
         Deed::Act(action) => {
             let request = ActionRequest { filter: filter.clone(), dry_run: true, ..ActionRequest::default() };
-            actions::act(admin.store(), admin.clock(), &admin.setup().routes, action, request).await?.count
+            admin.act(action, request).await?.count
         }
         Deed::Pause(_) => waiting(&admin, &filter).await?,
     };
@@ -117,8 +117,7 @@ pub(super) async fn act(
     let link = match deed {
         Deed::Act(action) => {
             let request = ActionRequest { filter, dry_run: false, action_id: field("action_id"), who };
-            let routes = &admin.setup().routes;
-            let done = actions::act(admin.store(), admin.clock(), routes, action, request).await?;
+            let done = admin.act(action, request).await?;
             Link::below("/audit", done.action_id.as_deref().unwrap_or_default())
         }
         Deed::Pause(paused) => {

@@ -34,6 +34,8 @@ struct EventPage {
     deliveries: Vec<DeliveryStory>,
     messages: Vec<MessageView>,
     payload: Option<Payload>,
+    /// When the window of the bytes ended, where they are gone.
+    kept_until: Option<When>,
     offers: Vec<Offer>,
 }
 
@@ -81,8 +83,17 @@ pub(super) async fn show(
     visit: Visit,
     Path(name): Path<String>,
 ) -> Result<Response, PageError> {
-    let detail = query::event(admin.store(), &name).await?.ok_or_else(PageError::not_found)?;
-    let EventDetailView { event, recent_arrivals, deliveries, attempts, payload, messages, repeats } = detail;
+    let detail = query::event(admin.store(), &name, &admin.destinations()).await?.ok_or_else(PageError::not_found)?;
+    let EventDetailView {
+        event,
+        recent_arrivals,
+        deliveries,
+        attempts,
+        payload,
+        payload_kept_until,
+        messages,
+        repeats,
+    } = detail;
     let mut arrivals: Vec<Arrival> = recent_arrivals
         .into_iter()
         .map(|one| Arrival { at: When::read(&one.at, visit.now), remote: one.remote, answer: "duplicate" })
@@ -99,6 +110,7 @@ pub(super) async fn show(
         unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
         offers: offers(&event, &deliveries),
         deliveries: deliveries::stories(deliveries, attempts, visit.now),
+        kept_until: When::maybe(payload_kept_until.as_deref(), visit.now),
         payload: payload.map(|payload| Payload::new(payload, &url(&admin, &event.source))),
         first,
         arrivals,

@@ -101,7 +101,7 @@ pub(super) async fn list(
         limit: Some(ROWS),
         ..OutboxQuery::default()
     };
-    let found = outbox::messages(admin.store(), admin.clock(), query).await?;
+    let found = outbox::messages(admin.store(), admin.clock(), query, &admin.destinations()).await?;
     let newest = Link::to("/outbox")
         .with_some("state", search.state.as_deref())
         .with_some("destination", search.destination.as_deref());
@@ -127,7 +127,8 @@ pub(super) async fn one(
     visit: Visit,
     Path(id): Path<String>,
 ) -> Result<Response, PageError> {
-    let mut detail = outbox::message(admin.store(), &id).await?.ok_or_else(PageError::not_found)?;
+    let mut detail =
+        outbox::message(admin.store(), &id, &admin.destinations()).await?.ok_or_else(PageError::not_found)?;
     let attempts = std::mem::take(&mut detail.attempts);
     page(&MessagePage {
         created: When::read(&detail.message.created_at, visit.now),
