@@ -167,7 +167,7 @@ test("a source shows its URL, its guide and which secrets are in use", async () 
   await pictures(browser, program.admin, "/sources/stripe", "source", cookies);
   await pictures(browser, program.admin, "/handlers", "handlers-serve", cookies);
   await pictures(browser, program.admin, "/", "overview-serve", cookies);
-  await page.click("text=Log out");
+  await page.click(".side >> text=Log out");
   await page.waitForURL("**/login");
   await page.goto("/");
   await page.waitForURL(/\/login\?next=/);
