@@ -55,7 +55,7 @@ after(async () => {
 async function logIn(token, options = {}) {
   const page = await browser.page({ base: program.admin, ...options });
   await page.goto("/events");
-  await page.waitForURL("**/login?next=*");
+  await page.waitForURL(/\/login\?next=/);
   await page.fill("[name=token]", token);
   await page.click("button");
   await page.waitForURL("**/events");
@@ -167,10 +167,10 @@ test("a source shows its URL, its guide and which secrets are in use", async () 
   await pictures(browser, program.admin, "/sources/stripe", "source", cookies);
   await pictures(browser, program.admin, "/handlers", "handlers-serve", cookies);
   await pictures(browser, program.admin, "/", "overview-serve", cookies);
-  await page.click("text=Log out");
+  await page.click(".side >> text=Log out");
   await page.waitForURL("**/login");
   await page.goto("/");
-  await page.waitForURL("**/login?next=*");
+  await page.waitForURL(/\/login\?next=/);
   await page.context().close();
 });
 

@@ -161,4 +161,6 @@ document.addEventListener("keydown", (press) => {
   else if (press.key === "?" && help && !help.open) help.showModal();
 });
 
-one("#keys-open")?.addEventListener("click", () => one("#keys").showModal());
+document.addEventListener("click", (click) => {
+  if (click.target.closest?.("[data-keys]")) one("#keys").showModal();
+});

@@ -123,8 +123,7 @@ impl Server {
         let senders = ingest.sender_clock();
         let watched = watched(&self.store, &clock, &metrics, &senders, &self.config);
         let alerts = Alerts::start(watched, self.alerts, draining.clone());
-        let vendors = vendors::calls(clock.clone())?;
-        let ingest = ingest.with_errands(Arc::new(vendors));
+        let ingest = ingest.with_errands(Arc::new(vendors::calls(clock.clone())?));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
         let arrived =
             ArrivedSecrets::new(self.store.clone(), self.secret_key.as_ref(), clock.clone(), self.setup.clone());
@@ -166,15 +165,19 @@ impl Server {
         refreshing.await.context("the refreshing of keys failed")?;
         let (public, (), ()) = tokio::join!(public, processing.stop(self.config.grace), retention.stop());
         public.context("the public listener failed")?;
-        // No request holds an ingest any more, so this ends with the commit that is under way.
-        if tokio::time::timeout(LAST_COMMIT, batcher.finish()).await.is_err() {
-            tracing::warn!("stopping before the last commit was answered; the senders will retry");
-        }
+        finish(batcher).await;
         stopped.request();
         admin.await.context("the admin listener failed")?;
         self.store.close().await;
         tracing::info!("stopped");
         Ok(())
+    }
+}
+
+/// No request holds an ingest any more, so this ends with the commit that is under way.
+async fn finish(batcher: Batcher) {
+    if tokio::time::timeout(LAST_COMMIT, batcher.finish()).await.is_err() {
+        tracing::warn!("stopping before the last commit was answered; the senders will retry");
     }
 }
 

@@ -107,8 +107,8 @@ impl Desk {
     pub async fn run(&self) -> Result<RunRecord, NotRun> {
         let (answer, wait) = oneshot::channel();
         let gone = |_| NotRun::Store(StoreError::Disconnected("the server is stopping".into()));
-        self.asks.send(answer).await.map_err(|_| gone(()))?;
-        wait.await.unwrap_or_else(|_| Err(gone(())))
+        self.asks.send(answer).await.map_err(|_send| gone(()))?;
+        wait.await.unwrap_or_else(|_dropped| Err(gone(())))
     }
 
     /// What is configured now.

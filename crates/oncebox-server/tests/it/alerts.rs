@@ -57,6 +57,7 @@ contract! {
         let body: Value = serde_json::from_slice(&call.body).expect("JSON");
         assert_eq!((&body["alert"], &body["value"], &body["limit"]), (&json!("ops"), &json!(1.0), &json!(1.0)));
         assert_eq!(body["text"], "1 dead (pull 1); `oncebox dead-letters` lists them");
+        wait_until("it is written down", PATIENCE, || world.db.count(&world.db.table("alerts")) == 1);
         // Another process neither repeats it nor forgets to say that it is over.
         world.program.kill9();
         world.program.restart();

@@ -36,7 +36,6 @@ pub(crate) const SQLITE: &[Migration] = &[
     },
     Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/sqlite/0008_steps.sql") },
     Migration { version: 12, name: "retention", sql: include_str!("../../sql/migrations/sqlite/0012_retention.sql") },
-    Migration { version: 13, name: "erasure", sql: include_str!("../../sql/migrations/sqlite/0013_erasure.sql") },
     Migration {
         version: 14,
         name: "function_words",
@@ -77,7 +76,6 @@ pub(crate) const POSTGRES: &[Migration] = &[
         sql: include_str!("../../sql/migrations/postgres/0011_outbox_checks.sql"),
     },
     Migration { version: 12, name: "retention", sql: include_str!("../../sql/migrations/postgres/0012_retention.sql") },
-    Migration { version: 13, name: "erasure", sql: include_str!("../../sql/migrations/postgres/0013_erasure.sql") },
     Migration {
         version: 14,
         name: "function_words",

@@ -325,6 +325,7 @@ mod tests {
             event_id: None,
             handler: None,
             step: None,
+            traceparent: None,
             has_order_key: false,
         };
         (0..count).map(one).collect()

@@ -186,7 +186,7 @@ impl Store {
     pub async fn runs(&self, limit: usize) -> Result<Vec<RunRecord>, StoreError> {
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let read = |row: &Row| {
-            let removed = serde_json::from_str(&row.text(2)?).map_err(|_| StoreError::Corrupt { what: "run" })?;
+            let removed = serde_json::from_str(&row.text(2)?).map_err(|_error| StoreError::Corrupt { what: "run" })?;
             let (started_at, finished_at) = (row.int(0)?, row.optional_int(1)?);
             Ok(RunRecord { started_at, finished_at, removed: Removed(removed), kept: row.int(3)? })
         };

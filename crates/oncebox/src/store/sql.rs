@@ -66,7 +66,6 @@ shared! {
     QUEUE_DEPTHS = "shared/queue_depths.sql";
     SOURCES_SEEN = "shared/sources_seen.sql";
     LEDGER_ROWS = "shared/ledger_rows.sql";
-    COUNT_LEDGER = "shared/count_ledger.sql";
     LEDGER_COUNTED_TO = "shared/ledger_counted_to.sql";
     ACTION_COUNT = "shared/action_count.sql";
     ACTION_SLICE = "shared/action_slice.sql";

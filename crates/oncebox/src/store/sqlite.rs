@@ -34,6 +34,8 @@ const STATEMENTS_MAX: usize = 64;
 const WAITING_MAX: usize = 64;
 /// Write-ahead log pages before a checkpoint: fewer checkpoints in the path of the acknowledgement, a log of 16 MiB.
 const CHECKPOINT_PAGES: i64 = 4000;
+/// What the writer keeps in memory: the inner pages of a ledger of tens of millions, which every new identity passes.
+const CACHE_KIB: i64 = 16 * 1024;
 /// The first version without the WAL-reset corruption; 3.52.0 was withdrawn.
 const VERSION_MIN: i32 = 3_051_003;
 const VERSION_WITHDRAWN: i32 = 3_052_000;
@@ -375,6 +377,7 @@ fn open_writer(path: &Path, access: Access) -> Result<Connection, StoreError> {
         connection.pragma_update(None, pragma, value).map_err(classify)?;
     }
     connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(classify)?;
+    connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(classify)?;
     Ok(connection)
 }
 

@@ -19,7 +19,7 @@ impl Tx {
         now: UnixMillis,
     ) -> Result<Vec<Row>, StoreError> {
         let mut token = [0; 16];
-        SystemRandom::new().fill(&mut token).map_err(|_| StoreError::Refused("there is no randomness".into()))?;
+        SystemRandom::new().fill(&mut token).map_err(|_error| StoreError::Refused("there is no randomness".into()))?;
         let token = EventKey::from_bytes(token);
         self.run(move |connection| {
             let mut claims = Vec::new();

@@ -190,9 +190,7 @@ fn question(deed: Deed, count: i64, filter: &FilterRequest) -> String {
     let handler = filter.handler.as_deref().unwrap_or_default();
     match deed {
         Deed::Act(ActionKind::Replay) => format!("Replay {}?", counted(count, letters)),
-        Deed::Act(ActionKind::Release) => {
-            format!("Release {}?", counted(count, "held event or delivery").replace("deliverys", "deliveries"))
-        }
+        Deed::Act(ActionKind::Release) => format!("Release {}?", counted(count, "held event")),
         Deed::Act(ActionKind::Forget) => format!("Forget {}?", counted(count, "event")),
         Deed::Act(_) => format!("Discard {}?", counted(count, if about_messages { "message" } else { "delivery" })),
         Deed::Pause(true) => format!("Pause {handler}?"),

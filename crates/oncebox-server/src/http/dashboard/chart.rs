@@ -92,13 +92,9 @@ pub(super) fn lines(series: &[Series], labels: Labels<'_>) -> Drawing {
                 pen_down = false;
                 continue;
             }
-            let _infallible = write!(
-                path,
-                "{}{:.1} {:.1}",
-                if pen_down { "L" } else { "M" },
-                LEFT + step * column as f64,
-                y(*value, top)
-            );
+            let (x, y) = (LEFT + step * column as f64, y(*value, top));
+            // A point of its own has no length; the zero step lets its round ends be drawn.
+            let _infallible = if pen_down { write!(path, "L{x:.1} {y:.1}") } else { write!(path, "M{x:.1} {y:.1}h0") };
             pen_down = true;
         }
         let _infallible = write!(svg, r#"<path class="l-{}" d="{path}"><title>{}</title></path>"#, one.name, one.name);

@@ -34,8 +34,7 @@ struct EventPage {
     deliveries: Vec<DeliveryStory>,
     messages: Vec<MessageView>,
     payload: Option<Payload>,
-    /// When the window of the bytes ended, where they are gone.
-    kept_until: Option<When>,
+    payload_gone: Option<When>,
     offers: Vec<Offer>,
 }
 
@@ -90,9 +89,9 @@ pub(super) async fn show(
         deliveries,
         attempts,
         payload,
-        payload_kept_until,
         messages,
         repeats,
+        payload_kept_until,
     } = detail;
     let mut arrivals: Vec<Arrival> = recent_arrivals
         .into_iter()
@@ -110,8 +109,8 @@ pub(super) async fn show(
         unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
         offers: offers(&event, &deliveries),
         deliveries: deliveries::stories(deliveries, attempts, visit.now),
-        kept_until: When::maybe(payload_kept_until.as_deref(), visit.now),
         payload: payload.map(|payload| Payload::new(payload, &url(&admin, &event.source))),
+        payload_gone: When::maybe(payload_kept_until.as_deref(), visit.now),
         first,
         arrivals,
         messages,

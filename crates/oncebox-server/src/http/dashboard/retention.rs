@@ -6,9 +6,9 @@ use axum::response::Response;
 
 use super::super::admin::Admin;
 use super::pages::{PageError, Visit, page};
-use super::words::{When, grouped, signed};
+use super::words::{When, counted, grouped, signed};
 use crate::query;
-use crate::query::retention::{RetentionView, RunView, WindowView};
+use crate::query::retention::{self, RetentionView, RunView};
 
 #[derive(Template)]
 #[template(path = "retention.html")]
@@ -16,48 +16,54 @@ struct RetentionPage {
     visit: Visit,
     ledger_rows: String,
     daily_change: String,
-    windows: Vec<WindowView>,
-    schedule: String,
+    by_source: Vec<(String, String)>,
+    view: RetentionView,
     next: Option<When>,
-    stopped: Option<(When, String)>,
+    stopped: Option<When>,
     runs: Vec<Run>,
 }
 
+/// One run, and what it removed in words.
 struct Run {
     started: When,
-    finished: Option<When>,
-    /// What went, by table; nothing where there was nothing to do.
+    is_over: bool,
     removed: String,
     kept: i64,
 }
 
-/// The ledger and its growth, the windows and the runs.
+/// The ledger and its growth, the windows, and the newest runs.
 pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
     let stats = query::stats(admin.store(), admin.clock(), Vec::new(), &admin.destinations()).await?;
+    let by_source = admin.store().ledger_rows().await?;
     let desk = admin.retention();
     let running = (&desk.settings(), desk.progress().thousandths());
-    let shown = query::retention::show(admin.store(), admin.clock(), Some(running)).await?;
-    let RetentionView { windows, schedule, next_run_at, stopped_at, stopped_because, runs, .. } = shown;
+    let mut view = retention::show(admin.store(), admin.clock(), Some(running)).await?;
+    let runs = std::mem::take(&mut view.runs);
     page(&RetentionPage {
         ledger_rows: grouped(stats.ledger_rows),
         daily_change: signed(stats.ledger_rows_daily_change),
-        windows,
-        schedule: schedule.unwrap_or_default(),
-        next: When::maybe(next_run_at.as_deref(), visit.now),
-        stopped: When::maybe(stopped_at.as_deref(), visit.now).zip(stopped_because),
-        runs: runs.into_iter().map(|run| Run::new(run, &visit)).collect(),
+        by_source: by_source.into_iter().map(|(source, rows)| (source, grouped(rows))).collect(),
+        next: When::maybe(view.next_run_at.as_deref(), visit.now),
+        stopped: When::maybe(view.stopped_at.as_deref(), visit.now),
+        runs: runs.iter().map(|run| Run::new(run, &visit)).collect(),
+        view,
         visit,
     })
 }
 
 impl Run {
-    fn new(run: RunView, visit: &Visit) -> Self {
-        let removed: Vec<String> = run.removed.iter().map(|(table, rows)| format!("{rows} {table}")).collect();
+    fn new(run: &RunView, visit: &Visit) -> Self {
+        let gone = run.removed.iter().filter(|(_, rows)| **rows > 0);
+        let gone: Vec<String> = gone.map(|(table, rows)| format!("{rows} {table}")).collect();
         Self {
             started: When::read(&run.started_at, visit.now),
-            finished: When::maybe(run.finished_at.as_deref(), visit.now),
-            removed: removed.join(", "),
+            is_over: run.finished_at.is_some(),
+            removed: if gone.is_empty() { "nothing was over".to_owned() } else { gone.join(", ") },
             kept: run.kept,
         }
+    }
+
+    fn kept_words(&self) -> String {
+        counted(self.kept, "payload")
     }
 }

@@ -160,7 +160,7 @@ fn literal(backend: Backend, value: Bound) -> String {
 
 /// Mostly done, a little of everything else.
 fn fill(db: &TestDatabase) {
-    let (series, key, digest) = match db.backend() {
+    let (series, key, digest): (String, fn(&str) -> String, &str) = match db.backend() {
         Backend::Sqlite => (
             format!(
                 "(with recursive s(n) as (select 1 union all select n + 1 from s where n < {ROWS}) select n from s) s"
