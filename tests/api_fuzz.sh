@@ -98,11 +98,12 @@ fuzz() {
     curl -fsS -H "authorization: Bearer $token" "$base/api/openapi.json" >"$work/openapi.json"
     "$venv/bin/python" -m openapi_spec_validator "$work/openapi.json" || stop "the document is not valid OpenAPI"
     # The tail never ends, and a wait for a handshake lasts as long as it was asked to.
-    "$venv/bin/schemathesis" run "$work/openapi.json" --url "$base" --header "Authorization: Bearer $token" \
+    # What the tool remembers of a run goes with the work folder.
+    (cd "$work" && "$venv/bin/schemathesis" run openapi.json --url "$base" --header "Authorization: Bearer $token" \
         --exclude-path /api/v1/tail --exclude-path '/api/v1/sources/{name}/arm' \
         --checks not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance,response_headers_conformance \
         --phases examples,coverage,fuzzing --max-examples "$examples" --seed "$seed" --request-timeout 30 \
-        --suppress-health-check all --workers 1 --no-color ||
+        --suppress-health-check all --workers 1 --no-color) ||
         { tail -n 40 "$work/log" >&2; stop "$name: the answers are not as the document says"; }
     kill -0 "$server" || stop "$name: the server ended"
     ! grep -q 'panicked' "$work/log" || { grep -A5 'panicked' "$work/log" >&2; stop "$name: a panic"; }

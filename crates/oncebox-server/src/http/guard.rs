@@ -215,6 +215,10 @@ pub(super) async fn check_site(State(admin): State<Admin>, mut request: Request,
     if let Some(refused) = refuse_site(admin.guard(), request.method(), request.headers()) {
         return with_headers(refuse(refused));
     }
+    // No name, type or text of ours holds a NUL, and Postgres cannot even compare with one.
+    if request.uri().path_and_query().is_some_and(|target| target.as_str().contains("%00")) {
+        return with_headers(refuse(Problem::bad_request("a NUL stands in the URL")));
+    }
     if let Some(caller) = admin.guard().caller(request.headers()) {
         if !is_own_page(&caller, &request) {
             return with_headers(refuse(Problem::forbidden("the form token of this session is missing")));

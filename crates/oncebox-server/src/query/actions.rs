@@ -173,6 +173,10 @@ async fn read(
     asked: &FilterRequest,
     known: Option<&ActionRecord>,
 ) -> Result<ActionFilter, QueryError> {
+    let texts = [&asked.source, &asked.r#type, &asked.state, &asked.handler, &asked.key, &asked.destination];
+    if texts.into_iter().flatten().any(|text| text.contains('\0')) {
+        return Err(QueryError::Bad("a NUL stands in the filter".into()));
+    }
     let key = match &asked.key {
         Some(name) => Some(one_event(store, name).await?),
         None => None,
