@@ -8,7 +8,7 @@ use askama::filters::HtmlSafe;
 
 const WIDTH: f64 = 640.0;
 const HEIGHT: f64 = 160.0;
-const LEFT: f64 = 44.0;
+const LEFT: f64 = 54.0;
 const BOTTOM: f64 = 18.0;
 const TOP: f64 = 8.0;
 
