@@ -24,6 +24,25 @@ struct Hands {
     moved: AtomicI64,
 }
 
+/// How long something may still take, by a clock that nobody sets.
+#[derive(Debug)]
+pub(crate) struct Countdown {
+    since: Instant,
+    limit: Duration,
+}
+
+impl Countdown {
+    /// Begins now.
+    pub(crate) fn from(limit: Duration) -> Self {
+        Self { since: Instant::now(), limit }
+    }
+
+    /// What is left of it.
+    pub(crate) fn left(&self) -> Duration {
+        self.limit.saturating_sub(self.since.elapsed())
+    }
+}
+
 impl Clock {
     /// The machine's own clock.
     pub fn system() -> Self {

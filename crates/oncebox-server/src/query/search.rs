@@ -78,7 +78,7 @@ pub(super) async fn by_id(
         found.extend(store.events_named(&source, id).await?);
     }
     found.retain(|event| fits(filter, event));
-    found.sort_by(|a, b| b.key.cmp(&a.key));
+    found.sort_by_key(|event| std::cmp::Reverse(event.key));
     found.dedup_by_key(|event| event.key);
     found.truncate(limit);
     Ok(Items::of_page(Page { items: found, next: None, searched_until: None }))

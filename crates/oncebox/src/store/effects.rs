@@ -8,11 +8,10 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
-use tokio::time::Instant;
-
 use super::Dialect;
 use super::handler_sql::{HandlerSql, NotText, Prepared};
 use super::{Claimed, Database, Store, StoreError, Tx, TxInner, Value};
+use crate::clock::Countdown;
 use crate::delivery::Failed;
 use crate::limits::CHUNK_DELIVERIES_MAX;
 
@@ -135,7 +134,7 @@ impl Tx {
         if let (true, TxInner::Postgres(tx)) = (sql.leaves_traces, &mut self.inner) {
             tx.soil();
         }
-        let ran = self.run_chunks(sql, batch, failures, Instant::now() + deadline).await?;
+        let ran = self.run_chunks(sql, batch, failures, &Countdown::from(deadline)).await?;
         if matches!(ran, RanEach::Written(_)) {
             self.half_done = before;
         }
@@ -148,13 +147,13 @@ impl Tx {
         sql: &HandlerSql,
         batch: &[&Claimed],
         failures: Failures,
-        until: Instant,
+        countdown: &Countdown,
     ) -> Result<RanEach, StoreError> {
         // One alone needs no savepoint: there is nobody to be spared.
         let apart = failures == Failures::Apart && batch.len() > 1;
         #[cfg(feature = "postgres")]
         if let (true, Some(looped), TxInner::Postgres(tx)) = (apart, &sql.looped, &mut self.inner) {
-            match tx.run_loop(looped, batch, until.saturating_duration_since(Instant::now())).await? {
+            match tx.run_loop(looped, batch, countdown.left()).await? {
                 Some(Ok(failed)) => return Ok(RanEach::Written(failed)),
                 Some(Err(stop)) => return Ok(stop.into_stopped()),
                 None => {}
@@ -165,7 +164,7 @@ impl Tx {
         let mut all_failed = Vec::new();
         while !left.is_empty() {
             let chunk: Vec<usize> = left.iter().copied().take(size).collect();
-            let Err(stop) = self.run_chunk(sql, batch, &chunk, apart, until).await? else {
+            let Err(stop) = self.run_chunk(sql, batch, &chunk, apart, countdown).await? else {
                 left.drain(..chunk.len());
                 size = (size * 2).min(CHUNK_DELIVERIES_MAX);
                 continue;
@@ -191,13 +190,13 @@ impl Tx {
         batch: &[&Claimed],
         chunk: &[usize],
         apart: bool,
-        until: Instant,
+        countdown: &Countdown,
     ) -> Result<Result<(), StepFailed>, StoreError> {
         let steps = match Step::all(sql, batch, chunk) {
             Ok(steps) => steps,
             Err(failed) => return Ok(Err(failed)),
         };
-        let limit = until.saturating_duration_since(Instant::now()).max(Duration::from_millis(1));
+        let limit = countdown.left().max(Duration::from_millis(1));
         match &mut self.inner {
             #[cfg(feature = "sqlite")]
             TxInner::Sqlite(tx) => tx.run_steps(steps, apart, limit).await,

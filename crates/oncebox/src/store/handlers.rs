@@ -99,16 +99,7 @@ impl Store {
         };
         let kind = if paused { "pause" } else { "resume" };
         let about = serde_json::json!({ "handler": handler }).to_string();
-        let values = vec![
-            asked.id.as_str().into(),
-            kind.into(),
-            about.as_str().into(),
-            asked.who.as_str().into(),
-            acted.into(),
-            EventKey::from_bytes([0; 16]).into(),
-            asked.at.into(),
-        ];
-        tx.execute(&sql::LOG_ACTION, values).await?;
+        tx.log_action(asked, kind, &about, acted).await?;
         tx.commit_or_fail().await?;
         Ok(true)
     }
@@ -154,6 +145,27 @@ enum Paused {
 }
 
 impl Tx {
+    /// Writes a line into the audit log for what this transaction does at once.
+    pub(super) async fn log_action(
+        &mut self,
+        asked: &Asked,
+        kind: &str,
+        about: &str,
+        acted: i64,
+    ) -> Result<(), StoreError> {
+        let values = vec![
+            asked.id.as_str().into(),
+            kind.into(),
+            about.into(),
+            asked.who.as_str().into(),
+            acted.into(),
+            EventKey::from_bytes([0; 16]).into(),
+            asked.at.into(),
+        ];
+        self.execute(&sql::LOG_ACTION, values).await?;
+        Ok(())
+    }
+
     async fn pause_handler(&mut self, handler: &str, paused: bool) -> Result<Paused, StoreError> {
         if self.execute(&sql::PAUSE_HANDLER, vec![handler.into(), i64::from(paused).into()]).await? == 1 {
             return Ok(Paused::Changed);

@@ -216,15 +216,7 @@ impl Store {
             tx.rollback().await;
             return Ok(false);
         }
-        let values = vec![
-            asked.id.as_str().into(),
-            "confirm".into(),
-            r#"{"retention":"the time is right"}"#.into(),
-            asked.who.as_str().into(),
-            EventKey::from_bytes([0; 16]).into(),
-            asked.at.into(),
-        ];
-        tx.execute(&sql::LOG_ACTION, values).await?;
+        tx.log_action(asked, "confirm", r#"{"retention":"the time is right"}"#, 1).await?;
         tx.commit_or_fail().await?;
         Ok(true)
     }

@@ -13,7 +13,8 @@ fn told(condition: &str, since: i64, told_at: i64) -> Told {
 
 testkit::contract! {
     async fn what_was_told_is_kept_until_it_is_over(db: TestDatabase) {
-        let store = World::new(db).await.store;
+        let world = World::new(db).await;
+        let store = &world.store;
         assert_eq!(store.alerts().await.unwrap(), []);
         store.alert_told(&told("held", NOW, NOW)).await.unwrap();
         store.alert_told(&told("dead", NOW + 1, NOW + 1)).await.unwrap();
@@ -44,7 +45,8 @@ testkit::contract! {
     }
 
     async fn the_database_tells_its_time(db: TestDatabase) {
-        let store = World::new(db).await.store;
+        let world = World::new(db).await;
+        let store = &world.store;
         let now = Clock::system().now();
         let theirs = store.database_time(now).await.unwrap();
         assert!((theirs - now).abs() < 10_000, "{theirs} {now}");

@@ -60,6 +60,7 @@ testkit::contract! {
         events.push(held(typed(world.event_of("other", "H_1", "?"), "x")));
         for (n, event) in events.iter_mut().enumerate() {
             event.received_at = NOW + n as i64;
+            event.key = world.keys.make(event.received_at);
         }
         world.insert(events).await;
         let all = EventFilter::default;
