@@ -58,6 +58,10 @@ fn lines() {
     ] {
         check(line, Ok(()));
     }
+}
+
+#[test]
+fn wrong_lines() {
     for (line, kind) in [
         ("oncebox", ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand),
         ("oncebox --version", ErrorKind::DisplayVersion),

@@ -13,7 +13,7 @@ contract! {
         let url = db.url().to_owned();
         let armed = Setup::new(&url).env("ONCEBOX_FAULTS", "actions.slice=abort@3");
         let mut world = World { program: armed.serve(), db };
-        let event = |n: usize| json!({"id": format!("e{n}"), "type": "t", "who": if n % 2 == 0 { "ann-canary" } else { "bob" }});
+        let event = |n: usize| json!({"id": format!("e{n}"), "type": "t", "who": if n.is_multiple_of(2) { "ann-canary" } else { "bob" }});
         let events: Vec<_> = (0..EVENTS).map(event).collect();
         assert_eq!(world.post("batch", &custom(json!({"events": events}).to_string())).status, 200);
         let body = json!({"filter": {"source": "batch", "pointer": "/who", "value": "ann-canary"}, "action_id": "gone"});

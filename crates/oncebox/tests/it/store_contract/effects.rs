@@ -75,7 +75,7 @@ testkit::contract! {
         let world = with_effects(db).await;
         world.db.execute("create table strict (id text check (id not like '%bad'))");
         // Alone, side by side, first and last of a chunk, and many of them.
-        let is_bad = |n: usize| matches!(n, 0 | 7 | 8 | 63 | 64) || (100..140).contains(&n) && n % 2 == 0;
+        let is_bad = |n: usize| matches!(n, 0 | 7 | 8 | 63 | 64) || (100..140).contains(&n) && n.is_multiple_of(2);
         let name = |n: usize| format!("evt_{n:03}{}", if is_bad(n) { "_bad" } else { "" });
         world.insert((0..150).map(|n| world.event(&name(n), if n == 9 { "a\0b" } else { "{}" }))).await;
         let mut batch = claim(&world, 200).await;

@@ -17,7 +17,7 @@ fn past(world: &World, numbers: std::ops::Range<u64>) -> Vec<PastEvent> {
         event_type: "invoice.paid".into(),
         body_sha256: sha256(number.to_string().as_bytes()),
         received_at: NOW,
-        payload: (number % 2 == 0).then(|| Bytes::from(number.to_string())),
+        payload: number.is_multiple_of(2).then(|| Bytes::from(number.to_string())),
     };
     numbers.map(one).collect()
 }

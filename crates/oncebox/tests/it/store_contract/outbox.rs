@@ -315,10 +315,8 @@ async fn on_sqlite_a_view_takes_messages() {
     assert_eq!(run("insert into oncebox_send (destination, body, key, path, method, headers) values ('crm', x'00ff', 'k', '/p', 'put', '{\"a\":\"b\"}')").await, "");
     let fresh = "insert into oncebox_send (destination, body) values ('other', 'x')";
     assert_eq!(run(&format!("{fresh}; {fresh}")).await, "");
-    assert_eq!(
-        world.query("select count(distinct idempotency_key) from {outbox} where destination = 'other'"),
-        [["2"]]
-    );
+    let keys = world.query("select count(distinct idempotency_key) from {outbox} where destination = 'other'");
+    assert_eq!(keys, [["2"]]);
     for (text, error) in [
         (format!("{insert} values ('crm', 'x', :delivery, 'notify')"), "sent already in this claim"),
         (format!("{insert} values ('crm', 'x', :delivery, 'a b')"), "CHECK constraint"),
@@ -344,11 +342,8 @@ async fn on_sqlite_a_view_takes_messages() {
     }
     // A claim after one that was given back has its attempt and a token of its own.
     world.db.execute("update oncebox_deliveries set token = randomblob(16)");
-    assert_eq!(
-        run(&format!("{insert} values ('crm', 'later', :delivery, 'notify')")).await,
-        "",
-        "a later claim changes nothing"
-    );
+    let later = run(&format!("{insert} values ('crm', 'later', :delivery, 'notify')")).await;
+    assert_eq!(later, "", "a later claim changes nothing");
     let delivery = claimed[0].fence.delivery;
     let rows = world.query("select idempotency_key, method, path, headers, body, handler, delivery_attempt from {outbox} where destination <> 'other' order by id");
     assert_eq!(
