@@ -82,6 +82,7 @@ pub(super) async fn dead_groups(State(admin): State<Admin>) -> Result<Response, 
     Ok(Json(query::dead::groups(admin.store()).await?).into_response())
 }
 
+/// A page of events, newest first.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events", params(EventsQuery),
     responses((status = 200, description = "A page of events, newest first.", body = Items<EventView>), Refusals))]
 pub(super) async fn events(
@@ -94,6 +95,7 @@ pub(super) async fn events(
     Ok(Json(query::events(admin.store(), admin.clock(), query).await?).into_response())
 }
 
+/// A page of what waits for a person, newest first.
 #[utoipa::path(get, path = "/api/v1/held", tag = "events", params(EventsQuery),
     responses((status = 200, description = "A page of what waits for a person, newest first.", body = Items<HeldView>), Refusals))]
 pub(super) async fn held(
@@ -105,6 +107,7 @@ pub(super) async fn held(
     Ok(Json(query::held::held(admin.store(), admin.clock(), query).await?).into_response())
 }
 
+/// A page of deliveries, newest first.
 #[utoipa::path(get, path = "/api/v1/deliveries", tag = "handlers", params(DeliveriesQuery),
     responses((status = 200, description = "A page of deliveries, newest first.", body = Items<DeliveryLineView>), Refusals))]
 pub(super) async fn deliveries(
@@ -116,6 +119,7 @@ pub(super) async fn deliveries(
     Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
 }
 
+/// A page of dead letters, newest first.
 #[utoipa::path(get, path = "/api/v1/dead-letters", tag = "dead letters", params(DeliveriesQuery),
     responses((status = 200, description = "A page of dead letters, newest first.", body = Items<DeadLetterView>), Refusals))]
 pub(super) async fn dead_letters(
@@ -127,6 +131,7 @@ pub(super) async fn dead_letters(
     Ok(Json(query::outbox::dead_letters(admin.store(), admin.clock(), query).await?).into_response())
 }
 
+/// A page of outbox messages, newest first.
 #[utoipa::path(get, path = "/api/v1/outbox", tag = "outbox", params(OutboxQuery),
     responses((status = 200, description = "A page of outbox messages, newest first.", body = Items<MessageView>), Refusals))]
 pub(super) async fn outbox(
@@ -139,6 +144,7 @@ pub(super) async fn outbox(
     Ok(Json(query::outbox::messages(admin.store(), admin.clock(), query, &destinations).await?).into_response())
 }
 
+/// One message with its attempts.
 #[utoipa::path(get, path = "/api/v1/outbox/{id}", tag = "outbox", params(("id" = String, Path, description = "Its id.")),
     responses((status = 200, description = "One message with its attempts.", body = MessageDetailView), Refusals))]
 pub(super) async fn message(State(admin): State<Admin>, Named(id): Named) -> Result<Response, ApiError> {
@@ -147,6 +153,7 @@ pub(super) async fn message(State(admin): State<Admin>, Named(id): Named) -> Res
     Ok(Json(detail).into_response())
 }
 
+/// One event with all that belongs to it.
 #[utoipa::path(get, path = "/api/v1/events/{key}", tag = "events", params(("key" = String, Path, description = "An event's key, or `source/event_id` with the slash as `%2F`.")),
     responses((status = 200, description = "One event with all that belongs to it.", body = EventDetailView), Refusals))]
 pub(super) async fn event(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
@@ -173,12 +180,14 @@ pub(super) async fn payload(State(admin): State<Admin>, Named(name): Named) -> R
     Ok(response)
 }
 
+/// The last rejections of this node, newest first.
 #[utoipa::path(get, path = "/api/v1/rejections", tag = "sources",
     responses((status = 200, description = "The last rejections of this node, newest first.", body = Items<RejectionView>), Refusals))]
 pub(super) async fn rejections(State(admin): State<Admin>) -> Response {
     Json(Items::whole(query::sources::rejections(&admin.desk()))).into_response()
 }
 
+/// The numbers of `oncebox status`.
 #[utoipa::path(get, path = "/api/v1/stats", tag = "numbers",
     responses((status = 200, description = "The numbers of `oncebox status`.", body = StatsView), Refusals))]
 pub(super) async fn stats(State(admin): State<Admin>) -> Result<Response, ApiError> {
