@@ -5,7 +5,7 @@
 #   ONCEBOX                  the program; without it, whichever of target/release and target/debug is newer
 #   ONCEBOX_TEST_POSTGRES    a server on which databases may be made; ci.sh starts one
 #   ONCEBOX_FUZZ_EXAMPLES    requests made up for each route: 10; 500 is the long run
-#   ONCEBOX_FUZZ_SEED        the seed; printed at the start
+#   ONCEBOX_FUZZ_SEED        the seed: 7, so that a red run is red again; another one finds other things
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -35,7 +35,7 @@ fi
 "$venv/bin/pip" install --quiet --disable-pip-version-check 'schemathesis>=4,<5' 'openapi-spec-validator>=0.7,<1' 'psycopg[binary]>=3,<4'
 
 examples=${ONCEBOX_FUZZ_EXAMPLES:-10}
-seed=${ONCEBOX_FUZZ_SEED:-$RANDOM}
+seed=${ONCEBOX_FUZZ_SEED:-7}
 token=fuzz-operator-$RANDOM$RANDOM
 work=$(mktemp -d)
 server=
