@@ -23,7 +23,7 @@ struct ConfirmedView {
 }
 
 /// Windows, schedule, runs, and whether it is stopped.
-#[utoipa::path(get, path = "/api/v1/retention", tag = "retention",
+#[utoipa::path(get, path = "/api/v1/retention", operation_id = "retention", tag = "retention",
     responses((status = 200, description = "What is kept for how long, and what went.", body = RetentionView), Refusals))]
 pub(super) async fn show(State(admin): State<Admin>) -> Result<Response, ApiError> {
     let desk = admin.retention();
@@ -32,7 +32,7 @@ pub(super) async fn show(State(admin): State<Admin>) -> Result<Response, ApiErro
 }
 
 /// Removes now what is over; answers when that is done.
-#[utoipa::path(post, path = "/api/v1/retention/run", tag = "retention",
+#[utoipa::path(post, path = "/api/v1/retention/run", operation_id = "run_retention", tag = "retention",
     responses((status = 200, description = "What went.", body = RunView), Refusals))]
 pub(super) async fn run(State(admin): State<Admin>) -> Result<Response, ApiError> {
     let run = admin.retention().run().await.map_err(QueryError::from)?;
@@ -40,7 +40,8 @@ pub(super) async fn run(State(admin): State<Admin>) -> Result<Response, ApiError
 }
 
 /// Says that the clock is right, so that retention goes on.
-#[utoipa::path(post, path = "/api/v1/retention/confirm", tag = "retention", request_body = Option<RetentionRequest>,
+#[utoipa::path(post, path = "/api/v1/retention/confirm", operation_id = "confirm_time", tag = "retention",
+    request_body = Option<RetentionRequest>,
     responses((status = 200, description = "Whether anything was stopped.", body = ConfirmedView), Refusals))]
 pub(super) async fn confirm(
     State(admin): State<Admin>,
