@@ -54,7 +54,7 @@ fn varint(bytes: &mut &[u8]) -> u64 {
     value
 }
 
-fn inner<'a>(bytes: &'a [u8], number: u64) -> impl Iterator<Item = &'a [u8]> {
+fn inner(bytes: &[u8], number: u64) -> impl Iterator<Item = &[u8]> {
     fields(bytes).into_iter().filter(move |(field, _)| *field == number).map(|(_, value)| value)
 }
 
