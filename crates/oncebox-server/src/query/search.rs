@@ -16,7 +16,7 @@ const SLICE: usize = 250;
 /// Bytes of one body that are looked at.
 const BYTES_EACH: usize = 64 << 10;
 /// Bytes of bodies that one page looks at.
-const BYTES_MAX: usize = 16 << 20;
+const BYTES_MAX: usize = 8 << 20;
 /// A text shorter than this is in nearly every body.
 const TEXT_BYTES_MIN: usize = 3;
 
