@@ -61,7 +61,8 @@ contract! {
             if there { done += 1 } else { not_begun += 1 }
             let again = oncebox(&["migrate", "--database", db.url()]);
             assert_eq!(again.status, Some(0), "{}", again.stderr);
-            assert_eq!(again.stdout.contains("up to date"), there, "{}", again.stdout);
+            // Killed between two steps, the earlier ones are there and the later ones are not.
+            assert!(there || !again.stdout.contains("up to date"), "{}", again.stdout);
             expect_whole(&db);
             empty(&db);
         }
