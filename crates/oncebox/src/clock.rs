@@ -25,12 +25,14 @@ struct Hands {
 }
 
 /// How long something may still take, by a clock that nobody sets.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 #[derive(Debug)]
 pub(crate) struct Countdown {
     since: Instant,
     limit: Duration,
 }
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 impl Countdown {
     /// Begins now.
     pub(crate) fn from(limit: Duration) -> Self {

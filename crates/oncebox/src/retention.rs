@@ -4,6 +4,7 @@
 //! says so. A clock that jumped stops all deletes, on every node, until a person confirms the time. Nothing else in the
 //! system waits for any of this: without it rows only stay.
 
+#[cfg(feature = "postgres")]
 mod days;
 mod guard;
 mod metric;

@@ -66,6 +66,7 @@ impl Traceparent {
     }
 
     /// The line that stands first in stored headers.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn line(&self) -> String {
         format!("{TRACEPARENT}: {self}\n")
     }
