@@ -42,6 +42,7 @@ pub(super) struct Pass<'a> {
     pub(super) store: &'a Store,
     pub(super) clock: &'a Clock,
     pub(super) windows: &'a Windows,
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "held, and asked by partitions alone"))]
     pub(super) lock: &'a RetentionLock,
     pub(super) stopping: &'a Shutdown,
     pub(super) progress: &'a Progress,
