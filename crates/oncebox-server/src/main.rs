@@ -29,6 +29,7 @@ mod rejections;
 mod retention;
 mod series;
 mod server;
+mod signals;
 mod spans;
 mod telemetry;
 mod terminal;

@@ -23,7 +23,6 @@ use oncebox::source::Source;
 use oncebox::store::{Access, Store};
 use oncebox::wake::Wake;
 use tokio::net::TcpListener;
-use tokio::signal::unix::{SignalKind, signal};
 
 use crate::alert::receiver::Receiver;
 use crate::alert::watch::Alerts;
@@ -39,6 +38,7 @@ use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
 use crate::rejections::Rejections;
+use crate::signals::{Asked, Signals};
 use crate::traffic::Traffic;
 use crate::{alert, database, handler_sql, processing, retention, series, vendors};
 
@@ -106,6 +106,7 @@ impl Server {
     /// Serves until SIGTERM or SIGINT. `reload` reads the config again on SIGHUP.
     pub(crate) async fn run(
         self,
+        mut signals: Signals,
         metrics: PrometheusHandle,
         reload: impl Fn() -> anyhow::Result<Config>,
     ) -> anyhow::Result<()> {
@@ -159,7 +160,7 @@ impl Server {
             alerts: &alerts,
             retention: &retention,
         };
-        changing.until_stop(reload).await?;
+        changing.until_stop(&mut signals, reload).await?;
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
         refreshing.await.context("the refreshing of keys failed")?;
@@ -241,21 +242,24 @@ struct Changing<'a> {
 }
 
 impl Changing<'_> {
-    /// Waits for SIGTERM or SIGINT; SIGHUP reloads on the way.
-    async fn until_stop(&self, reload: impl Fn() -> anyhow::Result<Config>) -> anyhow::Result<()> {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut hangup = signal(SignalKind::hangup())?;
+    /// Waits until asked to stop, and reloads on the way.
+    async fn until_stop(
+        &self,
+        signals: &mut Signals,
+        reload: impl Fn() -> anyhow::Result<Config>,
+    ) -> anyhow::Result<()> {
         loop {
-            tokio::select! {
-                _ = terminate.recv() => return Ok(()),
-                _ = interrupt.recv() => return Ok(()),
+            let asked = tokio::select! {
+                asked = signals.next() => asked,
                 // Nothing would be handled any more; started anew, it goes on where it was.
                 () = self.processing.broke() => anyhow::bail!("the workers broke"),
-                _ = hangup.recv() => match reload() {
+            };
+            match asked {
+                Asked::Stop => return Ok(()),
+                Asked::Reload => match reload() {
                     Ok(config) => self.take_over(&config).await,
                     Err(problems) => refuse_reload(&problems),
-                }
+                },
             }
         }
     }

@@ -13,11 +13,13 @@ use crate::config::store::StoreUrl;
 use crate::dev::{dev_config, secret_names, wants_verify_token};
 use crate::dev_secrets::DevSecrets;
 use crate::server::Server;
+use crate::signals::Signals;
 use crate::spans::Spans;
 use crate::telemetry;
 
 /// Runs the command.
 pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen()?;
     let names = secret_names();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let secrets = DevSecrets::load_or_create(&args.database, &names).context("cannot keep development secrets")?;
@@ -25,9 +27,12 @@ pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
     let first = config()?;
     telemetry::init_logs(first.log, log, &Spans::default());
     let metrics = telemetry::init_metrics()?;
-    let server = Server::open(&first, Faults::none()).await?;
+    let Some(server) = signals.unless_stopped(Server::open(&first, Faults::none())).await else {
+        return Ok(ExitCode::SUCCESS);
+    };
+    let server = server?;
     println!("{}", banner(&first, (server.public_address()?, server.admin_address()?), &secrets));
-    server.run(metrics, config).await?;
+    server.run(signals, metrics, config).await?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,11 +7,13 @@ use oncebox::fault::Faults;
 use crate::cli::ServeArgs;
 use crate::config::Config;
 use crate::server::Server;
+use crate::signals::Signals;
 use crate::spans::Spans;
 use crate::telemetry;
 
 /// Runs the command.
 pub(crate) async fn run(args: &ServeArgs, log: &str) -> anyhow::Result<ExitCode> {
+    let mut signals = Signals::listen()?;
     let config = Config::load(&args.config.config, &args.config.overrides())?;
     let spans = Spans::start(&config.telemetry)?;
     telemetry::init_logs(config.log, log, &spans);
@@ -19,9 +21,14 @@ pub(crate) async fn run(args: &ServeArgs, log: &str) -> anyhow::Result<ExitCode>
         tracing::warn!("{warning}");
     }
     let metrics = telemetry::init_metrics()?;
-    let server = Server::open(&config, faults()?).await?;
+    let Some(server) = signals.unless_stopped(Server::open(&config, faults()?)).await else {
+        tracing::info!("stopped before it served");
+        return Ok(ExitCode::SUCCESS);
+    };
+    let server = server?;
     println!("{}", banner(&config, &server)?);
-    let served = server.run(metrics, || Ok(Config::load(&args.config.config, &args.config.overrides())?)).await;
+    let served =
+        server.run(signals, metrics, || Ok(Config::load(&args.config.config, &args.config.overrides())?)).await;
     spans.stop().await;
     served?;
     Ok(ExitCode::SUCCESS)

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use testkit::http::{self, Connection};
 use testkit::ledger::{Ledger, Outcome, Signature};
+use testkit::program::Program;
 use testkit::sender::{self, Signed};
 use testkit::{TestDatabase, contract};
 
@@ -115,6 +116,24 @@ contract! {
         world.program.signal(libc::SIGHUP);
         wait_until("it is refused", PATIENCE, || world.program.log().matches("reload refused").count() == 2);
         world.expect("custom", &custom(r#"{"id":"b"}"#), "accepted");
+    }
+
+    async fn signals_are_heard_while_it_starts(db: TestDatabase) {
+        let setup = Setup::new(db.url());
+        // The first moment somebody outside can know that it starts: nothing is answered yet.
+        let bound = |program: &Program| {
+            wait_until("it listens", PATIENCE, || Connection::open(program.admin_addr()).is_ok());
+        };
+        let mut reloaded = setup.launch();
+        bound(&reloaded);
+        reloaded.signal(libc::SIGHUP);
+        wait_until("it reloads once it serves", PATIENCE, || reloaded.log().contains("reloaded: "));
+        assert!(reloaded.exited().is_none());
+        reloaded.kill9();
+        let mut stopped = setup.launch();
+        bound(&stopped);
+        stopped.signal(libc::SIGTERM);
+        assert_eq!(stopped.wait_exit(PATIENCE).code(), Some(0), "{}", stopped.log());
     }
 
     async fn a_secret_is_rotated_without_a_gap(db: TestDatabase) {
