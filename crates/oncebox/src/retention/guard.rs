@@ -112,11 +112,14 @@ fn beyond(by_ms: i64, whose: &'static str) -> Option<Doubt> {
     (by_ms.abs() > SLACK_MS).then_some(Doubt::Jumped { whose, by_ms })
 }
 
+/// Rounded: a look comes a moment after the jump, and a day less that moment is still a day.
 fn told(ms: i64) -> String {
-    match ms.abs() / 60_000 {
+    const MINUTE: i64 = 60_000;
+    let rounded = |unit: i64| (ms.abs() + unit / 2) / unit;
+    match rounded(MINUTE) {
         minutes @ ..120 => format!("{minutes} minutes"),
-        minutes if minutes < 48 * 60 => format!("{} hours", minutes / 60),
-        minutes => format!("{} days", minutes / 1440),
+        minutes if minutes < 48 * 60 => format!("{} hours", rounded(60 * MINUTE)),
+        _ => format!("{} days", rounded(24 * 60 * MINUTE)),
     }
 }
 
@@ -147,9 +150,9 @@ mod tests {
     fn within_a_process() {
         check(&sample(10_000, 10_000, 10_000, None), None);
         check(&sample(9 * MINUTE, 9 * MINUTE, 0, None), None);
-        check(&sample(DAY, DAY, 10_000, None), Some("this node's clock jumped forward by 23 hours"));
+        check(&sample(DAY, DAY, 10_000, None), Some("this node's clock jumped forward by 24 hours"));
         check(&sample(-DAY, 10_000, 10_000, None), Some("this node's clock jumped back by 24 hours"));
-        check(&sample(10_000, 3 * DAY, 10_000, None), Some("the database's clock jumped forward by 2 days"));
+        check(&sample(10_000, 3 * DAY, 10_000, None), Some("the database's clock jumped forward by 3 days"));
         // The machine slept.
         check(&sample(DAY, DAY, 10_000, Some(("a", DAY))), None);
     }
