@@ -9,38 +9,10 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-stop() {
-    echo "clients/test.sh: $*" >&2
-    exit 1
-}
-
-apt_install() {
-    [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null || stop "$1 is missing: install it"
-    apt-get update >&2
-    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2
-}
-
-[[ -n ${ONCEBOX_TEST_POSTGRES:-} ]] || stop "ONCEBOX_TEST_POSTGRES is not set: ./ci.sh starts a server and sets it"
-if [[ -z ${ONCEBOX:-} ]]; then
-    ONCEBOX=$(ls -t target/release/oncebox target/debug/oncebox 2>/dev/null | head -n 1 || true)
-fi
-[[ -x $ONCEBOX ]] || stop "the program is not built: cargo build"
-ONCEBOX=$(realpath "$ONCEBOX")
-export ONCEBOX
-
-command -v node >/dev/null && command -v npm >/dev/null || apt_install nodejs npm
-# Debian's own node may be older than what the client is written for.
-is_node_new() { node -e 'process.exit(Number.parseInt(process.versions.node, 10) < 20 ? 1 : 0)'; }
-if ! is_node_new; then
-    npm install --prefix target/node --no-audit --no-fund --loglevel=error node@22
-    export PATH=$PWD/target/node/node_modules/.bin:$PATH
-    is_node_new || stop "node 20 or newer is needed"
-fi
-venv=$PWD/target/clients-venv
-if [[ ! -x $venv/bin/pip ]]; then
-    python3 -m venv "$venv" >/dev/null 2>&1 || { apt_install python3-venv && python3 -m venv --clear "$venv"; }
-fi
-"$venv/bin/pip" install --quiet --disable-pip-version-check --editable 'clients/python[test]'
+source tests/lib.sh
+find_program
+need_node 20 0
+python_with clients-venv --editable 'clients/python[test]'
 (cd clients/typescript && npm ci --no-audit --no-fund --ignore-scripts --loglevel=error && npm run --silent build)
 
 step() {

@@ -9,30 +9,9 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-stop() {
-    echo "tests/api_fuzz.sh: $*" >&2
-    exit 1
-}
-
-apt_install() {
-    [[ $(id -u) == 0 ]] && command -v apt-get >/dev/null || stop "$1 is missing: install it (Debian: apt-get install $*)"
-    apt-get update >&2
-    DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends "$@" >&2
-}
-
-[[ -n ${ONCEBOX_TEST_POSTGRES:-} ]] || stop "ONCEBOX_TEST_POSTGRES is not set: ./ci.sh starts a server and sets it"
-if [[ -z ${ONCEBOX:-} ]]; then
-    ONCEBOX=$(ls -t target/release/oncebox target/debug/oncebox 2>/dev/null | head -n 1 || true)
-fi
-[[ -x $ONCEBOX ]] || stop "the program is not built: cargo build"
-ONCEBOX=$(realpath "$ONCEBOX")
-
-venv=$PWD/target/fuzz-venv
-if [[ ! -x $venv/bin/pip ]]; then
-    command -v python3 >/dev/null || apt_install python3 python3-venv
-    python3 -m venv "$venv" >/dev/null 2>&1 || { apt_install python3-venv && python3 -m venv --clear "$venv"; }
-fi
-"$venv/bin/pip" install --quiet --disable-pip-version-check 'schemathesis>=4,<5' 'openapi-spec-validator>=0.7,<1' 'psycopg[binary]>=3,<4'
+source tests/lib.sh
+find_program
+python_with fuzz-venv 'schemathesis>=4,<5' 'openapi-spec-validator>=0.7,<1' 'psycopg[binary]>=3,<4'
 
 examples=${ONCEBOX_FUZZ_EXAMPLES:-10}
 seed=${ONCEBOX_FUZZ_SEED:-7}

@@ -19,4 +19,5 @@ pub(crate) mod pull;
 mod retention;
 pub(crate) mod session;
 pub(crate) mod strict_head;
+mod submitted;
 mod tail;

@@ -26,6 +26,20 @@ pub(crate) struct FilterArgs {
     pub(crate) until: Option<When>,
 }
 
+/// How an action that changes many things is kept from changing the wrong ones.
+#[derive(Args, Debug)]
+pub(crate) struct CareArgs {
+    /// Say how many, change nothing
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Do not ask
+    #[arg(long, short)]
+    pub(crate) yes: bool,
+    /// An id of your own: submitted twice under one id, it acts once and goes on where it was killed
+    #[arg(long, value_name = "ID")]
+    pub(crate) action_id: Option<String>,
+}
+
 /// Arguments of `replay`, `release`, `discard` and `forget`.
 #[derive(Args, Debug)]
 pub(crate) struct ActionArgs {
@@ -45,15 +59,9 @@ pub(crate) struct ActionArgs {
     /// configured
     #[arg(long, value_name = "ID", conflicts_with = "key", help_heading = "Which")]
     pub(crate) message: Option<String>,
-    /// Say how many, change nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Do not ask
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// An id of your own: submitted twice under one id, it acts once and goes on where it was killed
-    #[arg(long, value_name = "ID")]
-    pub(crate) action_id: Option<String>,
+    /// With what care.
+    #[command(flatten)]
+    pub(crate) care: CareArgs,
     /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,

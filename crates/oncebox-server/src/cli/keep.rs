@@ -7,6 +7,7 @@ use clap::Args;
 use oncebox::secret::Secret;
 
 use super::ConfigArgs;
+use super::action::CareArgs;
 use super::operator::OperatorArgs;
 use super::private::{private, secret, store_url};
 use super::values::{When, listen, when};
@@ -143,15 +144,9 @@ pub(crate) struct EraseArgs {
     /// Only events received before then
     #[arg(long, value_name = "TIME", requires = "source", value_parser = when, help_heading = "Which")]
     pub(crate) until: Option<When>,
-    /// Say how many, change nothing
-    #[arg(long)]
-    pub(crate) dry_run: bool,
-    /// Do not ask
-    #[arg(long, short)]
-    pub(crate) yes: bool,
-    /// An id of your own: submitted twice under one id, it acts once and goes on where it was killed
-    #[arg(long, value_name = "ID")]
-    pub(crate) action_id: Option<String>,
+    /// With what care.
+    #[command(flatten)]
+    pub(crate) care: CareArgs,
     /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,

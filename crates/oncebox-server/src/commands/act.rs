@@ -39,20 +39,20 @@ pub(crate) async fn run(kind: ActionKind, args: &ActionArgs) -> anyhow::Result<E
     let mut request = ActionRequest { filter, dry_run: true, action_id: None, who: Some(name_of_caller()) };
     let counted = operator.act(kind, &request).await?.count;
     let counted_things = things(kind, &request.filter, counted);
-    if args.dry_run {
-        let done = Done { count: counted, dry_run: true, action_id: args.action_id.clone(), repeated: false };
+    if args.care.dry_run {
+        let done = Done { count: counted, dry_run: true, action_id: args.care.action_id.clone(), repeated: false };
         return print(args, &done, &format!("{counted_things} would be {}", past(kind)));
     }
     // Under an id of the caller's own the action may be one that was cut off after its last step.
-    if counted == 0 && args.action_id.is_none() {
+    if counted == 0 && args.care.action_id.is_none() {
         let done = Done { count: 0, dry_run: false, action_id: None, repeated: false };
         return print(args, &done, &format!("there is nothing to {}", kind.as_str()));
     }
-    if !args.yes && !is_through(&operator, args).await? && !agreed(kind, &counted_things)? {
+    if !args.care.yes && !is_through(&operator, args).await? && !agreed(kind, &counted_things)? {
         terminal::print("nothing was changed")?;
         return Ok(ExitCode::FAILURE);
     }
-    let id = args.action_id.clone().unwrap_or_else(|| new_id(&Clock::system()));
+    let id = args.care.action_id.clone().unwrap_or_else(|| new_id(&Clock::system()));
     (request.dry_run, request.action_id) = (false, Some(id.clone()));
     let bar = Progress::new(u64::try_from(counted).unwrap_or(0), past(kind));
     let done = tokio::select! {
@@ -68,7 +68,7 @@ pub(crate) async fn run(kind: ActionKind, args: &ActionArgs) -> anyhow::Result<E
 
 /// True for an action that ended before: to submit it again changes nothing, so nobody need be asked.
 async fn is_through(operator: &Operator, args: &ActionArgs) -> anyhow::Result<bool> {
-    let Some(id) = &args.action_id else { return Ok(false) };
+    let Some(id) = &args.care.action_id else { return Ok(false) };
     Ok(operator.action(id).await?.is_some_and(|action| action.finished_at.is_some()))
 }
 

@@ -18,26 +18,26 @@ pub(crate) async fn run(args: &EraseArgs) -> anyhow::Result<ExitCode> {
     let operator = Operator::open(&args.operator).await?;
     let mut request =
         EraseRequest { filter: filter(args), dry_run: true, action_id: None, who: Some(name_of_caller()) };
-    let through = match &args.action_id {
+    let through = match &args.care.action_id {
         Some(id) => operator.action(id).await?.is_some_and(|action| action.finished_at.is_some()),
         None => false,
     };
     if !through {
         let found = operator.erase(&request).await?;
-        if args.dry_run {
+        if args.care.dry_run {
             return print(args, &found, &format!("{} would be erased", things(&found)));
         }
         // Under an id of the caller's own it may be one that was cut off after its last step.
-        if found.count == 0 && args.action_id.is_none() {
+        if found.count == 0 && args.care.action_id.is_none() {
             return print(args, &Erased { dry_run: false, ..found }, "there is nothing to erase");
         }
-        if !args.yes && !agreed(&found)? {
+        if !args.care.yes && !agreed(&found)? {
             terminal::print("nothing was changed")?;
             return Ok(ExitCode::FAILURE);
         }
-        request.action_id = Some(args.action_id.clone().unwrap_or_else(|| new_id(&Clock::system())));
+        request.action_id = Some(args.care.action_id.clone().unwrap_or_else(|| new_id(&Clock::system())));
     } else {
-        request.action_id.clone_from(&args.action_id);
+        request.action_id.clone_from(&args.care.action_id);
     }
     request.dry_run = false;
     let erased = erase(&operator, &request).await?;

@@ -6,7 +6,6 @@ use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use http::HeaderMap;
 use oncebox::store::ActionKind;
 use serde::Serialize;
 
@@ -14,6 +13,7 @@ use super::admin::Admin;
 use super::api::{ApiError, Named};
 use super::openapi::Refusals;
 use super::problem::Problem;
+use super::submitted::{Submitted, caller};
 use crate::query::actions::{self, ActionRequest};
 use crate::query::deliveries::{self, PauseRequest};
 use crate::view::{ActionView, Done, Items};
@@ -48,11 +48,9 @@ pub(super) async fn one(State(admin): State<Admin>, Named(id): Named) -> Result<
     responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
 pub(super) async fn replay(
     State(admin): State<Admin>,
-    Extension(peer): Extension<SocketAddr>,
-    headers: HeaderMap,
-    body: Result<Json<ActionRequest>, JsonRejection>,
+    Submitted(request): Submitted<ActionRequest>,
 ) -> Result<Response, ApiError> {
-    act(admin, (peer, &headers), ActionKind::Replay, body?.0).await
+    act(&admin, ActionKind::Replay, request).await
 }
 
 /// Held becomes ready.
@@ -61,11 +59,9 @@ pub(super) async fn replay(
     responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
 pub(super) async fn release(
     State(admin): State<Admin>,
-    Extension(peer): Extension<SocketAddr>,
-    headers: HeaderMap,
-    body: Result<Json<ActionRequest>, JsonRejection>,
+    Submitted(request): Submitted<ActionRequest>,
 ) -> Result<Response, ApiError> {
-    act(admin, (peer, &headers), ActionKind::Release, body?.0).await
+    act(&admin, ActionKind::Release, request).await
 }
 
 /// Dead or held becomes discarded.
@@ -74,11 +70,9 @@ pub(super) async fn release(
     responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
 pub(super) async fn discard(
     State(admin): State<Admin>,
-    Extension(peer): Extension<SocketAddr>,
-    headers: HeaderMap,
-    body: Result<Json<ActionRequest>, JsonRejection>,
+    Submitted(request): Submitted<ActionRequest>,
 ) -> Result<Response, ApiError> {
-    act(admin, (peer, &headers), ActionKind::Discard, body?.0).await
+    act(&admin, ActionKind::Discard, request).await
 }
 
 /// Drops identities, so that a redelivery counts as new.
@@ -87,33 +81,13 @@ pub(super) async fn discard(
     responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
 pub(super) async fn forget(
     State(admin): State<Admin>,
-    Extension(peer): Extension<SocketAddr>,
-    headers: HeaderMap,
-    body: Result<Json<ActionRequest>, JsonRejection>,
+    Submitted(request): Submitted<ActionRequest>,
 ) -> Result<Response, ApiError> {
-    act(admin, (peer, &headers), ActionKind::Forget, body?.0).await
+    act(&admin, ActionKind::Forget, request).await
 }
 
-async fn act(
-    admin: Admin,
-    (peer, headers): (SocketAddr, &HeaderMap),
-    kind: ActionKind,
-    mut request: ActionRequest,
-) -> Result<Response, ApiError> {
-    request.action_id = action_id(request.action_id, headers)?;
-    request.who = Some(caller(request.who.as_deref(), peer));
+async fn act(admin: &Admin, kind: ActionKind, request: ActionRequest) -> Result<Response, ApiError> {
     Ok(Json(admin.act(kind, request).await?).into_response())
-}
-
-/// The id of the body or of the header: one and the same.
-pub(super) fn action_id(given: Option<String>, headers: &HeaderMap) -> Result<Option<String>, Problem> {
-    let mut lines = headers.get_all("idempotency-key").into_iter();
-    let Some(line) = lines.next() else { return Ok(given) };
-    let key = line.to_str().map_err(|_error| Problem::bad_request("Idempotency-Key must be plain text"))?;
-    if lines.next().is_some() || given.as_deref().is_some_and(|given| given != key) {
-        return Err(Problem::bad_request("Idempotency-Key and action_id name different actions; give one of them"));
-    }
-    Ok(Some(key.to_owned()))
 }
 
 /// Nothing of the handler is claimed until it is resumed.
@@ -153,32 +127,4 @@ async fn set_paused(
         return Err(Problem::not_found().into());
     }
     Ok(Json(PausedView { handler: name.to_owned(), paused }).into_response())
-}
-
-/// Who the audit log names: what the caller says, and where it called from.
-pub(super) fn caller(who: Option<&str>, peer: SocketAddr) -> String {
-    format!("{} from {}", who.unwrap_or("operator"), peer.ip())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_header_and_the_body_name_one_action() {
-        let check = |body: Option<&str>, lines: &[&'static str], expected: Result<Option<&str>, ()>| {
-            let named = |line: &&'static str| {
-                (http::HeaderName::from_static("idempotency-key"), line.parse().expect("a value"))
-            };
-            let headers: HeaderMap = lines.iter().map(named).collect();
-            let found = action_id(body.map(str::to_owned), &headers).map_err(|_problem| ());
-            assert_eq!(found, expected.map(|id| id.map(str::to_owned)), "{body:?} {lines:?}");
-        };
-        check(None, &[], Ok(None));
-        check(Some("a"), &[], Ok(Some("a")));
-        check(None, &["a"], Ok(Some("a")));
-        check(Some("a"), &["a"], Ok(Some("a")));
-        check(Some("a"), &["b"], Err(()));
-        check(None, &["a", "b"], Err(()));
-    }
 }

@@ -8,10 +8,10 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use serde::Serialize;
 
-use super::actions::caller;
 use super::admin::Admin;
 use super::api::ApiError;
 use super::openapi::Refusals;
+use super::submitted::caller;
 use crate::query::QueryError;
 use crate::query::retention::{self, RetentionRequest, RetentionView, RunView};
 

@@ -128,8 +128,6 @@ shared! {
     OUTBOX_DEPTHS = "shared/outbox_depths.sql";
     MESSAGE_ACTION_COUNT = "shared/message_action_count.sql";
     MESSAGE_ACTION_SLICE = "shared/message_action_slice.sql";
-    WAITING_MESSAGE_COUNT = "shared/waiting_message_count.sql";
-    WAITING_MESSAGE_SLICE = "shared/waiting_message_slice.sql";
     DESTINATIONS = "shared/destinations.sql";
     REMEMBER = "shared/remember.sql";
     EVENT_ROWS = "shared/event_rows.sql";
@@ -205,6 +203,17 @@ of_two! {
     SCHEMA_PIECES = "postgres/schema_pieces.sql", "sqlite/schema_pieces.sql";
     DURABLE_SETTINGS = "postgres/durable_settings.sql", "sqlite/durable_settings.sql";
 }
+
+/// The same for messages that wait because nobody serves their destination. The state stays a literal, as partial indexes
+/// want it.
+fn waiting(of_dead: &str) -> Statement {
+    Statement::new(&of_dead.replace("m.state = 'dead'", "m.state = 'ready'"))
+}
+
+pub(super) static WAITING_MESSAGE_COUNT: LazyLock<Statement> =
+    LazyLock::new(|| waiting(include_str!("../../sql/shared/message_action_count.sql")));
+pub(super) static WAITING_MESSAGE_SLICE: LazyLock<Statement> =
+    LazyLock::new(|| waiting(include_str!("../../sql/shared/message_action_slice.sql")));
 
 /// Only SQLite is asked this.
 pub(super) static QUICK_CHECK: LazyLock<Statement> =
