@@ -188,12 +188,22 @@ impl Worker {
         self.stop(grace).await;
     }
 
-    /// Claims what the lanes have room for and begins the work.
+    /// Claims what the lanes have room for and begins the work; while that runs, claims what comes next.
     async fn step(&mut self) -> Result<(), StoreError> {
         self.put_back();
         self.register().await?;
         self.claim_lost().await?;
-        self.claim().await?;
+        loop {
+            let more = self.claim().await?;
+            self.begin();
+            if !more {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Begins what the lanes have in hand and a slot for.
+    fn begin(&mut self) {
         let Self { lanes, running, units, context, .. } = self;
         for (name, lane) in lanes.iter_mut() {
             while let Some(unit) = lane.start() {
@@ -207,7 +217,6 @@ impl Worker {
                 units.insert(id, Unit { handler: name.clone(), fences, lost, lets_others_run, may_send });
             }
         }
-        Ok(())
     }
 
     /// Lets the database know the handlers as they are configured.
@@ -247,7 +256,8 @@ impl Worker {
         Ok(())
     }
 
-    async fn claim(&mut self) -> Result<(), StoreError> {
+    /// Claims what the lanes want, and says whether anything came.
+    async fn claim(&mut self) -> Result<bool, StoreError> {
         let now = self.context.clock.passed();
         let mut wants = Vec::new();
         for (name, lane) in &mut self.lanes {
@@ -257,7 +267,7 @@ impl Worker {
             }
         }
         if wants.is_empty() {
-            return Ok(());
+            return Ok(false);
         }
         let claims = match self.claim_now(&wants).await {
             Ok(claims) => claims,
@@ -267,6 +277,7 @@ impl Worker {
             }
         };
         claims.buried.iter().for_each(metric::buried);
+        let came = !claims.claimed.is_empty();
         let mut by_handler: HashMap<String, Vec<_>> = HashMap::new();
         for claim in claims.claimed {
             by_handler.entry(claim.handler.clone()).or_default().push(claim);
@@ -276,7 +287,7 @@ impl Worker {
                 lane.take(by_handler.remove(&want.handler).unwrap_or_default(), want.limit, now);
             }
         }
-        Ok(())
+        Ok(came)
     }
 
     /// Two nodes that claim within one order key at the same instant are in each other's way for a moment only.

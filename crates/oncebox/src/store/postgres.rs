@@ -357,6 +357,15 @@ pub(super) async fn within<T>(
     }
 }
 
+/// Sends a question right behind the settings by which each of its rows is found by an index.
+pub(super) async fn by_index(
+    client: &Object,
+    question: impl Future<Output = Result<Vec<tokio_postgres::Row>, tokio_postgres::Error>>,
+) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
+    let (set, rows) = join(client.batch_execute(sql::BY_INDEX), question).await;
+    set.and(rows)
+}
+
 /// What makes this server unsafe to acknowledge from.
 async fn danger(client: &tokio_postgres::Client) -> Result<Option<String>, tokio_postgres::Error> {
     let row = client.query_one(sql::SETTINGS, &[]).await?;

@@ -1,10 +1,7 @@
 //! Claiming and finishing on Postgres: one statement for many rows, by the database's clock.
 
-use deadpool_postgres::Object;
-use futures_util::future::join;
-
 use super::deliveries::{Care, millis};
-use super::postgres::{Tx, classify, read_row};
+use super::postgres::{Tx, by_index, classify, read_row};
 use super::sql::{CLAIM_POSTGRES, postgres as sql};
 use super::{Fence, Row, StoreError, Want};
 use crate::event::EventKey;
@@ -22,7 +19,7 @@ impl Tx {
         let rows = self
             .step(async |client| {
                 let statement = client.prepare_cached(CLAIM_POSTGRES.with(care)).await?;
-                planned_once(client, client.query(&statement, &[&handlers, &limits, &leases, &node])).await
+                by_index(client, client.query(&statement, &[&handlers, &limits, &leases, &node])).await
             })
             .await;
         match rows {
@@ -39,7 +36,7 @@ impl Tx {
         let rows = self
             .step(async |client| {
                 let statement = client.prepare_cached(sql::FINISH).await?;
-                planned_once(client, client.query(&statement, &[&deliveries, &tokens])).await
+                by_index(client, client.query(&statement, &[&deliveries, &tokens])).await
             })
             .await?;
         let key = |row: &tokio_postgres::Row| {
@@ -47,15 +44,6 @@ impl Tx {
         };
         rows.iter().map(key).collect()
     }
-}
-
-/// Sends a question right behind the setting by which its plan is kept.
-async fn planned_once(
-    client: &Object,
-    question: impl Future<Output = Result<Vec<tokio_postgres::Row>, tokio_postgres::Error>>,
-) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
-    let (set, rows) = join(client.batch_execute(sql::PLAN_ONCE), question).await;
-    set.and(rows)
 }
 
 fn is_taken(error: &(dyn std::error::Error + 'static)) -> bool {

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use super::deliveries::millis;
-use super::postgres::{Tx, classify, read_row};
+use super::postgres::{Tx, by_index, classify, read_row};
 use super::sql::postgres as sql;
 use super::{MessageWant, Row, Sent, StoreError};
 use crate::event::EventKey;
@@ -20,9 +20,8 @@ impl Tx {
         let leases: Vec<i64> = wants.iter().map(|want| millis(want.lease)).collect();
         let rows = self
             .step(async |client| {
-                client.batch_execute(sql::BY_INDEX).await?;
                 let statement = client.prepare_cached(sql::CLAIM_MESSAGES).await?;
-                client.query(&statement, &[&destinations, &limits, &leases, &node, &bytes]).await
+                by_index(client, client.query(&statement, &[&destinations, &limits, &leases, &node, &bytes])).await
             })
             .await?;
         rows.iter().map(read_row).collect()
@@ -34,9 +33,8 @@ impl Tx {
         let statuses: Vec<i64> = marks.iter().map(|mark| i64::from(mark.status)).collect();
         let rows = self
             .step(async |client| {
-                client.batch_execute(sql::BY_INDEX).await?;
                 let statement = client.prepare_cached(sql::SENT).await?;
-                client.query(&statement, &[&ids, &tokens, &statuses]).await
+                by_index(client, client.query(&statement, &[&ids, &tokens, &statuses])).await
             })
             .await?;
         let id = |row: &tokio_postgres::Row| {

@@ -282,7 +282,6 @@ pub(super) mod postgres {
     pub(in crate::store) const INSERT_PAYLOADS: &str = include_str!("../../sql/postgres/insert_payloads.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/postgres/finish.sql");
-    pub(in crate::store) const PLAN_ONCE: &str = include_str!("../../sql/postgres/plan_once.sql");
     pub(in crate::store) const BEGIN_CHUNK: &str = include_str!("../../sql/postgres/begin_chunk.sql");
     pub(in crate::store) const END_CHUNK: &str = include_str!("../../sql/postgres/end_chunk.sql");
     pub(in crate::store) const UNDO_CHUNK: &str = include_str!("../../sql/postgres/undo_chunk.sql");

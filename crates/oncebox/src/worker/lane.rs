@@ -135,8 +135,10 @@ impl Lane {
         if !self.wanted || !(self.hungry || self.backlog) || room == 0 {
             return 0;
         }
-        // Half a hand at a time: a claim for every slot that falls free would be a transaction for every delivery.
-        if self.running + self.queue.len() > 0 && room * 2 < self.hand() {
+        // A transaction's worth, or half a hand of calls: a claim for every slot that falls free would be a transaction for
+        // every delivery.
+        let enough = if self.is_outside() { self.hand().div_ceil(2) } else { self.batch };
+        if self.running + self.queue.len() > 0 && room < enough {
             return 0;
         }
         self.allowed(room, now)
