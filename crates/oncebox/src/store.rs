@@ -210,6 +210,18 @@ impl Store {
         Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
     }
 
+    /// As [`Store::begin`], for statements that have ended their session before: it is one that nobody else uses.
+    pub async fn begin_apart(&self) -> Result<Tx, StoreError> {
+        self.faults.at("store.begin").await?;
+        let inner = match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => TxInner::Sqlite(database.begin().await?),
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => TxInner::Postgres(Box::new(database.begin_apart().await?)),
+        };
+        Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
+    }
+
     /// Ends the work of this process with the database; every later call fails.
     pub async fn close(&self) {
         match &self.database {

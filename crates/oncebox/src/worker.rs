@@ -211,7 +211,7 @@ impl Worker {
                 let is_ordered = unit.iter().any(|one| one.claim.order_key.is_some());
                 let lets_others_run = is_ordered || lane.spec.order.wait_for.is_some();
                 let lost = unit.iter().any(|one| one.lost);
-                let work = attempt::run(context.clone(), lane.spec.clone(), unit);
+                let work = attempt::run(context.clone(), lane.spec.clone(), unit, lane.runs_apart());
                 let id = running.spawn(work).id();
                 let may_send = lane.spec.work.may_send();
                 units.insert(id, Unit { handler: name.clone(), fences, lost, lets_others_run, may_send });

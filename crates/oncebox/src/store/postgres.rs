@@ -27,6 +27,8 @@ pub(super) const STEP_WAIT: Duration = Duration::from_secs(10);
 const END_WAIT: Duration = Duration::from_secs(2);
 /// Reading connections: the admin API and the commands share them.
 const READERS_MAX: usize = 4;
+/// Connections for statements that end their session.
+const APART_MAX: usize = 2;
 /// The oldest server whose behaviour the tests cover.
 const VERSION_MIN: i32 = 140_000;
 
@@ -34,6 +36,7 @@ const VERSION_MIN: i32 = 140_000;
 pub(super) struct Database {
     pool: Pool,
     readers: Pool,
+    apart: Pool,
     unsafe_because: Option<String>,
     /// Cleared for good once the server refuses a handler's statements as one block.
     loops: Arc<AtomicBool>,
@@ -68,10 +71,10 @@ impl Database {
                 .build()
                 .map_err(|error| StoreError::Refused(error.into()))
         };
-        let (pool, readers) = (pool(connections)?, pool(READERS_MAX)?);
+        let (pool, readers, apart) = (pool(connections)?, pool(READERS_MAX)?, pool(APART_MAX)?);
         let client = pool.get().await.map_err(no_connection)?;
         let unsafe_because = danger(&client).await.map_err(classify)?;
-        Ok(Self { pool, readers, unsafe_because, loops: Arc::new(AtomicBool::new(true)) })
+        Ok(Self { pool, readers, apart, unsafe_because, loops: Arc::new(AtomicBool::new(true)) })
     }
 
     pub(super) fn pool(&self) -> &Pool {
@@ -81,6 +84,7 @@ impl Database {
     pub(super) fn close(&self) {
         self.pool.close();
         self.readers.close();
+        self.apart.close();
     }
 
     pub(super) fn unsafe_because(&self) -> Option<&str> {
@@ -101,7 +105,17 @@ impl Database {
 
     /// Takes a connection; BEGIN travels with the first step.
     pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
-        let client = self.pool.get().await.map_err(no_connection)?;
+        self.begin_on(&self.pool).await
+    }
+
+    /// As [`Database::begin`], on a session that is no loss to anybody else: a new one plans everything anew, and whoever
+    /// gets it from the pool waits for that.
+    pub(super) async fn begin_apart(&self) -> Result<Tx, StoreError> {
+        self.begin_on(&self.apart).await
+    }
+
+    async fn begin_on(&self, pool: &Pool) -> Result<Tx, StoreError> {
+        let client = pool.get().await.map_err(no_connection)?;
         let loops = self.loops.clone();
         Ok(Tx { client: Some(client), begun: false, failed: false, lost: false, soiled: false, staged: None, loops })
     }

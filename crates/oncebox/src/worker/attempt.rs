@@ -36,8 +36,8 @@ pub(super) struct UnitEnd {
     pub(super) reached: Reached,
 }
 
-/// Runs one unit to its end.
-pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHand>) -> UnitEnd {
+/// Runs one unit to its end; `apart`: on a session of its own.
+pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHand>, apart: bool) -> UnitEnd {
     let since = unit.first().map(|one| one.since).unwrap_or_default();
     let begun = context.clock.passed();
     let claims: Vec<Claimed> = unit.into_iter().map(|one| one.claim).collect();
@@ -54,7 +54,7 @@ pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHa
             let span = spans.first().cloned().unwrap_or_else(tracing::Span::none);
             outside::run(&context, &spec, target, claims).instrument(span).await
         }
-        Work::Sql(_) | Work::Inside(_) => inside::run(&context, &spec, claims, since).await,
+        Work::Sql(_) | Work::Inside(_) => inside::run(&context, &spec, claims, since, apart).await,
         Work::Pull => UnitEnd { pace: Pace::Steady, reached: Reached::Unknown },
     };
     metric::took(&spec.name, context.clock.passed().saturating_sub(begun), count);

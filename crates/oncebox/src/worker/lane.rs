@@ -15,6 +15,8 @@ use crate::store::{Claimed, Fence};
 
 /// Deliveries in the first transaction of a handler that nobody has timed yet.
 const BATCH_FIRST: usize = 16;
+/// Units of work that run apart after one whose statements ended their session.
+const APART_UNITS: usize = 64;
 /// Transactions' worth of deliveries claimed ahead by a handler that is quick enough.
 const BATCHES_AHEAD: usize = 2;
 
@@ -38,6 +40,8 @@ pub(super) enum Pace {
     Rough,
     /// Several together took too long: one at a time for now.
     Slow,
+    /// Their statements ended their session: one at a time for now, on a session of their own.
+    Deadly,
 }
 
 #[derive(Debug)]
@@ -52,6 +56,8 @@ pub(super) struct Lane {
     wanted: bool,
     /// Something that was lost with its worker may wait.
     lost: bool,
+    /// Units yet to run on a session of their own.
+    apart: usize,
     circuit: Circuit,
     rate: Option<RateLimit>,
 }
@@ -69,6 +75,7 @@ impl Lane {
             backlog: false,
             wanted: true,
             lost: false,
+            apart: 0,
             circuit: Circuit::default(),
             rate: None,
         };
@@ -193,6 +200,11 @@ impl Lane {
         Some(self.queue.drain(..count).collect())
     }
 
+    /// Whether its statements have ended their session of late.
+    pub(super) fn runs_apart(&self) -> bool {
+        self.apart > 0
+    }
+
     /// A unit of work is over.
     pub(super) fn end(&mut self, pace: Pace, reached: Reached, now: Duration) {
         self.running = self.running.saturating_sub(1);
@@ -201,8 +213,9 @@ impl Lane {
             Pace::Quick => (self.batch * 2).min(TRANSACTION_DELIVERIES_MAX),
             Pace::Steady => self.batch,
             Pace::Rough => (self.batch / 2).max(BATCH_FIRST.min(self.batch)),
-            Pace::Slow => 1,
+            Pace::Slow | Pace::Deadly => 1,
         };
+        self.apart = if pace == Pace::Deadly { APART_UNITS } else { self.apart.saturating_sub(1) };
     }
 
     /// What waits although its target is spared, or although the handler is gone; and for how long it must wait.

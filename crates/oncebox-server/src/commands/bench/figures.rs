@@ -29,6 +29,8 @@ pub(super) struct Figures {
     pub(super) p99_ms: f64,
     /// 999 of 1,000.
     pub(super) p999_ms: f64,
+    /// The slowest of all.
+    pub(super) max_ms: f64,
     /// New events.
     pub(super) accepted: u64,
     /// Known events.
@@ -80,6 +82,7 @@ impl Figures {
             p50_ms: millis(0.5),
             p99_ms: millis(0.99),
             p999_ms: millis(0.999),
+            max_ms: millis(1.0),
             accepted: counts.accepted,
             duplicate: counts.duplicate,
             other: counts.other,
@@ -102,7 +105,8 @@ impl Figures {
             table.add_row([terminal::cell(name), terminal::cell(value)]);
         };
         add("rate", format!("{:.0}/s", self.rate));
-        add("latency", format!("p50 {:.2} ms, p99 {:.2} ms, p99.9 {:.2} ms", self.p50_ms, self.p99_ms, self.p999_ms));
+        let Self { p50_ms, p99_ms, p999_ms, max_ms, .. } = self;
+        add("latency", format!("p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms, p99.9 {p999_ms:.2} ms, slowest {max_ms:.2} ms"));
         add("accepted", self.accepted.to_string());
         add("duplicate", self.duplicate.to_string());
         add("other", self.other.to_string());
@@ -128,6 +132,7 @@ pub(super) fn median_of(rounds: &[Figures]) -> Option<Figures> {
         p50_ms: of(&|one| Some(one.p50_ms))?,
         p99_ms: of(&|one| Some(one.p99_ms))?,
         p999_ms: of(&|one| Some(one.p999_ms))?,
+        max_ms: of(&|one| Some(one.max_ms))?,
         accepted: count(&|one| one.accepted),
         duplicate: count(&|one| one.duplicate),
         other: count(&|one| one.other),

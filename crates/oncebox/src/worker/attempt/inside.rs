@@ -15,9 +15,7 @@ use crate::clock::UnixMillis;
 use crate::delivery::Failed;
 use crate::event::EventKey;
 use crate::handler::{HandlerError, HandlerSpec, Work};
-use crate::store::{
-    Claimed, Commit, Failure, Failures, Fence, Fenced, Finished, HandlerSql, RanEach, Store, StoreError, Tx,
-};
+use crate::store::{Claimed, Commit, Failure, Failures, Fence, Fenced, Finished, HandlerSql, RanEach, StoreError, Tx};
 use crate::worker::lane::Pace;
 use crate::worker::metric::{self, Outcome};
 use crate::worker::rules::{self, Ruling};
@@ -34,15 +32,18 @@ pub(super) async fn run(
     spec: &Arc<HandlerSpec>,
     mut claims: Vec<Claimed>,
     since: Duration,
+    apart: bool,
 ) -> UnitEnd {
     rules::sort(spec, &mut claims);
     let (begun, deliveries) = (context.clock.passed(), claims.len());
-    let mut unit = Unit { context, spec, since, parts: VecDeque::from([Arc::from(claims)]), slow: false, failed: 0 };
+    let parts = VecDeque::from([Arc::from(claims)]);
+    let mut unit = Unit { context, spec, since, parts, slow: false, apart, deadly: false, failed: 0 };
     while let Some(part) = unit.parts.pop_front() {
         unit.settle(part).await;
     }
     let quick = context.clock.passed().saturating_sub(begun) < spec.lease / 32;
     let pace = match (unit.slow, quick) {
+        _ if unit.deadly => Pace::Deadly,
         (true, _) => Pace::Slow,
         _ if unit.failed * 8 > deliveries => Pace::Rough,
         (false, true) => Pace::Quick,
@@ -59,6 +60,10 @@ struct Unit<'a> {
     since: Duration,
     parts: VecDeque<Part>,
     slow: bool,
+    /// Runs on a session of its own.
+    apart: bool,
+    /// A session was lost.
+    deadly: bool,
     failed: usize,
 }
 
@@ -132,8 +137,14 @@ impl Unit<'_> {
     async fn try_part(&self, part: &Part, deadline: Duration) -> Result<Ran, Broken> {
         let mut nth = 1;
         loop {
-            let (context, spec, claims) = (self.context.clone(), self.spec.clone(), part.clone());
-            let work = async move { transaction(&context.store, &spec, &claims, context.clock.now(), deadline).await };
+            let (context, spec, claims, apart) = (self.context.clone(), self.spec.clone(), part.clone(), self.apart);
+            let work = async move {
+                let begun = if apart { context.store.begin_apart().await } else { context.store.begin().await };
+                match begun {
+                    Ok(tx) => transaction(tx, &spec, &claims, context.clock.now(), deadline).await,
+                    Err(error) => Ran::Away(error),
+                }
+            };
             // The statements' own deadline comes first: it tells which of them was too slow.
             match isolated(deadline + self.spec.lease / 8, work).await? {
                 Ran::Away(error) if error.is_transient() && nth < TRIES_MAX => nth += 1,
@@ -174,7 +185,7 @@ impl Unit<'_> {
     /// From here on each on its own, with a rest after each that ends its session: whoever does it must not do it to
     /// others, nor keep the database busy with new sessions.
     async fn spare_sessions(&mut self, part: &Part, error: String) {
-        self.slow = true;
+        (self.deadly, self.apart) = (true, true);
         tokio::time::sleep(SESSION_PAUSE).await;
         match &part[..] {
             [alone] => self.fail(alone, Failed::Transient { retry_after: None }, error).await,
@@ -230,17 +241,7 @@ impl Unit<'_> {
 const OVERDUE: &str = "what it waits for never came";
 
 /// Effects and marks of all of them, in one transaction.
-async fn transaction(
-    store: &Store,
-    spec: &HandlerSpec,
-    claims: &[Claimed],
-    now: UnixMillis,
-    deadline: Duration,
-) -> Ran {
-    let mut tx = match store.begin().await {
-        Ok(tx) => tx,
-        Err(error) => return Ran::Away(error),
-    };
+async fn transaction(mut tx: Tx, spec: &HandlerSpec, claims: &[Claimed], now: UnixMillis, deadline: Duration) -> Ran {
     match write(&mut tx, spec, claims, now, deadline).await {
         Ok(verdicts) => commit(tx, verdicts).await,
         Err(ran) => {

@@ -47,6 +47,24 @@ testkit::contract! {
         assert!(states(&world).iter().all(|row| row[0] == "done"));
     }
 
+    async fn what_runs_apart_commits_and_rolls_back_alike(db: TestDatabase) {
+        let world = with_effects(db).await;
+        world.insert((0..2).map(|n| world.event(&format!("evt_{n}"), "{}"))).await;
+        let batch = claim(&world, 2).await;
+        let sql = parse(&world, "insert into effects (id) values (:event_id)");
+        for (one, effects) in batch.chunks(1).zip([0, 1]) {
+            let mut tx = world.store.begin_apart().await.unwrap();
+            assert_eq!(tx.run_handler(&sql, one, DEADLINE).await.unwrap(), Ran::All);
+            if effects == 0 {
+                tx.rollback().await;
+            } else {
+                assert_eq!(tx.finish(&[one[0].fence], NOW).await.unwrap(), Finished::All);
+                committed(tx).await.unwrap();
+            }
+            assert_eq!(world.db.count("effects"), effects);
+        }
+    }
+
     async fn the_failing_event_is_named_and_nothing_commits(db: TestDatabase) {
         let world = with_effects(db).await;
         world.db.execute("create table strict (id text check (id <> 'evt_2'))");

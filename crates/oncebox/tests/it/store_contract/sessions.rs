@@ -53,6 +53,27 @@ fn a_transaction_that_was_rolled_back_keeps_its_connection() {
 }
 
 #[test]
+fn statements_that_end_their_session_apart_cost_nobody_else_one() {
+    testkit::database::run(Backend::Postgres, async |db| {
+        let (world, batch) = with_claim(db).await;
+        let before = sessions(&world);
+        let deadly = "insert into seen (what) select 'x' where pg_terminate_backend(pg_backend_pid())";
+        let deadly = HandlerSql::parse(deadly, world.store.dialect()).unwrap();
+        for _ in 0..3 {
+            let mut tx = world.store.begin_apart().await.unwrap();
+            let ran = tx.run_handler(&deadly, &batch, DEADLINE).await;
+            assert!(!matches!(ran, Ok(Ran::All)), "{ran:?}");
+            tx.rollback().await;
+            let (tx, ran) = run(&world, "insert into seen (what) values ('good')", &batch).await;
+            assert_eq!(ran, Ran::All);
+            committed(tx).await.unwrap();
+        }
+        assert!(sessions(&world).is_superset(&before), "those of the pool are the same");
+        assert_eq!(world.db.count("seen"), 3);
+    });
+}
+
+#[test]
 fn a_transaction_without_a_clean_end_closes_its_connection() {
     testkit::database::run(Backend::Postgres, async |db| {
         let (world, batch) = with_claim(db).await;

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
 # Retention removing payloads while events come in: latencies beside rounds without it, and the sizes afterwards.
-# Needs DATABASE_URL of an empty Postgres database that may be filled, psql, and a built binary (ONCEBOX_BIN).
+# Needs DATABASE_URL of an empty Postgres database that may be filled, psql, and the program (ONCEBOX, or target/release/oncebox).
 #   ROWS (20000), ROUNDS (1 pair), SECONDS_EACH (3), CONNECTIONS (8, well below what saturates the machine)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-bin=${ONCEBOX_BIN:-target/release/oncebox}
+bin=${ONCEBOX:-target/release/oncebox}
 rows=${ROWS:-20000} rounds=${ROUNDS:-1} seconds=${SECONDS_EACH:-3} connections=${CONNECTIONS:-8}
 work=$(mktemp -d)
 server=
@@ -57,14 +57,15 @@ for _ in $(seq 100); do
     curl -fs http://127.0.0.1:18481/readyz >/dev/null 2>&1 && break
     sleep 0.1
 done
+# Prints one round of load: rate, latencies and the slowest of all.
 load() {
     "$bin" bench --to http://127.0.0.1:18480/in/stripe --secret whsec_retention --connections "$connections" \
         --seconds "$seconds" --json >"$work/$1"
     python3 -c "
-import json,sys
+import json
 said = json.load(open('$work/$1'))
-round = said['rounds'][0] if 'rounds' in said else said
-print('$1', {k: round[k] for k in sorted(round) if k in ('rate','per_second','accepted','p50_ms','p90_ms','p99_ms','max_ms','p50','p99','max','failed')})"
+one = said['rounds'][0] if 'rounds' in said else said
+print('$1: {rate:.0f}/s, p50 {p50_ms:.2f} ms, p99 {p99_ms:.2f} ms, slowest {max_ms:.0f} ms, failed {failed}'.format(**one))"
 }
 
 now=$(($(date +%s) * 1000))
