@@ -3,9 +3,11 @@
 -- SKIP LOCKED, not NOWAIT: a busy row belongs to another worker and is not an error.
 -- Within an order key only the oldest runs: none while another is claimed, or an earlier one may still run.
 -- A claim beyond the attempts makes a dead letter: a crash uses one attempt, too.
+-- One token for all of a claim: with the delivery's id it names this claim and no other.
 -- {care} is which of them, by the attempts that were lost with their worker.
 WITH wanted AS MATERIALIZED (
-    SELECT h.handler, h.attempts, h.on_dead, w.most, w.lease_ms, (SELECT oncebox.now_ms()) AS at
+    SELECT h.handler, h.attempts, h.on_dead, w.most, w.lease_ms, (SELECT oncebox.now_ms()) AS at,
+           (SELECT gen_random_uuid()) AS token
     FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w (handler, most, lease_ms)
     JOIN oncebox.handlers h ON h.handler = w.handler AND h.paused = 0
 ), claimed AS (
@@ -15,7 +17,7 @@ WITH wanted AS MATERIALIZED (
         last_error = CASE WHEN d.attempt - d.attempts_before >= w.attempts AND d.last_error IS NULL
                           THEN 'the attempts are used up' ELSE d.last_error END,
         finished_at_ms = CASE WHEN d.attempt - d.attempts_before >= w.attempts THEN w.at END,
-        token = gen_random_uuid(), node = $4, claimed_at_ms = w.at, lease_until_ms = w.at + w.lease_ms
+        token = w.token, node = $4, claimed_at_ms = w.at, lease_until_ms = w.at + w.lease_ms
     FROM wanted w
     WHERE d.handler = w.handler AND d.ctid = ANY(ARRAY(
         SELECT one.place FROM wanted h CROSS JOIN LATERAL (

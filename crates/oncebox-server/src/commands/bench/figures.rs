@@ -106,7 +106,10 @@ impl Figures {
         };
         add("rate", format!("{:.0}/s", self.rate));
         let Self { p50_ms, p99_ms, p999_ms, max_ms, .. } = self;
-        add("latency", format!("p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms, p99.9 {p999_ms:.2} ms, slowest {max_ms:.2} ms"));
+        add(
+            "latency",
+            format!("p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms, p99.9 {p999_ms:.2} ms, slowest {max_ms:.2} ms"),
+        );
         add("accepted", self.accepted.to_string());
         add("duplicate", self.duplicate.to_string());
         add("other", self.other.to_string());
