@@ -97,7 +97,7 @@ pub enum CallError {
     #[error("the host cannot be resolved")]
     Unresolved,
     /// No connection could be made.
-    #[error("the host cannot be reached")]
+    #[error("the host cannot be reached, or refused the connection")]
     Unreachable,
     /// The certificate is not good for this host.
     #[error("the host's certificate cannot be trusted")]

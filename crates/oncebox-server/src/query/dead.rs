@@ -30,10 +30,12 @@ pub(crate) async fn groups(store: &Store) -> Result<DeadGroupsView, QueryError> 
 }
 
 impl DeadGroupView {
-    /// Letters come newest first.
+    /// Letters come in the order of their arrival, which need not be the one in which they gave up.
     fn add(&mut self, letter: &DeadError) {
         self.count += 1;
-        self.oldest_at = letter.at.map(time).or(self.oldest_at.take());
+        let at = letter.at.map(time);
+        self.newest_at = self.newest_at.take().max(at.clone());
+        self.oldest_at = self.oldest_at.take().into_iter().chain(at).min();
     }
 }
 
@@ -43,7 +45,7 @@ fn empty(kind: LetterKind, letter: &DeadError, error: String) -> DeadGroupView {
         name: letter.name.clone(),
         error,
         count: 0,
-        newest_at: letter.at.map(time),
+        newest_at: None,
         oldest_at: None,
         example: letter.error.clone(),
         example_id: letter.id.to_string(),

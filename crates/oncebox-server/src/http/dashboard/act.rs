@@ -77,7 +77,7 @@ pub(super) async fn ask(
     };
     page(&AskPage {
         question: question(deed, count, &filter),
-        means: means(deed),
+        means: means(deed, &filter),
         is_final: matches!(deed, Deed::Act(ActionKind::Discard | ActionKind::Forget)),
         back: back(deed, &filter),
         filter: fields(&filter),
@@ -190,7 +190,8 @@ fn question(deed: Deed, count: i64, filter: &FilterRequest) -> String {
     let handler = filter.handler.as_deref().unwrap_or_default();
     match deed {
         Deed::Act(ActionKind::Replay) => format!("Replay {}?", counted(count, letters)),
-        Deed::Act(ActionKind::Release) => format!("Release {}?", counted(count, "held event")),
+        Deed::Act(ActionKind::Release) if filter.key.is_some() => "Release this held event?".to_owned(),
+        Deed::Act(ActionKind::Release) => format!("Release {}?", counted(count, "held delivery")),
         Deed::Act(ActionKind::Forget) => format!("Forget {}?", counted(count, "event")),
         Deed::Act(_) => format!("Discard {}?", counted(count, if about_messages { "message" } else { "delivery" })),
         Deed::Pause(true) => format!("Pause {handler}?"),
@@ -198,8 +199,15 @@ fn question(deed: Deed, count: i64, filter: &FilterRequest) -> String {
     }
 }
 
-fn means(deed: Deed) -> &'static str {
+fn means(deed: Deed, filter: &FilterRequest) -> &'static str {
+    let about_messages = filter.destination.is_some() || filter.message.is_some();
     match deed {
+        Deed::Act(ActionKind::Replay) if about_messages => {
+            "Each becomes ready again with a fresh budget of attempts, and is sent once more under the same key."
+        }
+        Deed::Act(_) if about_messages => {
+            "What is discarded is never sent. It stays visible until retention removes it."
+        }
         Deed::Act(ActionKind::Replay) => {
             "Each becomes ready again with a fresh budget of attempts, and its handler runs once more. Attempts go on \
              counting; idempotency keys stay the same."

@@ -95,6 +95,10 @@ fn standing(delivery: &DeliveryView, now: UnixMillis) -> Option<Moment> {
     }
 }
 
+fn times(count: i64) -> String {
+    if count == 1 { "once".to_owned() } else { format!("{count} times") }
+}
+
 fn outcome(delivery: &DeliveryView) -> String {
     let attempt = delivery.attempt;
     match delivery.state.as_str() {
@@ -102,10 +106,11 @@ fn outcome(delivery: &DeliveryView) -> String {
         "done" => format!("is done, at attempt {attempt}"),
         "dead" => format!("gave up after attempt {attempt} and waits in the dead letters"),
         "ready" if attempt == 0 => "waits for its first attempt".to_owned(),
-        "ready" => format!("failed {attempt} times so far and will be tried again"),
+        "ready" => format!("failed {} so far and will be tried again", times(attempt)),
         "claimed" => format!("is running now, attempt {attempt}"),
         "held" => "is held until a person releases or discards it".to_owned(),
         "superseded" => "had nothing to do: a newer version was applied before".to_owned(),
+        "discarded" if attempt > 0 => format!("was discarded by a person; it had been tried {}", times(attempt)),
         "discarded" => "was discarded by a person and ran nothing".to_owned(),
         other => format!("is {other}"),
     }

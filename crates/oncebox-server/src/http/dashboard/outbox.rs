@@ -69,6 +69,8 @@ struct MessagePage {
     created: When,
     sent: Option<When>,
     next: Option<When>,
+    /// It waits for a destination that nobody configured.
+    is_stranded: bool,
     attempts: Vec<(When, crate::view::MessageAttemptView)>,
 }
 
@@ -130,11 +132,13 @@ pub(super) async fn one(
     let mut detail =
         outbox::message(admin.store(), &id, &admin.destinations()).await?.ok_or_else(PageError::not_found)?;
     let attempts = std::mem::take(&mut detail.attempts);
+    let is_configured = admin.setup().destinations.contains(&detail.message.destination);
     page(&MessagePage {
         created: When::read(&detail.message.created_at, visit.now),
         sent: When::maybe(detail.message.sent_at.as_deref(), visit.now),
         next: When::maybe(detail.message.next_attempt_at.as_deref(), visit.now)
             .filter(|_| detail.message.state == "ready"),
+        is_stranded: detail.message.state == "ready" && !is_configured,
         attempts: attempts.into_iter().map(|one| (When::read(&one.ended_at, visit.now), one)).collect(),
         detail,
         visit,

@@ -117,8 +117,9 @@ fn concerns(view: &OverviewView) -> Vec<Concern> {
         let or_more = if more { " or more" } else { "" };
         add("bad", format!("{}{or_more} gave up.", counted(dead, "dead letter")), "/dead-letters", "look at them");
     }
-    let held = view.sources.iter().map(|one| one.held).sum::<i64>()
-        + view.handlers.iter().map(|one| one.held.count).sum::<i64>();
+    // A held event holds its deliveries, too: it is one thing to decide.
+    let events = view.sources.iter().map(|one| one.held).sum::<i64>();
+    let held = events.max(view.handlers.iter().map(|one| i64::from(one.held.count > 0)).sum());
     if held > 0 {
         add("warn", format!("{held} held, waiting for a person."), "/held", "decide");
     }

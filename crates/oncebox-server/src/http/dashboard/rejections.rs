@@ -71,5 +71,5 @@ fn grouped(latest: &[RejectionView], now: i64) -> Vec<Group> {
 
 fn off_by(seconds: i64) -> String {
     let apart = span(seconds.saturating_abs().saturating_mul(1_000));
-    if seconds < 0 { format!("{apart} behind") } else { format!("{apart} ahead") }
+    if seconds < 0 { format!("signed for {apart} from now") } else { format!("signed {apart} ago") }
 }
