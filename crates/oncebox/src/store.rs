@@ -212,14 +212,17 @@ impl Store {
 
     /// As [`Store::begin`], for statements that have ended their session before: it is one that nobody else uses.
     pub async fn begin_apart(&self) -> Result<Tx, StoreError> {
-        self.faults.at("store.begin").await?;
-        let inner = match &self.database {
+        match &self.database {
+            // Its one writer is no session that a statement could end.
             #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => TxInner::Sqlite(database.begin().await?),
+            Database::Sqlite(_) => self.begin().await,
             #[cfg(feature = "postgres")]
-            Database::Postgres(database) => TxInner::Postgres(Box::new(database.begin_apart().await?)),
-        };
-        Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
+            Database::Postgres(database) => {
+                self.faults.at("store.begin").await?;
+                let inner = TxInner::Postgres(Box::new(database.begin_apart().await?));
+                Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
+            }
+        }
     }
 
     /// Ends the work of this process with the database; every later call fails.

@@ -119,7 +119,8 @@ fn concerns(view: &OverviewView) -> Vec<Concern> {
     }
     // A held event holds its deliveries, too: it is one thing to decide.
     let events = view.sources.iter().map(|one| one.held).sum::<i64>();
-    let held = events.max(view.handlers.iter().map(|one| i64::from(one.held.count > 0)).sum());
+    let deliveries = view.handlers.iter().map(|one| one.held.count).sum::<i64>();
+    let held = if events > 0 { events } else { deliveries };
     if held > 0 {
         add("warn", format!("{held} held, waiting for a person."), "/held", "decide");
     }
