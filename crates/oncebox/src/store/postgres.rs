@@ -48,7 +48,7 @@ impl Database {
         let mut config: Config = url.parse().map_err(|error| StoreError::Refused(Box::new(BadUrl(error))))?;
         config.connect_timeout(CONNECT_WAIT).application_name("oncebox");
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let pool = |connections| {
+        let pool = |connections, settings: &'static str| {
             let manager = Manager::from_config(config.clone(), postgres_tls::connector(proof)?, recycling.clone());
             Pool::builder(manager)
                 .max_size(connections)
@@ -61,7 +61,7 @@ impl Database {
                 // On every connection, not only at start: a role's or database's settings can change under us.
                 .post_create(Hook::async_fn(move |client, _| {
                     Box::pin(async move {
-                        client.batch_execute(sql::DEADLINE).await.map_err(HookError::Backend)?;
+                        client.batch_execute(settings).await.map_err(HookError::Backend)?;
                         match danger(client).await.map_err(HookError::Backend)? {
                             Some(danger) if durability == Durability::Required => Err(HookError::message(danger)),
                             _ => Ok(()),
@@ -71,7 +71,8 @@ impl Database {
                 .build()
                 .map_err(|error| StoreError::Refused(error.into()))
         };
-        let (pool, readers, apart) = (pool(connections)?, pool(READERS_MAX)?, pool(APART_MAX)?);
+        let readers = pool(READERS_MAX, sql::READER)?;
+        let (pool, apart) = (pool(connections, sql::DEADLINE)?, pool(APART_MAX, sql::DEADLINE)?);
         let client = pool.get().await.map_err(no_connection)?;
         let unsafe_because = danger(&client).await.map_err(classify)?;
         Ok(Self { pool, readers, apart, unsafe_because, loops: Arc::new(AtomicBool::new(true)) })

@@ -270,6 +270,9 @@ pub(super) mod postgres {
     /// BEGIN with a mark that ends with the transaction: `claim_identities.sql` looks for it.
     pub(in crate::store) const BEGIN: &str = include_str!("../../sql/postgres/begin.sql");
     pub(in crate::store) const DEADLINE: &str = include_str!("../../sql/postgres/deadline.sql");
+    /// A session for reports.
+    pub(in crate::store) const READER: &str =
+        concat!(include_str!("../../sql/postgres/deadline.sql"), ";", include_str!("../../sql/postgres/reader.sql"));
     /// A session as it was when it began.
     pub(in crate::store) const CLEAN_SESSION: &str =
         concat!(include_str!("../../sql/postgres/clean_session.sql"), include_str!("../../sql/postgres/deadline.sql"));
