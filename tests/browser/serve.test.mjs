@@ -85,6 +85,8 @@ test("a dead letter is replayed and turns done", async () => {
   await page.goto("/");
   assert.match(await page.textContent("#live-concerns"), /3 dead letters gave up/);
   assert.equal((await page.textContent("#first-try-error-rate")).trim(), "100 %");
+  await page.goto("/events");
+  assert.equal(await page.locator("tbody .mark.dead").count(), 3);
   await page.goto("/dead-letters");
   assert.match(await page.textContent("main"), /3 dead/);
   await pictures(browser, program.admin, "/dead-letters", "dead-letters", cookies);
@@ -92,6 +94,7 @@ test("a dead letter is replayed and turns done", async () => {
   await page.click("main [data-open]");
   assert.match(await page.textContent("#story"), /gave up after attempt 2/);
   await pictures(browser, program.admin, new URL(page.url()).pathname, "event-dead", cookies);
+  assert.equal(await page.locator("text=Replay this one…").count(), 1);
   refuses = false;
   await page.click("text=Replay…");
   assert.equal((await page.textContent("h1")).trim(), "Replay 1 dead letter?");

@@ -131,7 +131,10 @@ document.addEventListener("click", async (click) => {
 
 // ---- The keyboard.
 
-const GO = { o: "/", t: "/tail", e: "/events", d: "/dead-letters", h: "/held", r: "/rejections", s: "/sources" };
+const GO = {
+  o: "/", t: "/tail", e: "/events", d: "/dead-letters", h: "/held", r: "/rejections", s: "/sources",
+  w: "/handlers", m: "/outbox", c: "/destinations", p: "/retention", a: "/audit",
+};
 let going = false;
 
 function move(by) {

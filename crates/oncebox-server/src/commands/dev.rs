@@ -46,7 +46,7 @@ fn banner(config: &Config, (public, admin): (SocketAddr, SocketAddr), secrets: &
 oncebox dev: an inbox on this machine, ready for webhooks
 
   webhooks  http://{public}/in/{{source}}   (sources: {sources})
-  admin     http://{admin}
+  admin     http://{admin}   (dashboard and API)
   database  {database}
   secrets   {secrets}   (verify tokens too: {tokens})
 

@@ -47,7 +47,7 @@ fn banner(config: &Config, server: &Server) -> anyhow::Result<String> {
     let mut lines = vec![
         format!("oncebox {}", env!("CARGO_PKG_VERSION")),
         format!("  webhooks  http://{public}/in/{{source}}"),
-        format!("  admin     http://{admin}"),
+        format!("  admin     http://{admin}   (dashboard and API)"),
         format!("  database  {}", config.store.url),
     ];
     for source in &config.sources {

@@ -25,3 +25,11 @@ pub(crate) struct Desk {
     /// How senders reach the public listener.
     pub(crate) public_url: Option<String>,
 }
+
+impl Desk {
+    /// Where a source's requests go; without a configured URL, the place to fill in says so.
+    pub(crate) fn url_of(&self, source: &str) -> String {
+        let base = self.public_url.as_deref().unwrap_or("http://PUBLIC_LISTENER");
+        format!("{base}/in/{source}")
+    }
+}

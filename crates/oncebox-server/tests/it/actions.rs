@@ -107,6 +107,8 @@ contract! {
         assert!(act(&world, "release", &json!({"filter": {"key": key}})) >= 1);
         assert_eq!((world.deliveries(&key), world.event(&key).state.as_str()), (vec!["ready".to_owned()], "accepted"));
         assert_eq!(get(&world, "held")["items"], json!([]));
+        let page = http::get(world.program.admin_addr(), &format!("/events/{key}"), &[]).text();
+        assert!(page.contains("answered <code>held</code>"), "what the sender heard stays true: {page}");
     }
 
     async fn what_is_done_stays_done(db: TestDatabase) {

@@ -2,6 +2,7 @@
 
 use oncebox::clock::UnixMillis;
 
+use super::link::Link;
 use super::words::{When, span};
 use crate::view::{AttemptView, DeliveryView};
 
@@ -16,6 +17,8 @@ pub(super) struct DeliveryStory {
     pub(super) outcome: String,
     /// What happened, oldest first.
     pub(super) moments: Vec<Moment>,
+    /// Where it may be run once more by itself: it gave up.
+    pub(super) replay: Option<Link>,
 }
 
 /// One thing that happened, or will.
@@ -37,6 +40,7 @@ pub(super) struct Moment {
 
 /// The stories of an event's deliveries.
 pub(super) fn stories(
+    key: &str,
     deliveries: Vec<DeliveryView>,
     attempts: Vec<AttemptView>,
     now: UnixMillis,
@@ -48,7 +52,14 @@ pub(super) fn stories(
             .map(|attempt| tried(attempt, now))
             .collect();
         moments.extend(standing(&delivery, now));
-        DeliveryStory { outcome: outcome(&delivery), handler: delivery.handler, state: delivery.state, moments }
+        let replay = Link::below("/act", "replay").with("key", key).with("handler", &delivery.handler);
+        DeliveryStory {
+            outcome: outcome(&delivery),
+            replay: (delivery.state == "dead").then_some(replay),
+            handler: delivery.handler,
+            state: delivery.state,
+            moments,
+        }
     };
     deliveries.into_iter().map(story).collect()
 }
@@ -153,7 +164,7 @@ mod tests {
             ("discarded", 1, &["Attempt 1 failed", "Discarded by a person"]),
         ] {
             let attempts = vec![attempt("ledger", "failed"), attempt("other", "failed")];
-            let stories = stories(vec![delivery(state, tries)], attempts, 0);
+            let stories = stories("key", vec![delivery(state, tries)], attempts, 0);
             let titles: Vec<_> = stories[0].moments.iter().map(|one| one.title.as_str()).collect();
             assert_eq!(titles, expected, "{state}");
             assert_eq!(stories[0].moments[0].took.as_deref(), Some("250 ms"));

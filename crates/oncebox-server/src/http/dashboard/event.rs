@@ -17,6 +17,8 @@ use crate::view::{EventDetailView, EventView, MessageView, PayloadView};
 
 /// More of a body than this is downloaded, not shown.
 const BODY_CHARS_MAX: usize = 100_000;
+/// The reason that an event may be accepted in spite of.
+const REPEATED_BODY: &str = "repeated_body";
 
 #[derive(Template)]
 #[template(path = "event.html")]
@@ -27,6 +29,8 @@ struct EventPage {
     first: When,
     last: When,
     repeats: Repeats,
+    /// What the first arrival was answered.
+    answer: &'static str,
     held_because: Option<HeldBecause>,
     arrivals: Vec<Arrival>,
     /// Arrivals that are counted and not kept one by one.
@@ -97,19 +101,21 @@ pub(super) async fn show(
         .into_iter()
         .map(|one| Arrival { at: When::read(&one.at, visit.now), remote: one.remote, answer: "duplicate" })
         .collect();
+    let answer = first_answer(&event);
     let first_remote = payload.as_ref().map(|payload| payload.remote.clone()).unwrap_or_default();
     let first = When::read(&event.received_at, visit.now);
-    arrivals.push(Arrival { at: first.clone(), remote: first_remote, answer: first_answer(&event.state) });
+    arrivals.push(Arrival { at: first.clone(), remote: first_remote, answer });
     let more = repeats.count.max(0);
     page(&EventPage {
         kind: if event.r#type.is_empty() { "(no type)".to_owned() } else { event.r#type.clone() },
         last: When::read(&event.last_arrival_at, visit.now),
         repeats: Repeats { more, words: counted(more, "more time"), rule: repeats.rule },
+        answer,
         held_because: held_because(&event),
         unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
         offers: offers(&event, &deliveries),
-        deliveries: deliveries::stories(deliveries, attempts, visit.now),
-        payload: payload.map(|payload| Payload::new(payload, &url(&admin, &event.source))),
+        deliveries: deliveries::stories(&event.key, deliveries, attempts, visit.now),
+        payload: payload.map(|payload| Payload::new(payload, &admin.desk().url_of(&event.source))),
         payload_gone: When::maybe(payload_kept_until.as_deref(), visit.now),
         first,
         arrivals,
@@ -124,10 +130,13 @@ fn held_because(event: &EventView) -> Option<HeldBecause> {
     Some(HeldBecause { why: diagnosis::of_held(Some(reason)), release_does: diagnosis::of_release(Some(reason)) })
 }
 
-fn first_answer(state: &str) -> &'static str {
-    match state {
-        "held" => "held",
-        "conflict" => "conflict",
+/// What the sender heard. An event that was released or discarded since is accepted, and has kept the reason for which
+/// it was held; only bytes that came before may have been accepted right away.
+fn first_answer(event: &EventView) -> &'static str {
+    match (event.state.as_str(), event.reason.as_deref()) {
+        ("held", _) => "held",
+        ("conflict", _) => "conflict",
+        (_, Some(reason)) if reason != REPEATED_BODY => "held",
         _ => "accepted",
     }
 }
@@ -156,12 +165,6 @@ fn offers(event: &EventView, deliveries: &[crate::view::DeliveryView]) -> Vec<Of
         offers.push(offer("forget", "Forget", "a redelivery by the sender counts as new", true));
     }
     offers
-}
-
-/// Where the source's requests go; without a configured URL, the place to fill in says so.
-fn url(admin: &Admin, source: &str) -> String {
-    let base = admin.desk().public_url.unwrap_or_else(|| "http://PUBLIC_LISTENER".to_owned());
-    format!("{base}/in/{source}")
 }
 
 impl Payload {

@@ -1,20 +1,26 @@
 //! `/events`: the list and the search, with every filter in the URL; and `/find`, which knows a key when it sees one.
 
+use std::collections::HashSet;
+
 use askama::Template;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
+use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use oncebox::event::EventKey;
+use oncebox::store::{DeliveryFilter, Store, StoreError};
 use serde::Deserialize;
 
 use super::super::admin::Admin;
 use super::link::{Link, given};
-use super::pages::{PageError, Visit, page};
+use super::pages::{PageError, Visit, page_with};
 use super::words::When;
-use crate::query::{self, EventsQuery};
-use crate::view::EventView;
+use crate::query::{self, EventsQuery, QueryError};
+use crate::view::{EventView, Items};
 
 const ROWS: usize = 50;
+/// Dead letters, newest first, that are looked through for those of a page.
+const DEAD_MAX: usize = 1000;
 /// States of deliveries that one may look for.
 const DELIVERY_STATES: [&str; 7] = ["ready", "claimed", "done", "dead", "held", "superseded", "discarded"];
 
@@ -45,6 +51,8 @@ struct EventsPage {
     search: Search,
     sources: Vec<String>,
     rows: Vec<EventRow>,
+    /// What is wrong with the search.
+    problem: Option<String>,
     newest: Link,
     older: Option<Link>,
     searched_until: Option<When>,
@@ -59,6 +67,8 @@ pub(super) struct EventRow {
     pub(super) kind: String,
     /// It was accepted although its bytes were known.
     pub(super) flagged: bool,
+    /// A handler gave up on it.
+    pub(super) is_dead: bool,
     /// The event.
     pub(super) event: EventView,
 }
@@ -70,6 +80,7 @@ impl EventRow {
             received: When::read(&event.received_at, visit.now),
             kind: if event.r#type.is_empty() { "(no type)".to_owned() } else { event.r#type.clone() },
             flagged: event.state == "accepted" && event.original.is_some(),
+            is_dead: false,
             event,
         }
     }
@@ -142,17 +153,44 @@ pub(super) async fn show(
     search: Result<Query<Search>, QueryRejection>,
 ) -> Result<Response, PageError> {
     let search = search?.0.tidy();
+    // The form of a search that cannot be understood stays as it was filled in, to be mended.
+    let (status, found, problem) = match found(&admin, &search).await {
+        Ok(found) => (StatusCode::OK, found, None),
+        Err(QueryError::Bad(problem)) => (StatusCode::BAD_REQUEST, Items::whole(Vec::new()), Some(problem)),
+        Err(error) => return Err(error.into()),
+    };
+    let mut rows: Vec<EventRow> = found.items.into_iter().map(|event| EventRow::new(event, &visit)).collect();
+    mark_dead(admin.store(), &mut rows).await?;
+    page_with(
+        status,
+        &EventsPage {
+            sources: source_names(&admin),
+            rows,
+            problem,
+            newest: search.link("/events"),
+            older: found.next_cursor.map(|cursor| search.link("/events").with("cursor", &cursor)),
+            searched_until: When::maybe(found.searched_until.as_deref(), visit.now),
+            search,
+            visit,
+        },
+    )
+}
+
+async fn found(admin: &Admin, search: &Search) -> Result<Items<EventView>, QueryError> {
     admin.check_names(search.source.as_deref(), None).await?;
-    let found = query::events(admin.store(), admin.clock(), search.asked(ROWS)).await?;
-    page(&EventsPage {
-        sources: source_names(&admin),
-        rows: found.items.into_iter().map(|event| EventRow::new(event, &visit)).collect(),
-        newest: search.link("/events"),
-        older: found.next_cursor.map(|cursor| search.link("/events").with("cursor", &cursor)),
-        searched_until: When::maybe(found.searched_until.as_deref(), visit.now),
-        search,
-        visit,
-    })
+    query::events(admin.store(), admin.clock(), search.asked(ROWS)).await
+}
+
+/// Marks the events of a page that a handler gave up on.
+async fn mark_dead(store: &Store, rows: &mut [EventRow]) -> Result<(), StoreError> {
+    let newest = rows.iter().filter_map(|row| row.event.key.parse::<EventKey>().ok()).max();
+    let Some(newest) = newest else { return Ok(()) };
+    let before = Some(newest.delivery_range().1);
+    let among = DeliveryFilter { state: Some("dead".to_owned()), before, ..DeliveryFilter::default() };
+    let dead = store.deliveries(&among, DEAD_MAX).await?;
+    let dead: HashSet<String> = dead.items.into_iter().map(|line| line.key.to_string()).collect();
+    rows.iter_mut().for_each(|row| row.is_dead = dead.contains(&row.event.key));
+    Ok(())
 }
 
 /// A key or `source/event_id` leads to the event; anything else to a search.

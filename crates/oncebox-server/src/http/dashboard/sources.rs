@@ -31,6 +31,8 @@ struct SourcePage {
     guide: GuideView,
     rejections: Vec<(When, RejectionView)>,
     events: Link,
+    /// Where `oncebox send` finds it.
+    target: String,
 }
 
 /// How one secret is used. Its value is shown to nobody.
@@ -62,6 +64,7 @@ pub(super) async fn one(
         secrets: detail.source.secret_uses.iter().map(secret).collect(),
         guide: detail.guide,
         events: Link::to("/events").with("source", &name),
+        target: admin.desk().url_of(&name),
         source: detail.source,
         rejections,
         visit,

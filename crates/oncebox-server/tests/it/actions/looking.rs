@@ -62,6 +62,28 @@ contract! {
         assert_eq!(get(&world, "outbox"), json!({"items": [], "next_cursor": null}));
     }
 
+    async fn the_list_of_events_shows_what_gave_up(db: TestDatabase) {
+        let world = World::start(db);
+        world.expect("stripe", &stripe("evt_dead"), "accepted");
+        bury(&world.db);
+        world.expect("custom", &custom(r#"{"id":"fresh","type":"t"}"#), "accepted");
+        let page = |path: &str| http::get(world.program.admin_addr(), path, &[]);
+        let list = page("/events").text();
+        assert_eq!(list.matches("dead letter</span>").count(), 1, "{list}");
+        let row = list.split("<tr>").find(|row| row.contains("evt_dead")).expect("its row");
+        assert!(row.contains("dead letter"), "{row}");
+        let key = get(&world, "dead-letters")["items"][0]["key"].as_str().expect("a key").to_owned();
+        assert!(page(&format!("/events/{key}")).text().contains(&format!("/act/replay?key={key}&#38;handler=pull")));
+        // A search that cannot be understood says why, above the form as it was filled in.
+        for (query, said) in [("since=soon", "soon"), ("source=nobody", "nobody")] {
+            let answer = page(&format!("/events?{query}&type=invoice.*"));
+            assert_eq!(answer.status, 400, "{query}");
+            let text = answer.text();
+            let alert = text.split("role=\"alert\">").nth(1).and_then(|rest| rest.split("</p>").next()).expect("a reason");
+            assert!(alert.contains(said) && text.contains("value=\"invoice.*\""), "{query}: {text}");
+        }
+    }
+
     async fn the_numbers_count_first_tries(db: TestDatabase) {
         let world = World::start(db);
         register(&world.db);
