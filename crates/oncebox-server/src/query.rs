@@ -110,6 +110,10 @@ pub(crate) async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, 
     if let Ok(key) = name.parse::<EventKey>() {
         return Ok(store.event(key).await?.into_iter().collect());
     }
+    // No id of ours holds one, and Postgres cannot even compare with it.
+    if name.contains('\0') {
+        return Err(QueryError::Bad("a NUL stands in the name of the event".into()));
+    }
     let Some((source, event_id)) = name.split_once('/') else {
         return Err(QueryError::Bad(format!("{name:?} is neither a key nor source/event_id")));
     };

@@ -33,6 +33,8 @@ contract! {
         assert!(log.contains("erase") && !log.contains("ann-canary") && !world.program.log().contains("ann-canary"), "{log}");
         let empty = submit(world.program.admin_addr(), &json!({"filter": {}})).expect("an answer");
         assert_eq!(empty.status, 400, "{}", empty.text());
+        let nul = submit(world.program.admin_addr(), &json!({"filter": {"key": "stripe/a\0b"}})).expect("an answer");
+        assert_eq!(nul.status, 400, "{}", nul.text());
         let misspelt = submit(world.program.admin_addr(), &json!({"filter": {"sorce": "batch"}})).expect("an answer");
         assert!((400..500).contains(&misspelt.status), "{}", misspelt.text());
     }
