@@ -22,7 +22,8 @@ const consumer = new Consumer<pg.PoolClient>(pool, "deployments", async (tx, del
   );
   await tx.query("insert into deployments values ($1, $2, $3)", [push.repository.full_name, push.after, rows[0]?.deployed]);
   await send(tx, "chat", { deployed: push.after }, { delivery, step: "announce" });
-});
+  // What a killed service had claimed is taken over by the others after ten seconds.
+}, { lease: 10_000 });
 
 for (const signal of ["SIGTERM", "SIGINT"]) process.once(signal, () => consumer.stop());
 await consumer.run();
