@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use oncebox::verdict::HeldReason;
 
 use super::super::admin::Admin;
 use super::curl;
@@ -17,8 +18,6 @@ use crate::view::{EventDetailView, EventView, MessageView, PayloadView};
 
 /// More of a body than this is downloaded, not shown.
 const BODY_CHARS_MAX: usize = 100_000;
-/// The reason that an event may be accepted in spite of.
-const REPEATED_BODY: &str = "repeated_body";
 
 #[derive(Template)]
 #[template(path = "event.html")]
@@ -136,7 +135,7 @@ fn first_answer(event: &EventView) -> &'static str {
     match (event.state.as_str(), event.reason.as_deref()) {
         ("held", _) => "held",
         ("conflict", _) => "conflict",
-        (_, Some(reason)) if reason != REPEATED_BODY => "held",
+        (_, Some(reason)) if reason != HeldReason::RepeatedBody.as_str() => "held",
         _ => "accepted",
     }
 }

@@ -51,6 +51,8 @@ struct EventsPage {
     search: Search,
     sources: Vec<String>,
     rows: Vec<EventRow>,
+    /// Keys of events that a handler gave up on.
+    dead: HashSet<String>,
     /// What is wrong with the search.
     problem: Option<String>,
     newest: Link,
@@ -67,8 +69,6 @@ pub(super) struct EventRow {
     pub(super) kind: String,
     /// It was accepted although its bytes were known.
     pub(super) flagged: bool,
-    /// A handler gave up on it.
-    pub(super) is_dead: bool,
     /// The event.
     pub(super) event: EventView,
 }
@@ -80,7 +80,6 @@ impl EventRow {
             received: When::read(&event.received_at, visit.now),
             kind: if event.r#type.is_empty() { "(no type)".to_owned() } else { event.r#type.clone() },
             flagged: event.state == "accepted" && event.original.is_some(),
-            is_dead: false,
             event,
         }
     }
@@ -159,12 +158,12 @@ pub(super) async fn show(
         Err(QueryError::Bad(problem)) => (StatusCode::BAD_REQUEST, Items::whole(Vec::new()), Some(problem)),
         Err(error) => return Err(error.into()),
     };
-    let mut rows: Vec<EventRow> = found.items.into_iter().map(|event| EventRow::new(event, &visit)).collect();
-    mark_dead(admin.store(), &mut rows).await?;
+    let rows: Vec<EventRow> = found.items.into_iter().map(|event| EventRow::new(event, &visit)).collect();
     page_with(
         status,
         &EventsPage {
             sources: source_names(&admin),
+            dead: dead(admin.store(), &rows).await?,
             rows,
             problem,
             newest: search.link("/events"),
@@ -181,16 +180,14 @@ async fn found(admin: &Admin, search: &Search) -> Result<Items<EventView>, Query
     query::events(admin.store(), admin.clock(), search.asked(ROWS)).await
 }
 
-/// Marks the events of a page that a handler gave up on.
-async fn mark_dead(store: &Store, rows: &mut [EventRow]) -> Result<(), StoreError> {
+/// The events that a handler gave up on, those of a page among them.
+async fn dead(store: &Store, rows: &[EventRow]) -> Result<HashSet<String>, StoreError> {
     let newest = rows.iter().filter_map(|row| row.event.key.parse::<EventKey>().ok()).max();
-    let Some(newest) = newest else { return Ok(()) };
+    let Some(newest) = newest else { return Ok(HashSet::new()) };
     let before = Some(newest.delivery_range().1);
     let among = DeliveryFilter { state: Some("dead".to_owned()), before, ..DeliveryFilter::default() };
     let dead = store.deliveries(&among, DEAD_MAX).await?;
-    let dead: HashSet<String> = dead.items.into_iter().map(|line| line.key.to_string()).collect();
-    rows.iter_mut().for_each(|row| row.is_dead = dead.contains(&row.event.key));
-    Ok(())
+    Ok(dead.items.into_iter().map(|line| line.key.to_string()).collect())
 }
 
 /// A key or `source/event_id` leads to the event; anything else to a search.
