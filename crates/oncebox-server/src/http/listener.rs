@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use oncebox::shutdown::Shutdown;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
+use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::strict_head::StrictHead;
@@ -32,6 +32,11 @@ const HEADERS_MAX: usize = 100;
 const LINGER_WAIT: Duration = Duration::from_secs(1);
 /// After a failed accept (out of file descriptors): long enough for others to close.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+
+/// At a stop, how long a connection that has not said a word yet may still begin.
+const FIRST_WORD_WAIT: Duration = Duration::from_millis(500);
+/// Connections still taken from the kernel's queue at a stop: as many as it holds.
+const QUEUED_MAX: usize = 1_024;
 
 /// Refused connections that get an answer at once; beyond it they are closed without one.
 const REFUSALS_MAX: usize = 256;
@@ -67,23 +72,10 @@ pub(crate) async fn serve<S, B>(
     let tasks = TaskTracker::new();
     let refusals = Refusals::new();
     let over = Shutdown::new();
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = shutdown.wait() => break,
-            accepted = listener.accept() => accepted,
-        };
-        let (stream, address) = match accepted {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!("cannot accept a connection: {error}");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
+    let take = |stream, address| {
         let Ok(slot) = slots.clone().try_acquire_owned() else {
             refusals.refuse(stream, &tasks);
-            continue;
+            return;
         };
         let connection = converse(stream, service(Peer { address }), shutdown.clone());
         let over = over.clone();
@@ -94,14 +86,41 @@ pub(crate) async fn serve<S, B>(
             }
             drop(slot);
         });
+    };
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = shutdown.wait() => break,
+            accepted = listener.accept() => accepted,
+        };
+        match accepted {
+            Ok((stream, address)) => take(stream, address),
+            Err(error) => {
+                tracing::warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+            }
+        }
     }
-    drop(listener);
+    for (stream, address) in queued(listener) {
+        take(stream, address);
+    }
     tasks.close();
     if tokio::time::timeout(grace, tasks.wait()).await.is_err() {
         tracing::warn!("{} connections did not finish in time and are closed", tasks.len());
         over.request();
         tasks.wait().await;
     }
+}
+
+/// Connections that the kernel had made when the listener closed: they would be reset, and most have sent a request.
+fn queued(listener: TcpListener) -> Vec<(TcpStream, SocketAddr)> {
+    let Ok(listener) = listener.into_std() else { return Vec::new() };
+    let accepted = std::iter::from_fn(|| listener.accept().ok());
+    let usable = accepted.take(QUEUED_MAX).filter_map(|(stream, address)| {
+        stream.set_nonblocking(true).ok()?;
+        Some((TcpStream::from_std(stream).ok()?, address))
+    });
+    usable.collect()
 }
 
 /// Answers connections that cannot be served, a bounded number of them with patience.
@@ -133,6 +152,7 @@ where
 {
     // Answers are one small write: waiting to fill a packet would only delay them.
     let _ = stream.set_nodelay(true);
+    let heard = Arc::new(Notify::new());
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WAIT)
@@ -140,8 +160,12 @@ where
         .max_header_size(HEADER_BYTES_MAX)
         // A client that has said all it has to say still wants its answer.
         .half_close(true)
-        .serve_connection(TokioIo::new(StrictHead::new(stream)), service);
-    let mut stop = pin!(shutdown.wait());
+        .serve_connection(TokioIo::new(StrictHead::new(stream, heard.clone())), service);
+    let mut stop = pin!(async {
+        shutdown.wait().await;
+        // A connection of which nothing was read is closed without an answer, though its request may be on the way.
+        let _ = tokio::time::timeout(FIRST_WORD_WAIT, heard.notified()).await;
+    });
     let mut stopping = false;
     let ended = std::future::poll_fn(|cx| {
         if !stopping && stop.as_mut().poll(cx).is_ready() {

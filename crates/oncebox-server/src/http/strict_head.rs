@@ -7,10 +7,12 @@
 
 use std::io;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::sync::Notify;
 
 /// How much of a line is looked at: more than any length needs.
 const LINE_KEPT: usize = 64;
@@ -20,12 +22,14 @@ const LINE_KEPT: usize = 64;
 pub(crate) struct StrictHead {
     stream: TcpStream,
     scan: Scan,
+    /// Told once, when the first bytes are read.
+    heard: Option<Arc<Notify>>,
 }
 
 impl StrictHead {
-    /// Guards a stream.
-    pub(crate) fn new(stream: TcpStream) -> Self {
-        Self { stream, scan: Scan::default() }
+    /// Guards a stream and tells when something was heard on it.
+    pub(crate) fn new(stream: TcpStream, heard: Arc<Notify>) -> Self {
+        Self { stream, scan: Scan::default(), heard: Some(heard) }
     }
 
     /// The stream itself.
@@ -138,6 +142,11 @@ impl AsyncRead for StrictHead {
         let read = Pin::new(&mut self.stream).poll_read(cx, buf);
         if matches!(read, Poll::Ready(Ok(()))) {
             let new = &mut buf.filled_mut()[before..];
+            if !new.is_empty()
+                && let Some(heard) = self.heard.take()
+            {
+                heard.notify_one();
+            }
             if let Some(at) = self.scan.read(new) {
                 new[at] = 0;
             }

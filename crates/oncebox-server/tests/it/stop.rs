@@ -43,7 +43,28 @@ contract! {
         assert_eq!(load.cut.load(Ordering::Acquire), 0, "a request that was taken got no answer");
         load.ledger.check(&world.db).assert_clean();
         assert_eq!(load.ledger.count(Outcome::Fail), 0);
-        assert!(world.program.log().contains("stopped"));
+        wait_until("it says so", PATIENCE, || world.program.log().contains("stopped"));
+    }
+
+    async fn whoever_is_connected_at_a_stop_is_answered(db: TestDatabase) {
+        let mut world = World::start(db);
+        // While it cannot run, the kernel makes its connections and keeps what they send.
+        world.program.signal(libc::SIGSTOP);
+        let mut waiting: Vec<Connection> = (0..SENDERS)
+            .map(|number| {
+                let wire = custom(format!(r#"{{"id":"waiting_{number}"}}"#)).raw("custom", world.addr());
+                begin(&world, &wire)
+            })
+            .collect();
+        world.program.signal(libc::SIGTERM);
+        world.program.signal(libc::SIGCONT);
+        let answers: Vec<u16> =
+            waiting.iter_mut().map(|connection| connection.read_answer().expect("an answer").status).collect();
+        assert!(answers.iter().all(|status| matches!(status, 200 | 503)), "{answers:?}");
+        assert_eq!(world.program.wait_exit(PATIENCE).code(), Some(0));
+        let stored = format!("select count(*) from {} where event_id like 'waiting%'", world.db.table("events"));
+        let accepted = answers.iter().filter(|status| **status == 200).count();
+        assert_eq!(world.db.query(&stored)[0][0], accepted.to_string());
     }
 
     async fn requests_under_way_are_finished_before_the_end(db: TestDatabase) {
