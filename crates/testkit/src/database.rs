@@ -8,10 +8,10 @@ use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::types::ValueRef;
-use rusqlite::{Connection, OpenFlags};
+use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tempfile::TempDir;
 use tokio_postgres::{NoTls, SimpleQueryMessage};
 
@@ -225,7 +225,22 @@ fn sqlite_query(file: &Path, sql: &str) -> Vec<Vec<String>> {
     sqlite_try_query(file, sql).unwrap_or_else(|error| panic!("{error} in: {sql}"))
 }
 
+/// A reader that may not write and meets the log's header half written says `READONLY`: it looks again.
 fn sqlite_try_query(file: &Path, sql: &str) -> rusqlite::Result<Vec<Vec<String>>> {
+    let started = Instant::now();
+    loop {
+        match sqlite_try_query_once(file, sql) {
+            Err(error)
+                if error.sqlite_error_code() == Some(ErrorCode::ReadOnly) && started.elapsed() < BUSY_TIMEOUT =>
+            {
+                thread::sleep(Duration::from_millis(1));
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn sqlite_try_query_once(file: &Path, sql: &str) -> rusqlite::Result<Vec<Vec<String>>> {
     let connection = Connection::open_with_flags(file, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     connection.busy_timeout(BUSY_TIMEOUT)?;
     let mut statement = connection.prepare(sql)?;

@@ -90,6 +90,13 @@ pub(crate) async fn is_known(world: &World, key: EventKey) -> bool {
     world.store.event(key).await.unwrap().is_some()
 }
 
+/// Waits until the session that held this database's lock is gone.
+pub(crate) async fn lock_is_free(world: &World) {
+    let locks = "select count(*) from pg_locks join pg_database on pg_database.oid = database \
+                 where datname = current_database() and locktype = 'advisory'";
+    crate::world::wait_until("the lock is free", || world.query(locks) == [["0"]]).await;
+}
+
 /// Nothing is half there: what is left after retention is whole in every tier that outlives the others.
 pub(crate) fn check(world: &World) {
     for (what, sql) in [

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use oncebox::fault::Faults;
 use testkit::{Backend, TestDatabase};
 
-use super::{DAY, LEDGER, PAYLOAD, aged, aging, check, has_payload, now, run, stored, try_run};
+use super::{DAY, LEDGER, PAYLOAD, aged, aging, check, has_payload, lock_is_free, now, run, stored, try_run};
 use crate::world::{SOURCE, World};
 
 /// More points than one run passes.
@@ -69,10 +69,7 @@ async fn old_day(world: &World, nth: usize) {
     let one = oncebox::store::Partition { name: format!("payloads_d{nth}"), from, to };
     assert_eq!(world.store.make_partition(&lock, &one).await.unwrap(), oncebox::store::Exclusive::Done);
     drop(lock);
-    crate::world::wait_until("the lock is free", || {
-        world.db.query("select count(*) from pg_locks where locktype = 'advisory'") == [["0"]]
-    })
-    .await;
+    lock_is_free(world).await;
 }
 
 fn check_entered(world: &World, entered: &BTreeSet<&str>) {

@@ -4,7 +4,7 @@ use oncebox::clock::Clock;
 use oncebox::retention;
 use testkit::{Backend, TestDatabase};
 
-use super::{DAY, LEDGER, PAYLOAD, aged, aging, check, has_payload, is_known, now, run, stored, window};
+use super::{DAY, LEDGER, PAYLOAD, aged, aging, check, has_payload, is_known, lock_is_free, now, run, stored, window};
 use crate::world::{SOURCE, World, held};
 
 testkit::contract! {
@@ -142,9 +142,6 @@ async fn one_node_at_a_time() {
     let lock = world.store.lock_retention().await.unwrap().unwrap();
     assert!(matches!(super::try_run(&world.store).await, Err(retention::NotRun::Elsewhere)));
     drop(lock);
-    crate::world::wait_until("the lock is free", || {
-        world.db.query("select count(*) from pg_locks where locktype = 'advisory'") == [["0"]]
-    })
-    .await;
+    lock_is_free(&world).await;
     assert!(super::try_run(&world.store).await.is_ok());
 }
