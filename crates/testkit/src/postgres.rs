@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-use crate::{free_port, process};
+use crate::{free_port, process, vendor};
 
 mod home;
 
@@ -43,12 +43,19 @@ struct Own {
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     settings: Vec<String>,
+    tls: bool,
 }
 
 impl Options {
     /// Adds a server setting, such as `fsync=off`; it wins over ours.
     pub fn setting(mut self, name_and_value: &str) -> Self {
         self.settings.push(name_and_value.to_owned());
+        self
+    }
+
+    /// Takes encrypted connections too, as `127.0.0.1` and `localhost` by the test authority's word.
+    pub fn tls(mut self) -> Self {
+        self.tls = true;
         self
     }
 }
@@ -75,7 +82,15 @@ impl Cluster {
     /// A new one, stopped and removed on drop.
     pub fn start(options: Options) -> Self {
         let home = Home::create();
-        let mut own = Own { home, port: 0, settings: options.settings, postmaster: None };
+        let mut settings = options.settings;
+        if options.tls {
+            let certificate = home.keep("server.pem", vendor::TLS_CERTIFICATE);
+            let key = home.keep("server_key.pem", vendor::TLS_KEY);
+            settings.push("ssl=on".to_owned());
+            settings.push(format!("ssl_cert_file={}", certificate.display()));
+            settings.push(format!("ssl_key_file={}", key.display()));
+        }
+        let mut own = Own { home, port: 0, settings, postmaster: None };
         for _ in 0..PORT_TRIES {
             own.port = free_port();
             if own.launch() {

@@ -29,8 +29,8 @@ pub const SNS_CERTIFICATE: &str = include_str!("../fixtures/sns.pem");
 pub const PAYPAL_CERTIFICATE: &str = include_str!("../fixtures/paypal.pem");
 /// Certified [`RSA_KEY`] in 2019 only.
 pub const EXPIRED_CERTIFICATE: &str = include_str!("../fixtures/sns_expired.pem");
-const TLS_CERTIFICATE: &str = include_str!("../fixtures/tls.pem");
-const TLS_KEY: &str = include_str!("../fixtures/tls_key.pem");
+pub(crate) const TLS_CERTIFICATE: &str = include_str!("../fixtures/tls.pem");
+pub(crate) const TLS_KEY: &str = include_str!("../fixtures/tls_key.pem");
 
 /// The private key for elliptic curves, or for RSA.
 pub fn key_for(elliptic: bool) -> &'static str {

@@ -49,7 +49,7 @@ impl Database {
         config.connect_timeout(CONNECT_WAIT).application_name("oncebox");
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
         let pool = |connections, settings: &'static str| {
-            let manager = Manager::from_config(config.clone(), postgres_tls::connector(proof)?, recycling.clone());
+            let manager = Manager::from_config(config.clone(), postgres_tls::connector(&proof)?, recycling.clone());
             Pool::builder(manager)
                 .max_size(connections)
                 .timeouts(Timeouts {

@@ -26,4 +26,5 @@ mod plans;
 mod repeated;
 mod reports;
 mod sessions;
+mod tls;
 mod views;

@@ -70,6 +70,15 @@ impl Home {
         &self.socket
     }
 
+    /// Writes a file that only the server can read.
+    pub(super) fn keep(&self, name: &str, text: &str) -> PathBuf {
+        let file = self.dir.join(name);
+        fs::write(&file, text).expect("a file can be written");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).expect("a new file's mode can be set");
+        self.own(&file);
+        file
+    }
+
     /// Whether the server says, in its pid file, that it takes connections.
     pub(super) fn is_ready(&self) -> bool {
         let status = fs::read_to_string(self.data.join("postmaster.pid")).unwrap_or_default();
@@ -94,7 +103,7 @@ impl Home {
 
     fn own(&self, path: &Path) {
         if let Some(user) = self.user {
-            chown(path, Some(user.uid), Some(user.gid)).expect("root may give a folder away");
+            chown(path, Some(user.uid), Some(user.gid)).expect("root may give a file away");
         }
     }
 }
