@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
@@ -46,7 +47,7 @@ pub struct Program {
     public: String,
     admin: String,
     log: Log,
-    child: Child,
+    running: Running,
 }
 
 impl Program {
@@ -68,8 +69,8 @@ impl Program {
         fs::write(dir.path().join("oncebox.toml"), config).expect("the config can be written");
         let (bin, log) = (bin.as_ref().to_owned(), Log::default());
         let envs: Vec<_> = envs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let child = start(&bin, dir.path(), &envs, &log);
-        Self { bin, dir, envs, public: address(config, "listen"), admin: address(config, "admin_listen"), log, child }
+        let running = start(&bin, dir.path(), &envs, &log);
+        Self { bin, dir, envs, public: address(config, "listen"), admin: address(config, "admin_listen"), log, running }
     }
 
     /// Waits until `/readyz` is 200.
@@ -90,7 +91,7 @@ impl Program {
     /// Starts it again after its end, same config, same ports, and waits until it is ready.
     pub fn restart(&mut self) {
         assert!(self.exited().is_some(), "the program still runs");
-        self.child = start(&self.bin, self.dir.path(), &self.envs, &self.log);
+        self.running = start(&self.bin, self.dir.path(), &self.envs, &self.log);
         self.wait_ready();
     }
 
@@ -111,32 +112,35 @@ impl Program {
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.child.id()
+        self.running.child.id()
     }
 
     /// Sends SIGKILL and waits for its end.
     pub fn kill9(&mut self) {
-        self.child.kill().expect("a child can be killed");
-        self.child.wait().expect("a child can be waited for");
+        self.running.child.kill().expect("a child can be killed");
+        self.running.child.wait().expect("a child can be waited for");
     }
 
     /// Sends a signal, such as `libc::SIGTERM`; nothing happens if it has ended.
     pub fn signal(&mut self, signal: i32) {
         if self.exited().is_none() {
-            process::signal(&self.child, signal);
+            process::signal(&self.running.child, signal);
         }
     }
 
     /// Its exit status if it has ended.
     pub fn exited(&mut self) -> Option<ExitStatus> {
-        self.child.try_wait().expect("a child can be waited for")
+        self.running.child.try_wait().expect("a child can be waited for")
     }
 
-    /// Waits for its end; panics after the deadline.
+    /// Waits for its end and its last words; panics after the deadline.
     pub fn wait_exit(&mut self, deadline: Duration) -> ExitStatus {
         let started = Instant::now();
         loop {
             if let Some(status) = self.exited() {
+                for reader in self.running.readers.drain(..) {
+                    reader.join().expect("a reader ends well");
+                }
                 return status;
             }
             assert!(started.elapsed() < deadline, "still running after {deadline:?}; it said:\n{}", self.log());
@@ -173,8 +177,8 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // Fails only if it has ended, which is what we want.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        let _ = self.running.child.kill();
+        let _ = self.running.child.wait();
         if thread::panicking() {
             eprintln!("the program said:\n{}", self.log());
         }
@@ -207,14 +211,14 @@ struct Log(Arc<Mutex<VecDeque<String>>>);
 
 impl Log {
     /// Reads lines to the end on a thread of its own, so that a full pipe never stops the program.
-    fn follow(&self, stream: impl Read + Send + 'static) {
+    fn follow(&self, stream: impl Read + Send + 'static) -> JoinHandle<()> {
         let log = self.clone();
         thread::spawn(move || {
             let mut lines = BufReader::new(stream).split(b'\n');
             while let Some(Ok(line)) = lines.next() {
                 log.push(String::from_utf8_lossy(&line).into_owned());
             }
-        });
+        })
     }
 
     fn push(&self, line: String) {
@@ -231,16 +235,24 @@ impl Log {
     }
 }
 
-fn start(bin: &Path, dir: &Path, envs: &[(String, String)], log: &Log) -> Child {
+struct Running {
+    child: Child,
+    /// Of what it prints; they end when it does.
+    readers: Vec<JoinHandle<()>>,
+}
+
+fn start(bin: &Path, dir: &Path, envs: &[(String, String)], log: &Log) -> Running {
     let mut command = clean_command(bin, dir);
     command.args(["serve", "--config"]).arg(dir.join("oncebox.toml"));
     command.envs(envs.iter().map(|(name, value)| (name, value)));
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child =
         process::spawn(command, libc::SIGKILL).unwrap_or_else(|error| panic!("cannot run {}: {error}", bin.display()));
-    log.follow(child.stdout.take().expect("stdout is piped"));
-    log.follow(child.stderr.take().expect("stderr is piped"));
-    child
+    let readers = vec![
+        log.follow(child.stdout.take().expect("stdout is piped")),
+        log.follow(child.stderr.take().expect("stderr is piped")),
+    ];
+    Running { child, readers }
 }
 
 fn clean_command(bin: &Path, dir: &Path) -> Command {

@@ -79,7 +79,8 @@ contract! {
         bury(&world.db);
         wait_until("it is told", PATIENCE, || world.db.count(&world.db.table("alerts")) == 1);
         assert_eq!(refused.load(Ordering::SeqCst), 5, "four refusals and one that arrived");
-        assert!(world.program.log().contains("nobody could be told, it is tried again: answered 503"));
+        let untold = "nobody could be told, it is tried again: answered 503";
+        wait_until("the log says so", PATIENCE, || world.program.log().contains(untold));
     }
 
     async fn a_burst_of_rejections_is_told_to_a_chat(db: TestDatabase) {

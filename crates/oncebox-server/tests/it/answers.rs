@@ -7,7 +7,7 @@ use testkit::http::{self, Connection};
 use testkit::sender::{self, Signed};
 use testkit::{TestDatabase, contract};
 
-use crate::world::{SLACK, STRIPE, TWILIO, TWILIO_URL, World, custom, now, stripe};
+use crate::world::{PATIENCE, SLACK, STRIPE, TWILIO, TWILIO_URL, World, custom, now, stripe, wait_until};
 
 contract! {
     async fn every_unverified_request_gets_the_same_bytes(db: TestDatabase) {
@@ -70,7 +70,7 @@ contract! {
         assert_eq!(world.expect("open", &plain, "duplicate"), key);
         let stats = http::get(world.program.admin_addr(), "/api/v1/stats", &[]).json();
         assert_eq!(stats["unverified_sources"], json!(["open"]));
-        assert!(world.program.log().contains("NOT VERIFIED"));
+        wait_until("the banner says so", PATIENCE, || world.program.log().contains("NOT VERIFIED"));
     }
 
     async fn other_paths_and_methods_are_refused(db: TestDatabase) {

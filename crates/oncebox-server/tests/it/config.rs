@@ -91,7 +91,7 @@ fn a_database_that_does_not_flush_is_refused() {
         world.expect("custom", &custom(r#"{"id":"a"}"#), "accepted");
         let stats = http::get(world.program.admin_addr(), "/api/v1/stats", &[]).json();
         assert!(stats["unsafe_because"].as_str().is_some_and(|why| why.contains(name)), "{stats}");
-        assert!(world.program.log().contains("unsafe database accepted"));
+        wait_until("the log says so", PATIENCE, || world.program.log().contains("unsafe database accepted"));
     }
 }
 

@@ -43,7 +43,7 @@ contract! {
         assert_eq!(load.cut.load(Ordering::Acquire), 0, "a request that was taken got no answer");
         load.ledger.check(&world.db).assert_clean();
         assert_eq!(load.ledger.count(Outcome::Fail), 0);
-        wait_until("it says so", PATIENCE, || world.program.log().contains("stopped"));
+        assert!(world.program.log().contains("stopped"));
     }
 
     async fn whoever_is_connected_at_a_stop_is_answered(db: TestDatabase) {

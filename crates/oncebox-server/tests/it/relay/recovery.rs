@@ -32,8 +32,8 @@ contract! {
         wait_for_messages(&world.db, &["sent"]);
         let calls = receiver.calls();
         println!("recovery: {} calls while away, busiest second {}, all sent after {:?}", down.len(), busiest(&calls), back.elapsed());
-        // The rate, a twentieth of a second's worth at once, and what a busy machine delays into the next second.
-        assert!(busiest(&calls) <= 40 + 4 + 4, "{} calls in one second", busiest(&calls));
+        // A burst would be all 120; a busy machine delays what belongs to one second into the next.
+        assert!(busiest(&calls) <= 2 * 40, "{} calls in one second", busiest(&calls));
         assert!(back.elapsed() < Duration::from_secs(30));
         let attempts = world.db.query(&format!("select max(attempt) from {}", world.db.table("outbox")));
         assert!(attempts[0][0].parse::<usize>().expect("a number") < 20, "the circuit spares attempts");
@@ -61,7 +61,7 @@ contract! {
         assert_eq!(pauses.len(), 40);
         // Anything in [0, 2 s], found by a look every 0.7 s.
         assert!(pauses[0] < Duration::from_millis(1200) && pauses[39] > Duration::from_millis(1200), "{pauses:?}");
-        assert!(pauses[39] < Duration::from_secs(5), "{pauses:?}");
+        assert!(pauses[39] < Duration::from_secs(15), "{pauses:?}");
         assert_eq!(message(&world.db, "m7", "state, attempt"), ["sent", "2"]);
     }
 }
