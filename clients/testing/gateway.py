@@ -23,6 +23,14 @@ import psycopg
 PATIENCE = 60.0
 
 
+def answers_at(address: str) -> bool:
+    """Whether a server answers there."""
+    try:
+        return bool(urlopen(f"http://{address}/healthz", timeout=5).status == 200)
+    except OSError:
+        return False
+
+
 class Gateway:
     """A running gateway; a context manager that cleans up."""
 
@@ -72,10 +80,7 @@ class Gateway:
 
     def answers(self) -> bool:
         assert self.server and self.server.poll() is None, "the gateway ended"
-        try:
-            return urlopen(f"http://127.0.0.1:{self.port}/healthz", timeout=5).status == 200
-        except OSError:
-            return False
+        return answers_at(f"127.0.0.1:{self.port}")
 
     def end(self, number: signal.Signals) -> None:
         """Ends the server with a signal."""

@@ -18,7 +18,7 @@ from typing import Any
 
 import oncebox
 import psycopg
-from gateway import Gateway, free_port
+from gateway import Gateway, answers_at, free_port, wait_until
 
 HERE = Path(__file__).parent
 EVENTS = int(os.environ.get("ONCEBOX_STORM_EVENTS", "1000"))
@@ -29,7 +29,7 @@ COMMANDS = {
     "python": [sys.executable, __file__, "consume"],
     "typescript": ["node", str(HERE.parent / "typescript/build/test/storm.js")],
 }
-SCHEMA = "create table effects (event_id text, attempt int, who text)"
+SCHEMA = "create table effects (event_id text, attempt int, who text); create table listening (name text)"
 
 
 def work(tx: psycopg.Connection[Any], one: oncebox.Delivery) -> None:
@@ -39,7 +39,11 @@ def work(tx: psycopg.Connection[Any], one: oncebox.Delivery) -> None:
 
 def consume() -> None:
     lease, poll = timedelta(seconds=3), timedelta(milliseconds=200)
-    oncebox.Consumer(os.environ["DATABASE_URL"], "storm", work, max=3, lease=lease, poll=poll).stop_on_signals().run()
+    url = os.environ["DATABASE_URL"]
+    consumer = oncebox.Consumer(url, "storm", work, max=3, lease=lease, poll=poll).stop_on_signals()
+    with psycopg.connect(url) as connection:
+        connection.execute("insert into listening values (%s)", (os.environ["STORM_NAME"],))
+    consumer.run()
 
 
 class Storm:
@@ -47,6 +51,7 @@ class Storm:
 
     def __init__(self, gateway: Gateway) -> None:
         self.gateway, self.random, self.blows = gateway, random.Random(SEED), Counter[str]()
+        self.spawned, self.names = 0, dict[int, str]()
         self.running = [(who, self.spawn(who)) for who in COMMANDS for _ in range(CONSUMERS)]
         self.paused: list[subprocess.Popen[bytes]] = []
         # A second node, so that a worker can die while the first goes on taking events in.
@@ -56,7 +61,11 @@ class Storm:
 
     def spawn(self, who: str) -> subprocess.Popen[bytes]:
         # What they say about lost leases is expected here.
-        return subprocess.Popen(COMMANDS[who], env=self.gateway.env, stderr=subprocess.DEVNULL)
+        self.spawned += 1
+        env = self.gateway.env | {"STORM_NAME": f"consumer {self.spawned}"}
+        one = subprocess.Popen(COMMANDS[who], env=env, stderr=subprocess.DEVNULL)
+        self.names[one.pid] = env["STORM_NAME"]
+        return one
 
     def spawn_node(self) -> subprocess.Popen[bytes]:
         command = [self.gateway.program, "serve", "--config", str(self.gateway.config)]
@@ -86,12 +95,14 @@ class Storm:
         victim.send_signal(signal.SIGCONT)
         self.paused.remove(victim)
 
-    def calm(self) -> None:
+    def calm(self, look: psycopg.Connection[Any]) -> None:
         """Asks all to stop; each must end well."""
         while self.paused:
             time.sleep(0.1)
         # The youngest must have come as far as listening for signals.
-        time.sleep(3)
+        living = {self.names[one.pid] for _, one in self.running}
+        wait_until(lambda: living <= {name for (name,) in look.execute("select name from listening")}, "all listen")
+        wait_until(lambda: answers_at(self.node_env["ONCEBOX_LISTEN"]), "the second node answers")
         for _, one in self.running:
             one.send_signal(signal.SIGTERM)
         self.node.send_signal(signal.SIGTERM)
@@ -117,7 +128,7 @@ def main() -> None:
             time.sleep(storm.random.random() * 0.5)
             storm.strike()
         took = time.monotonic() - started
-        storm.calm()
+        storm.calm(look)
         effects = count("select count(*) from effects")
         doubled = count("select count(*) from (select 1 from effects group by event_id having count(*) > 1) d")
         again = count("select count(*) from oncebox.deliveries where attempt > 1")

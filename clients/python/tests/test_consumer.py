@@ -13,7 +13,7 @@ import pytest
 from conftest import Inbox
 
 Effects = Callable[[], list[tuple[Any, ...]]]
-QUICK = {"lease": timedelta(seconds=1), "poll": timedelta(milliseconds=100)}
+QUICK = {"lease": timedelta(seconds=30), "poll": timedelta(milliseconds=100)}
 
 
 @contextmanager
@@ -72,11 +72,12 @@ def test_a_rejected_one_is_dead_at_once(inbox: Inbox, effects: Effects) -> None:
 
 def test_work_longer_than_its_lease_keeps_it(inbox: Inbox, effects: Effects) -> None:
     def work(tx: Any, one: oncebox.Delivery) -> None:
-        time.sleep(2.5)
+        time.sleep(9)
         writing(inbox)(tx, one)
 
     inbox.receive(2)
-    with consuming(inbox, work), consuming(inbox, work):
+    lease = timedelta(seconds=4)
+    with consuming(inbox, work, lease=lease), consuming(inbox, work, lease=lease):
         inbox.wait_for(["done", "done"])
     assert inbox.states() == [("done", 1), ("done", 1)]
     assert len(effects()) == 2
@@ -104,7 +105,7 @@ def test_a_lost_connection_is_opened_again(inbox: Inbox, effects: Effects) -> No
             tx.execute("select pg_terminate_backend(pg_backend_pid())")
 
     inbox.receive(2)
-    with consuming(inbox, work, max=1):
+    with consuming(inbox, work, max=1, lease=timedelta(seconds=3)):
         inbox.wait_for(["done", "done"])
     assert inbox.states() == [("done", 2), ("done", 2)]
     assert len(effects()) == 2

@@ -16,7 +16,7 @@ type PgWork = Work<pg.PoolClient>;
 async function consuming(
   handler: string, consumers: [PgWork, ConsumerOptions?][], until: () => Promise<unknown>,
 ): Promise<void> {
-  const quick = { lease: 1_000, poll: 100, log: () => undefined };
+  const quick = { lease: 30_000, poll: 100, log: () => undefined };
   const running = consumers.map(([work, options]) => new Consumer<pg.PoolClient>(pool, handler, work, { ...quick, ...options }));
   const ends = running.map((one) => one.run());
   try {
@@ -64,10 +64,10 @@ test("a rejected one is dead at once", async () => {
 test("work longer than its lease keeps it", async () => {
   await receive("h14", 2);
   const work: PgWork = async (tx, one) => {
-    await sleep(2_500);
+    await sleep(9_000);
     await writing("h14")(tx, one);
   };
-  await consuming("h14", [[work], [work]], () => waitFor("h14", ["done", "done"]));
+  await consuming("h14", [[work, { lease: 4_000 }], [work, { lease: 4_000 }]], () => waitFor("h14", ["done", "done"]));
   assert.deepEqual(await states("h14"), [["done", 1], ["done", 1]]);
   assert.equal((await effects("h14")).length, 2);
 });
@@ -92,7 +92,7 @@ test("a lost connection is opened again", async () => {
     await writing("h16")(tx, one);
     if (one.attempt === 1) await tx.query("select pg_terminate_backend(pg_backend_pid())");
   };
-  await consuming("h16", [[work, { max: 1 }]], () => waitFor("h16", ["done", "done"]));
+  await consuming("h16", [[work, { max: 1, lease: 3_000 }]], () => waitFor("h16", ["done", "done"]));
   assert.deepEqual(await states("h16"), [["done", 2], ["done", 2]]);
   assert.equal((await effects("h16")).length, 2);
 });

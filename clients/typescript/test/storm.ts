@@ -12,5 +12,6 @@ const consumer = new Consumer<pg.PoolClient>(pool, "storm", async (tx, one) => {
   await sleep(Math.random() * 50);
 }, { max: 3, lease: 3_000, poll: 200 });
 process.once("SIGTERM", () => consumer.stop());
+await pool.query("insert into listening values ($1)", [process.env["STORM_NAME"]]);
 await consumer.run();
 await pool.end();

@@ -38,7 +38,10 @@ fn the_same_answers_without_a_server() {
     let mut inbox = Inbox::dev();
     let sent = inbox.send(&["stripe", "--copies", "5"]);
     let key = sent["keys"][0].as_str().expect("a key").to_owned();
-    wait_for(|| inbox.ask_json(&["event", &key])["arrivals"] == 5);
+    wait_for(|| {
+        let event = inbox.ask_json(&["event", &key]);
+        event["arrivals"] == 5 && event["deliveries"][0]["state"] == "done"
+    });
     let asked = [vec!["events"], vec!["event", key.as_str()], vec!["status"]];
     let answers: Vec<_> = asked.iter().map(|args| inbox.ask_json(args)).collect();
     let beside = oncebox_json(inbox.folder(), &["events", "--database", "sqlite:oncebox.db", "--json"], 0);

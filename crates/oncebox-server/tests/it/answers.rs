@@ -143,17 +143,15 @@ contract! {
         let busy = |answer: &http::Answer| answer.status == 503 && answer.header("retry-after") == Some("1");
         let mut slow = None;
         // Whoever comes second is refused, and that may be the slow one.
-        crate::world::wait_until("the slot is taken", Duration::from_secs(10), || {
+        crate::world::wait_until("the slot is taken", PATIENCE, || {
             let mut connection = Connection::open(world.addr()).expect("it listens");
             connection.send(head).expect("sent");
             let answer = world.post("custom", &custom(r#"{"id":"probe"}"#));
             assert!(answer.status == 200 || busy(&answer), "{}", answer.text());
             // The slot may still be that of the connection before, and this one refused.
-            connection.set_read_timeout(Duration::from_millis(200)).expect("a timeout");
-            let holds = connection.read_answer().is_err();
-            connection.set_read_timeout(Duration::from_secs(30)).expect("a timeout");
+            let holds = busy(&answer) && is_kept_waiting(&mut connection);
             slow = Some(connection);
-            busy(&answer) && holds
+            holds
         });
         let mut slow = slow.expect("it was opened");
         world.expect_nothing_stored(|| assert!(busy(&world.post("stripe", &stripe("evt_shed")))));
@@ -171,12 +169,14 @@ contract! {
         let other = custom(format!(r#"{{"id":"other","pad":"{}"}}"#, "y".repeat(40_000)));
         let mut slow = None;
         // Whoever comes second is refused, and that may be the slow one.
-        crate::world::wait_until("the budget is spent", Duration::from_secs(10), || {
+        crate::world::wait_until("the budget is spent", PATIENCE, || {
             let mut connection = Connection::open(world.addr()).expect("it listens");
             connection.send(head).expect("sent");
-            slow = Some(connection);
             let answer = world.post("custom", &other);
-            answer.status == 503 && answer.header("retry-after").is_some()
+            let refused = answer.status == 503 && answer.header("retry-after").is_some();
+            let holds = refused && is_kept_waiting(&mut connection);
+            slow = Some(connection);
+            holds
         });
         let mut slow = slow.expect("it was opened");
         // A small one still fits, and by chunks the budget counts too.
@@ -186,6 +186,14 @@ contract! {
         assert_eq!(slow.read_answer().expect("an answer").status, 200);
         assert_eq!(world.post("custom", &other).status, 200);
     }
+}
+
+/// Whether nobody refused the request that this connection has begun.
+fn is_kept_waiting(connection: &mut Connection) -> bool {
+    connection.set_read_timeout(Duration::from_secs(2)).expect("a timeout");
+    let waits = connection.read_answer().is_err();
+    connection.set_read_timeout(Duration::from_secs(30)).expect("a timeout");
+    waits
 }
 
 /// Sends a body in chunks to a custom source of 64 KiB, or to the one without a limit of its own.

@@ -12,9 +12,9 @@ use testkit::{Backend, TestDatabase};
 
 use crate::world::{PATIENCE, Setup, wait_until};
 
-/// A destination with short pauses; `rest` adds to it.
+/// A destination; `rest` adds to it.
 fn destination(receiver: &Receiver, rest: &str) -> String {
-    format!("[[destination]]\nname = \"crm\"\nurl = \"{}\"\ntimeout = \"1s\"\n{rest}\n", receiver.url())
+    format!("[[destination]]\nname = \"crm\"\nurl = \"{}\"\ntimeout = \"10s\"\n{rest}\n", receiver.url())
 }
 
 const HASTY: &str = "retry = { attempts = 3, base = \"20ms\", cap = \"100ms\" }\n";

@@ -92,9 +92,11 @@ contract! {
         let world = start(db, "[retention]\nledger = \"1h\"\npayload = \"1s\"\nevery = \"1h\"\nforce = true\n\n", |setup| setup);
         let key = world.expect("custom", &event(1), "accepted");
         wait_for_states(&world, "ledger", &["done"]);
-        thread::sleep(Duration::from_millis(1100));
-        let (status, run) = act(&world, "/api/v1/retention/run", &json!({}));
-        assert_eq!((status, &run["removed"]["payloads"]), (200, &json!(1)), "{run}");
+        wait_until("the payload is a second old and removed", PATIENCE, || {
+            let (status, run) = act(&world, "/api/v1/retention/run", &json!({}));
+            assert_eq!(status, 200, "{run}");
+            run["removed"]["payloads"] == 1
+        });
         assert_eq!(world.expect("custom", &event(1), "duplicate"), key);
         let detail = ask(&world, &format!("/api/v1/events/{key}"));
         assert_eq!((&detail["payload"], &detail["deliveries"][0]["state"]), (&Value::Null, &json!("done")));

@@ -9,9 +9,8 @@ const CRM: &str = "[[destination]]\nname = \"crm\"\nurl = \"https://crm.example.
 
 #[track_caller]
 fn expect_lines(world: &World, lines: &[&str]) {
-    let metrics = world.metrics();
     for line in lines {
-        assert!(metrics.lines().any(|one| one == *line), "{line} is not in:\n{metrics}");
+        wait_until(line, PATIENCE, || world.metrics().lines().any(|one| one == *line));
     }
 }
 

@@ -11,8 +11,8 @@ use crate::world::{PATIENCE, custom, wait_until};
 
 fn handler(receiver: &Receiver, rest: &str) -> String {
     format!(
-        "[[handler]]\nname = \"app\"\nsources = [\"custom\"]\nlease = \"4s\"\n\
-         http = {{ url = \"{}\", timeout = \"1s\", secret = {{ value = \"whsec_Y2FuYXJ5LWFwcC0xMjM0\" }} }}\n{rest}",
+        "[[handler]]\nname = \"app\"\nsources = [\"custom\"]\nlease = \"40s\"\n\
+         http = {{ url = \"{}\", timeout = \"10s\", secret = {{ value = \"whsec_Y2FuYXJ5LWFwcC0xMjM0\" }} }}\n{rest}",
         receiver.url()
     )
 }
@@ -61,7 +61,7 @@ contract! {
         let receiver = Receiver::start_with(|call| {
             if call.text().contains("evt_2\"") { Reply::With(302, "location", "http://127.0.0.1:1/".to_owned()) } else { Reply::Hang }
         });
-        let world = start(db, &format!("{LEDGER}{}", handler(&receiver, HASTY)));
+        let world = start(db, &format!("{LEDGER}{}", handler(&receiver, HASTY).replace("\"10s\"", "\"1s\"")));
         send(&world, 0..4);
         wait_for_states(&world, "ledger", &["done"]);
         assert_ne!(delivery(&world, "app", "evt_3").0, "dead", "the other handler waited for this one");

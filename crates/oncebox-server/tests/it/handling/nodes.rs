@@ -112,7 +112,11 @@ contract! {
 fn a_node_that_slept_past_its_leases_changes_nothing() {
     let db = TestDatabase::fresh(Backend::Postgres);
     db.execute("create table effects (event_id text, event_key text, attempt integer)");
-    let handlers = slow(LEDGER).replace("lease = \"5s\"", "lease = \"2s\"").replace("attempts = 3", "attempts = 9");
+    // Long enough that a test which is not scheduled for a while still finds it at work.
+    let handlers = slow(LEDGER)
+        .replace("0.005", "0.02")
+        .replace("lease = \"5s\"", "lease = \"2s\"")
+        .replace("attempts = 3", "attempts = 9");
     let other = with_handlers(&db, &handlers).server("workers = false").serve();
     let world = World { program: other, db };
     send(&world, 0..600);

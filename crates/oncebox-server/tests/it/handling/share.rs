@@ -26,7 +26,7 @@ fn three_nodes_share_the_work_and_do_nothing_twice() {
     let patience = Duration::from_secs(30) + PATIENCE_PER_EVENT * u32::try_from(events).expect("it fits");
     let db = TestDatabase::fresh(Backend::Postgres);
     db.execute("create table effects (event_id text, event_key text, attempt integer)");
-    let nodes = nodes_on(&db, &slow(LEDGER));
+    let nodes = nodes_on(&db, &slow(LEDGER).replace("0.005", "0.01"));
     // Nobody begins before everything is there, or the first to look would be done before the others began.
     pause(&db, true);
     let sent = Instant::now();

@@ -3,7 +3,7 @@
 use testkit::{TestDatabase, contract};
 
 use super::{HASTY, LEDGER, delivery, effects, event, send, start, wait_for_states};
-use crate::world::custom;
+use crate::world::{PATIENCE, custom, wait_until};
 
 contract! {
     async fn the_effect_is_there_once(db: TestDatabase) {
@@ -14,9 +14,8 @@ contract! {
         }
         wait_for_states(&world, "ledger", &["done"]);
         assert_eq!(effects(&world), (100, 100));
-        let metrics = world.metrics();
         let done = r#"oncebox_attempts_total{handler="ledger",try="first",outcome="done"} 100"#;
-        assert!(metrics.contains(done), "{metrics}");
+        wait_until("the attempts are counted", PATIENCE, || world.metrics().contains(done));
     }
 
     async fn what_always_fails_is_dead_after_its_attempts_and_the_rest_is_done(db: TestDatabase) {

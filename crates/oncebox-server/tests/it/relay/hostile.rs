@@ -65,14 +65,14 @@ contract! {
         let elsewhere = canary.url();
         let receiver = Receiver::start_with(move |call| answer(call, &elsewhere));
         let rest = format!("{HASTY}retry_on = [404]\nconcurrency = 2\nheaders = {{ authorization = \"Bearer canary-crm\" }}");
-        let world = World { program: setup(&db, &destination(&receiver, &rest)).serve(), db };
+        let world = World { program: setup(&db, &destination(&receiver, &rest).replace("\"10s\"", "\"2s\"")).serve(), db };
         let begun = Instant::now();
         for (index, (path, ..)) in OUTCOMES.iter().enumerate() {
             write(&world.db, &format!("m{index}"), path);
         }
         // The one that asked for a long pause stays ready.
         let ready = format!("select count(*) from {} where state in ('ready', 'claimed')", world.db.table("outbox_v1"));
-        crate::world::wait_until("all but one ended", Duration::from_secs(60), || world.db.query(&ready) == [["1"]]);
+        crate::world::wait_until("all but one ended", Duration::from_secs(120), || world.db.query(&ready) == [["1"]]);
         for (index, (path, state, attempt, error)) in OUTCOMES.iter().enumerate() {
             let row = message(&world.db, &format!("m{index}"), "state, attempt, last_error");
             let found = (row[0].as_str(), row[1].as_str());

@@ -54,7 +54,7 @@ contract! {
         assert_eq!(db.count(&db.table("outbox")), i64::try_from(count).expect("it fits"));
 
         let retry = "concurrency = 4\nretry = { attempts = 100, base = \"10ms\", cap = \"10ms\" }";
-        let setup = setup(&db, &format!("{handlers}{}", destination(&receiver, retry)));
+        let setup = setup(&db, &format!("{handlers}{}", destination(&receiver, retry).replace("\"10s\"", "\"1s\"")));
         for point in POINTS {
             let mut dying = setup.clone().env("ONCEBOX_FAULTS", point).launch();
             let status = dying.wait_exit(PATIENCE);
@@ -78,7 +78,7 @@ contract! {
         let receiver = Receiver::start();
         // So even a pace that every kill finds messages claimed, under way and waiting.
         let rest = "concurrency = 8\nrate = \"400/s\"\nretry = { attempts = 1000, base = \"10ms\", cap = \"10ms\" }";
-        let setup = setup(&db, &destination(&receiver, rest));
+        let setup = setup(&db, &destination(&receiver, rest).replace("\"10s\"", "\"1s\""));
         drop(setup.serve());
         let mut written = 0;
         for _ in 0..kills {

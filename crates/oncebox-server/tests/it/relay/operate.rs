@@ -46,8 +46,8 @@ contract! {
         assert_eq!(call.header("webhook-signature"), Some(format!("v1,{}", data_encoding::BASE64.encode(&signature)).as_str()));
         assert_eq!((&line["state"], &line["key"], &line["handler"], &line["step"]), (&json!("sent"), &json!(key), &json!("good"), &json!("notify")));
         assert!(line["idempotency_key"].as_str().expect("a key").ends_with("/crm/notify"));
-        let metrics = world.metrics();
-        assert!(metrics.contains("oncebox_outbox_attempts_total{destination=\"crm\",try=\"first\",outcome=\"sent\"} 1"), "{metrics}");
+        let sent = "oncebox_outbox_attempts_total{destination=\"crm\",try=\"first\",outcome=\"sent\"} 1";
+        wait_until("the attempt is counted", PATIENCE, || world.metrics().contains(sent));
     }
 
     async fn dead_messages_are_shown_replayed_and_discarded(db: TestDatabase) {
@@ -62,7 +62,8 @@ contract! {
         let id = dead["items"][0]["id"].as_str().expect("an id").to_owned();
         let one = get(&world, &format!("outbox/{id}"));
         assert_eq!((&one["attempts"][0]["outcome"], &one["method"]), (&json!("dead"), &json!("POST")), "{one}");
-        assert!(world.metrics().contains("oncebox_outbox{destination=\"crm\",state=\"dead\"} 2"));
+        let dead = "oncebox_outbox{destination=\"crm\",state=\"dead\"} 2";
+        wait_until("the dead are counted", PATIENCE, || world.metrics().contains(dead));
         assert_eq!(act(&world, "discard", json!({ "message": id }))["count"], 1);
         assert_eq!(act(&world, "release", json!({ "destination": "crm" }))["status"], 400);
         assert_eq!(act(&world, "replay", json!({ "destination": "crm", "source": "custom" }))["status"], 400);
@@ -95,7 +96,7 @@ contract! {
 
     async fn a_clean_stop_uses_no_attempt(db: TestDatabase) {
         let receiver = Receiver::start_with(|_| Reply::Hang);
-        let setup = setup(&db, &destination(&receiver, "concurrency = 2\n").replace("\"1s\"", "\"30s\"")).server("grace = \"1s\"");
+        let setup = setup(&db, &destination(&receiver, "concurrency = 2\n").replace("\"10s\"", "\"30s\"")).server("grace = \"1s\"");
         let mut world = World { program: setup.serve(), db };
         (0..6).for_each(|n| write(&world.db, &format!("m{n}"), ""));
         wait_until("two calls hang", PATIENCE, || receiver.calls().len() == 2);

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use oncebox::fault::Faults;
 use oncebox::handler::HandlerSpec;
+use oncebox::retry::RetryPolicy;
 use testkit::TestDatabase;
 
 use super::{BILLING, effect, event, handler, start, wait_while, world};
@@ -56,7 +57,10 @@ async fn sweep(db: TestDatabase, action: &str) {
 
 /// Lets workers that meet faults handle what is there.
 async fn run(faulty: &World) {
-    let spec = HandlerSpec { lease: Duration::from_secs(1), ..handler(effect(faulty)) };
+    let spec = handler(effect(faulty));
+    // What is shown is one effect, not the budget: a slow commit may cost attempts beside those of the fault.
+    let retry = RetryPolicy { attempts: 20, ..spec.retry };
+    let spec = HandlerSpec { lease: Duration::from_secs(1), retry, ..spec };
     let workers = start(faulty, vec![spec]);
     wait_while(faulty, "'ready', 'claimed'").await;
     workers.stop(Duration::from_secs(1)).await;
