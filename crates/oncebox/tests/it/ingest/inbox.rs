@@ -1,8 +1,10 @@
 //! A running ingest path with one source and two handlers.
 
+use std::any::Any;
 use std::pin::Pin;
 use std::sync::Arc;
 
+use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use oncebox::clock::Clock;
 use oncebox::fault::Faults;
@@ -14,7 +16,7 @@ use oncebox::secret::Secret;
 use oncebox::source::{Source, SourceSpec};
 use oncebox::store::{Inserted, Tx, insert_events};
 use testkit::sender::{self, Signed};
-use testkit::{Backend, TestDatabase};
+use testkit::{Backend, Session, TestDatabase};
 
 use crate::world::{CONNECTIONS, HANDLERS, NOW, SOURCE, World, open, polled};
 
@@ -91,12 +93,20 @@ impl Inbox {
         waiting
     }
 
-    /// Keeps whoever wants to store this event waiting until the transaction is dropped.
-    pub(crate) async fn hold(&self, event_id: &str) -> Tx {
+    /// Keeps whoever wants to store this event waiting until the transaction is dropped. On Postgres it is nobody of
+    /// ours, whom the server would end for being idle.
+    pub(crate) async fn hold(&self, event_id: &str) -> Box<dyn Any> {
+        let new = self.world.event(event_id, "held");
+        if self.world.db.backend() == Backend::Postgres {
+            let hex = |bytes: &[u8]| HEXLOWER.encode(bytes);
+            let (identity, key) = (hex(new.event.identity.as_bytes()), hex(new.key.as_bytes()));
+            let session = Session::open(self.world.db.url()).await;
+            session.value(&format!("begin; insert into oncebox.ledger values ('{identity}', '{key}')")).await;
+            return Box::new(session);
+        }
         let mut tx = self.world.store.begin().await.unwrap();
-        let events = [self.world.event(event_id, "held")].into();
-        insert_events(&mut tx, &events).await.unwrap();
-        tx
+        insert_events(&mut tx, &[new].into()).await.unwrap();
+        Box::new(tx)
     }
 
     /// Keeps whoever wants to write arrival counts waiting: no connection is left.
