@@ -116,7 +116,7 @@ impl Server {
         let traffic = Traffic::new(clock.clone());
         let wake = Wake::default();
         let keys = Arc::new(KeyMaker::default());
-        let (ingest, batcher) =
+        let (ingest, mut batcher) =
             Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
         let processing = self.handlers.start(wake);
         let retention = Retention::start(retention::parts(&self.store, &clock), self.keeping);
@@ -160,7 +160,12 @@ impl Server {
             alerts: &alerts,
             retention: &retention,
         };
-        changing.until_stop(&mut signals, reload).await?;
+        tokio::select! {
+            stopped = changing.until_stop(&mut signals, reload) => stopped?,
+            // Started anew, it goes on with what is on the disk.
+            () = self.store.broke() => anyhow::bail!("the database file cannot be written to any more"),
+            () = batcher.broke() => anyhow::bail!("the ingest path broke"),
+        }
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
         refreshing.await.context("the refreshing of keys failed")?;
@@ -169,7 +174,9 @@ impl Server {
         finish(batcher).await;
         stopped.request();
         admin.await.context("the admin listener failed")?;
-        self.store.close().await;
+        if tokio::time::timeout(LAST_COMMIT, self.store.close()).await.is_err() {
+            tracing::warn!("stopping while a statement still runs; it is rolled back");
+        }
         tracing::info!("stopped");
         Ok(())
     }

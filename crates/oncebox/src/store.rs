@@ -225,6 +225,17 @@ impl Store {
         }
     }
 
+    /// Waits until this process can write no more, whatever it does: on SQLite, that a flush failed or the writer broke.
+    /// Postgres heals by itself, so there this never ends.
+    pub async fn broke(&self) {
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => database.broke().await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => std::future::pending().await,
+        }
+    }
+
     /// Ends the work of this process with the database; every later call fails.
     pub async fn close(&self) {
         match &self.database {

@@ -10,6 +10,7 @@ pub mod http;
 pub mod ledger;
 pub mod oracle;
 pub mod postgres;
+pub mod preload;
 mod process;
 pub mod program;
 pub mod proxy;

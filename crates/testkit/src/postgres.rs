@@ -178,7 +178,6 @@ impl Own {
             format!("port={}", self.port),
             format!("unix_socket_directories={socket_dir}"),
             "fsync=on".to_owned(),
-            "synchronous_commit=on".to_owned(),
             "max_connections=300".to_owned(),
             "shared_buffers=64MB".to_owned(),
         ];

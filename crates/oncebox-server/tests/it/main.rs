@@ -14,6 +14,7 @@ mod disconnect;
 mod erasing;
 mod explain_many;
 mod fetched_keys;
+mod flush;
 mod handling;
 mod handshakes;
 mod identity;

@@ -13,7 +13,7 @@ use super::bookkeeper::{self, Entry};
 use super::{Ingest, SenderClock, metric};
 use crate::clock::Clock;
 use crate::event::KeyMaker;
-use crate::limits::{BATCH_BYTES_MAX, SETTLED_MAX, WAITING_MAX};
+use crate::limits::{BATCH_BYTES_MAX, SETTLED_MAX, WAITING_MAX, WRITE_WAIT};
 use crate::store::{Commit, Inserted, NewEvent, Store, StoreError, insert_events};
 use crate::wake::Wake;
 
@@ -88,6 +88,13 @@ impl Batcher {
             Ingest { submissions, clock, keys, vendors: Arc::default(), sender_clock: SenderClock::default() },
             Self(tasks),
         )
+    }
+
+    /// Waits until a writer or the bookkeeper ends, which none does while there is an [`Ingest`]: it broke, and what is
+    /// submitted now may never be answered.
+    pub async fn broke(&mut self) {
+        let ended = self.0.join_next().await;
+        tracing::error!("a writer of the ingest path ended: {ended:?}");
     }
 
     /// Waits until everything submitted is answered and counted. Drop every [`Ingest`] first.
@@ -172,8 +179,16 @@ impl Writer {
     }
 
     async fn try_commit(&self, events: &Arc<[NewEvent]>) -> Result<Settled, StoreError> {
-        let mut tx = self.store.begin().await?;
-        let outcomes = insert_events(&mut tx, events).await?;
+        let write = async {
+            let mut tx = self.store.begin().await?;
+            let outcomes = insert_events(&mut tx, events).await?;
+            Ok::<_, StoreError>((tx, outcomes))
+        };
+        // Somebody else's slow statements may stand before ours; a sender waits only so long.
+        let (tx, outcomes) = match tokio::time::timeout(WRITE_WAIT, write).await {
+            Ok(written) => written?,
+            Err(elapsed) => return Err(StoreError::Disconnected(elapsed.into())),
+        };
         match tx.commit().await {
             Commit::Committed => Ok(Settled::Committed(outcomes)),
             Commit::Failed(error) => Err(error),

@@ -102,6 +102,17 @@ impl Tx {
         }
     }
 
+    /// Waits until it is this transaction's turn, where only one can write at a time: a deadline that is set after this
+    /// counts the work and not the line before it.
+    pub async fn turn(&mut self) -> Result<(), StoreError> {
+        match &mut self.inner {
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(tx) => tx.turn().await,
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Runs a handler's statements for each of the claimed deliveries, in their order, all within `deadline`.
     pub async fn run_handler(
         &mut self,

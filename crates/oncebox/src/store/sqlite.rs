@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use rusqlite::{Connection, ErrorCode, InterruptHandle, OpenFlags, params_from_iter};
+use rusqlite::{Connection, OpenFlags, ffi, params_from_iter};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::{Commit, Durability, Row, StoreError, Value};
@@ -45,24 +45,7 @@ pub(super) struct Database {
     writer: mpsc::Sender<Begin>,
     readers: Arc<Readers>,
     unsafe_because: Option<String>,
-    interrupt: Interrupt,
     lock: Option<Arc<File>>,
-}
-
-/// Ends whatever the writer's connection is doing.
-#[derive(Clone)]
-pub(super) struct Interrupt(Arc<InterruptHandle>);
-
-impl Interrupt {
-    pub(super) fn interrupt(&self) {
-        self.0.interrupt();
-    }
-}
-
-impl std::fmt::Debug for Interrupt {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Interrupt")
-    }
 }
 
 impl Database {
@@ -84,14 +67,13 @@ impl Database {
         if let (Some(danger), Durability::Required) = (&unsafe_because, durability) {
             return Err(StoreError::Unsafe(danger.clone()));
         }
-        let interrupt = Interrupt(Arc::new(connection.get_interrupt_handle()));
         let (writer, begins) = mpsc::channel(WAITING_MAX);
         std::thread::Builder::new()
             .name("oncebox-writer".into())
             .spawn(move || write(connection, begins))
             .map_err(|error| StoreError::Disconnected(error.into()))?;
         let readers = Readers { path: path.to_owned(), free: Mutex::default(), slots: Semaphore::new(READERS_MAX) };
-        Ok(Self { writer, readers: Arc::new(readers), unsafe_because, interrupt, lock })
+        Ok(Self { writer, readers: Arc::new(readers), unsafe_because, lock })
     }
 
     /// True when this process is the file's one server, so that every other one is dead.
@@ -117,7 +99,12 @@ impl Database {
         let (steps, receiver) = mpsc::channel(1);
         let (refusal, refused) = oneshot::channel();
         self.writer.send(Begin { steps: receiver, refusal }).await.map_err(gone)?;
-        Ok(Tx { steps, refused, last: None, interrupt: self.interrupt.clone() })
+        Ok(Tx { steps, refused, last: None })
+    }
+
+    /// Waits for the end of the writer thread.
+    pub(super) async fn broke(&self) {
+        self.writer.closed().await;
     }
 
     /// Moves the log into the file and ends the writer thread, so that the file alone is the database.
@@ -155,7 +142,6 @@ pub(super) struct Tx {
     steps: mpsc::Sender<Step>,
     refused: oneshot::Receiver<StoreError>,
     last: Option<LastJob>,
-    interrupt: Interrupt,
 }
 
 impl std::fmt::Debug for Tx {
@@ -181,16 +167,14 @@ impl Tx {
         let (answer, wait) = oneshot::channel();
         let job: Job = Box::new(move |connection| {
             // Nobody waits only when the caller was dropped, and then the transaction rolls back.
-            let _ = answer.send(job(connection));
+            if !answer.is_closed() {
+                let _ = answer.send(job(connection));
+            }
         });
         if self.steps.send(Step::Run(job)).await.is_err() {
             return Err(self.why_gone());
         }
         wait.await.unwrap_or_else(|_| Err(self.why_gone()))
-    }
-
-    pub(super) fn interrupt(&self) -> Interrupt {
-        self.interrupt.clone()
     }
 
     /// Keeps a job for the commit.
@@ -257,7 +241,10 @@ struct Begin {
     refusal: oneshot::Sender<StoreError>,
 }
 
-/// The writer thread: one transaction after the other until every handle is gone.
+/// The writer thread: one transaction after the other until every handle is gone, or a flush failed.
+///
+/// What a failed flush did not write down the system may have dropped from memory, and a later flush would not bring it
+/// back: nothing can be promised any more. Whoever opens the file anew reads what is on the disk.
 fn write(connection: Connection, mut begins: mpsc::Receiver<Begin>) {
     while let Some(Begin { mut steps, refusal }) = begins.blocking_recv() {
         // Nothing is locked before there is something to do.
@@ -272,25 +259,37 @@ fn write(connection: Connection, mut begins: mpsc::Receiver<Begin>) {
             None => continue,
         };
         match connection.execute_batch("BEGIN IMMEDIATE") {
-            Ok(()) => converse(&connection, first, steps),
+            Ok(()) => {
+                if converse(&connection, first, steps) == Flush::Failed {
+                    return;
+                }
+            }
             // The answer's channel closes after this, so whoever waits finds the refusal. The order matters.
             Err(error) => drop((refusal.send(classify(error)), first)),
         }
     }
 }
 
-fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step>) {
+/// Whether the disk took what was committed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Flush {
+    Fine,
+    Failed,
+}
+
+fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step>) -> Flush {
     let mut step = Some(first);
+    let mut flush = Flush::Fine;
     loop {
         match step {
             Some(Step::Run(job)) => job(connection),
             Some(Step::Commit(last, answer)) => {
-                let outcome = last.map_or(Ok(()), |last| last(connection));
-                // Nobody waits only when the caller was dropped.
-                drop(answer.send(match outcome {
-                    Ok(()) => commit(connection),
+                let outcome = match last.map_or(Ok(()), |last| last(connection)) {
+                    Ok(()) => commit(connection, &mut flush),
                     Err(error) => Commit::Failed(error),
-                }));
+                };
+                // Nobody waits only when the caller was dropped.
+                let _ = answer.send(outcome);
                 break;
             }
             Some(Step::Close(_)) | None => break,
@@ -298,6 +297,7 @@ fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step
         step = steps.blocking_recv();
     }
     roll_back(connection);
+    flush
 }
 
 /// A full checkpoint fails only while somebody else reads the file, and then the log stays beside it as ever.
@@ -310,13 +310,20 @@ fn close(connection: Connection) {
     }
 }
 
-fn commit(connection: &Connection) -> Commit {
+fn commit(connection: &Connection, flush: &mut Flush) -> Commit {
     let Err(error) = connection.execute_batch("COMMIT") else { return Commit::Committed };
     roll_back(connection);
-    // A flush that failed may still have reached the disk: after a crash the log would bring it back.
-    let flush_failed = error.sqlite_error_code() == Some(ErrorCode::SystemIoFailure);
+    let code = error.sqlite_error().map(|error| error.extended_code);
+    if matches!(code, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC)) {
+        tracing::error!(
+            "the disk did not take a flush, so nothing is written any more until the server is started anew"
+        );
+        *flush = Flush::Failed;
+    }
+    // What failed may still have reached the disk: after a crash the log would bring it back.
+    let is_unclear = code.is_some_and(|code| code & 0xff == ffi::SQLITE_IOERR);
     let error = classify(error);
-    if flush_failed { Commit::Unknown(error) } else { Commit::Failed(error) }
+    if is_unclear { Commit::Unknown(error) } else { Commit::Failed(error) }
 }
 
 fn roll_back(connection: &Connection) {

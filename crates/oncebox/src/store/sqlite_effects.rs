@@ -1,6 +1,5 @@
-//! A batch of effects on SQLite: one job on the writer thread, interrupted at the deadline.
+//! A batch of effects on SQLite: one job on the writer thread, which ends it at the deadline.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use rusqlite::{Connection, ErrorCode, params_from_iter};
@@ -9,25 +8,33 @@ use super::StoreError;
 use super::effects::{Blame, Step, StepFailed};
 use super::sql::sqlite as sql;
 use super::sqlite::{Database, Tx, classify};
+use crate::clock::Countdown;
+
+/// How many steps of SQLite's machine pass between two looks at the deadline: some tenths of a millisecond.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
 impl Tx {
+    /// Waits until the writer thread has come to this transaction.
+    pub(super) async fn turn(&mut self) -> Result<(), StoreError> {
+        self.run(|_| Ok(())).await
+    }
+
     /// Runs the steps; `apart`: behind a savepoint, so that a failure undoes them and nothing else.
+    ///
+    /// The deadline is watched by the writer thread itself, from the moment it begins: whoever waits may be gone by
+    /// then, and a signal from outside could hit another transaction.
     pub(super) async fn run_steps(
         &mut self,
         steps: Vec<Step>,
         apart: bool,
         deadline: Duration,
     ) -> Result<Result<(), StepFailed>, StoreError> {
-        let interrupt = self.interrupt();
-        let mut work =
-            pin!(self.run(move |connection| if apart { run_apart(connection, steps) } else { run(connection, steps) }));
-        match tokio::time::timeout(deadline, work.as_mut()).await {
-            Ok(outcome) => outcome,
-            Err(_elapsed) => {
-                interrupt.interrupt();
-                work.await
-            }
-        }
+        self.run(
+            move |connection| {
+                if apart { run_apart(connection, steps, deadline) } else { run_in_time(connection, steps, deadline) }
+            },
+        )
+        .await
     }
 }
 
@@ -58,16 +65,33 @@ fn said(error: &rusqlite::Error) -> String {
     }
 }
 
-fn run_apart(connection: &Connection, steps: Vec<Step>) -> Result<Result<(), StepFailed>, StoreError> {
+fn run_apart(
+    connection: &Connection,
+    steps: Vec<Step>,
+    deadline: Duration,
+) -> Result<Result<(), StepFailed>, StoreError> {
     let chunk = |sql: &str| connection.prepare_cached(sql).and_then(|mut one| one.execute([])).map_err(classify);
     chunk(sql::BEGIN_CHUNK)?;
-    let ran = run(connection, steps)?;
+    let ran = run_in_time(connection, steps, deadline)?;
     if ran.is_err() {
         // Refused where the failure ended the whole transaction, and then that is what the caller must know.
         chunk(sql::UNDO_CHUNK)?;
     }
     chunk(sql::END_CHUNK)?;
     Ok(ran)
+}
+
+fn run_in_time(
+    connection: &Connection,
+    steps: Vec<Step>,
+    deadline: Duration,
+) -> Result<Result<(), StepFailed>, StoreError> {
+    let countdown = Countdown::from(deadline);
+    let is_over = move || countdown.left().is_zero();
+    connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(is_over)).map_err(classify)?;
+    let ran = run(connection, steps);
+    connection.progress_handler(0, None::<fn() -> bool>).map_err(classify)?;
+    ran
 }
 
 fn run(connection: &Connection, steps: Vec<Step>) -> Result<Result<(), StepFailed>, StoreError> {

@@ -1,13 +1,12 @@
 //! The program's own wall clock moved a day forward and back, by a library loaded before the system's: nothing is deleted
 //! early, and nothing at all until a person confirms.
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::Path;
 use std::time::Duration;
 use std::{fs, thread};
 
 use serde_json::json;
-use testkit::{TestDatabase, contract};
+use testkit::{TestDatabase, contract, preload};
 
 use super::{act, ask, start};
 use crate::handling::{event, wait_for_states};
@@ -34,16 +33,6 @@ int clock_gettime(clockid_t id, struct timespec *at) {
 }
 "#;
 
-/// The library. Whoever builds the program has a C compiler.
-fn build(dir: &Path) -> PathBuf {
-    let (source, library) = (dir.join("shim.c"), dir.join("shim.so"));
-    fs::write(&source, SHIM).expect("the source can be written");
-    let built =
-        Command::new("cc").args(["-shared", "-fPIC", "-O1", "-o"]).arg(&library).arg(&source).arg("-ldl").status();
-    assert!(built.is_ok_and(|status| status.success()), "the C compiler builds the library");
-    library
-}
-
 fn stopped(world: &World) -> Option<String> {
     ask(world, "/api/v1/retention")["stopped_because"].as_str().map(str::to_owned)
 }
@@ -51,7 +40,7 @@ fn stopped(world: &World) -> Option<String> {
 contract! {
     async fn a_day_forward_and_back(db: TestDatabase) {
         let dir = tempfile::tempdir().expect("a temporary folder can be made");
-        let shim = build(dir.path());
+        let shim = preload::build(dir.path(), SHIM);
         let offset = dir.path().join("offset");
         let jump = |seconds: i64| fs::write(&offset, seconds.to_string()).expect("the offset can be written");
         jump(0);

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use super::{Broken, Context, UnitEnd, failure, isolated, outcome_of};
 use crate::circuit::Reached;
-use crate::clock::UnixMillis;
+use crate::clock::{Countdown, UnixMillis};
 use crate::delivery::Failed;
 use crate::event::EventKey;
 use crate::handler::{HandlerError, HandlerSpec, Work};
@@ -137,21 +137,33 @@ impl Unit<'_> {
     async fn try_part(&self, part: &Part, deadline: Duration) -> Result<Ran, Broken> {
         let mut nth = 1;
         loop {
-            let (context, spec, claims, apart) = (self.context.clone(), self.spec.clone(), part.clone(), self.apart);
-            let work = async move {
-                let begun = if apart { context.store.begin_apart().await } else { context.store.begin().await };
-                match begun {
-                    Ok(tx) => transaction(tx, &spec, &claims, context.clock.now(), deadline).await,
-                    Err(error) => Ran::Away(error),
-                }
+            let countdown = Countdown::from(deadline);
+            // Whoever waits in line has done nothing yet, so no attempt may fail by it.
+            let ran = match tokio::time::timeout(deadline / 2, self.begin()).await {
+                Ok(Ok(tx)) => self.run_isolated(tx, part, countdown.left()).await?,
+                Ok(Err(error)) => Ran::Away(error),
+                Err(elapsed) => return Ok(Ran::Away(StoreError::Busy(elapsed.into()))),
             };
-            // The statements' own deadline comes first: it tells which of them was too slow.
-            match isolated(deadline + self.spec.lease / 8, work).await? {
+            match ran {
                 Ran::Away(error) if error.is_transient() && nth < TRIES_MAX => nth += 1,
                 ran => return Ok(ran),
             }
             tokio::time::sleep(PAUSE).await;
         }
+    }
+
+    async fn begin(&self) -> Result<Tx, StoreError> {
+        let store = &self.context.store;
+        let mut tx = if self.apart { store.begin_apart().await? } else { store.begin().await? };
+        tx.turn().await?;
+        Ok(tx)
+    }
+
+    async fn run_isolated(&self, tx: Tx, part: &Part, deadline: Duration) -> Result<Ran, Broken> {
+        let (spec, claims, now) = (self.spec.clone(), part.clone(), self.context.clock.now());
+        let work = async move { transaction(tx, &spec, &claims, now, deadline).await };
+        // The statements' own deadline comes first: it tells which of them was too slow.
+        isolated(deadline + self.spec.lease / 8, work).await
     }
 
     fn note(&mut self, part: &Part, verdicts: &[Verdict]) {

@@ -21,6 +21,13 @@ fn parse(world: &World, sql: &str) -> HandlerSql {
     HandlerSql::parse(sql, world.store.dialect()).unwrap()
 }
 
+fn endless(world: &World) -> &'static str {
+    match world.db.backend() {
+        Backend::Sqlite => "with recursive n (i) as (select 1 union all select i + 1 from n) select count(*) from n",
+        Backend::Postgres => "select pg_sleep(60)",
+    }
+}
+
 async fn run(world: &World, sql: &str, batch: &[Claimed]) -> (Tx, Ran) {
     let mut tx = world.store.begin().await.unwrap();
     let ran = tx.run_handler(&parse(world, sql), batch, DEADLINE).await.unwrap();
@@ -160,16 +167,54 @@ testkit::contract! {
         assert_eq!(world.db.query("select at from effects"), [["2024-11-15T19:46:40.123Z"]]);
     }
 
+    async fn a_deadline_counts_the_work_and_not_the_line(db: TestDatabase) {
+        let world = with_effects(db).await;
+        world.insert((0..2).map(|n| world.event(&format!("evt_{n}"), "{}"))).await;
+        let batch = claim(&world, 2).await;
+        let sql = parse(&world, "insert into effects (id) values (:event_id)");
+        let mut first = world.store.begin().await.unwrap();
+        first.turn().await.unwrap();
+        let (store, behind, same) = (world.store.clone(), batch[1].clone(), sql.clone());
+        let waiting = tokio::spawn(async move {
+            let mut tx = store.begin().await.unwrap();
+            tx.turn().await.unwrap();
+            assert_eq!(tx.run_handler(&same, &[behind.clone()], DEADLINE).await.unwrap(), Ran::All);
+            assert_eq!(tx.finish(&[behind.fence], NOW).await.unwrap(), Finished::All);
+            committed(tx).await.unwrap();
+        });
+        // Longer than the deadline of whoever stands behind.
+        tokio::time::sleep(DEADLINE + Duration::from_millis(500)).await;
+        // Postgres lets others write meanwhile, and ends a transaction that does nothing for so long.
+        if world.db.backend() == Backend::Sqlite {
+            assert_eq!(first.run_handler(&sql, &batch[..1], DEADLINE).await.unwrap(), Ran::All);
+            assert_eq!(first.finish(&[batch[0].fence], NOW).await.unwrap(), Finished::All);
+            committed(first).await.unwrap();
+        }
+        waiting.await.unwrap();
+        assert_eq!(world.db.count("effects"), if world.db.backend() == Backend::Sqlite { 2 } else { 1 });
+    }
+
+    async fn a_statement_ends_at_its_deadline_though_nobody_waits(db: TestDatabase) {
+        let world = with_effects(db).await;
+        world.insert_one(world.event("evt_1", "{}")).await;
+        let batch = claim(&world, 1).await;
+        let (store, endless, claims) = (world.store.clone(), parse(&world, endless(&world)), batch.clone());
+        let running = tokio::spawn(async move {
+            let mut tx = store.begin().await.unwrap();
+            tx.run_handler(&endless, &claims, Duration::from_secs(1)).await.map(drop)
+        });
+        tokio::time::sleep(Duration::from_millis(300)).await;
+        running.abort();
+        let next = tokio::time::timeout(Duration::from_secs(60), run(&world, "select 1", &batch)).await;
+        assert!(matches!(next.expect("the line moves on").1, Ran::All));
+    }
+
     async fn a_statement_ends_at_its_deadline(db: TestDatabase) {
         let world = with_effects(db).await;
         world.insert_one(world.event("evt_1", "{}")).await;
         let batch = claim(&world, 1).await;
-        let endless = match world.db.backend() {
-            Backend::Sqlite => "with recursive n (i) as (select 1 union all select i + 1 from n) select count(*) from n",
-            Backend::Postgres => "select pg_sleep(60)",
-        };
         let mut tx = world.store.begin().await.unwrap();
-        let ran = tx.run_handler(&parse(&world, endless), &batch, Duration::from_millis(200)).await.unwrap();
+        let ran = tx.run_handler(&parse(&world, endless(&world)), &batch, Duration::from_millis(200)).await.unwrap();
         assert!(matches!(ran, Ran::Failed { index: 0, failed: Failed::Transient { .. }, .. }), "{ran:?}");
         assert!(committed(tx).await.is_err());
         assert!(matches!(run(&world, "select 1", &batch).await.1, Ran::All));
