@@ -37,6 +37,8 @@ pub(super) struct Database {
     pool: Pool,
     readers: Pool,
     apart: Pool,
+    /// What every writing session is set to.
+    session: &'static str,
     unsafe_because: Option<String>,
     /// Cleared for good once the server refuses a handler's statements as one block.
     loops: Arc<AtomicBool>,
@@ -61,21 +63,25 @@ impl Database {
                 // On every connection, not only at start: a role's or database's settings can change under us.
                 .post_create(Hook::async_fn(move |client, _| {
                     Box::pin(async move {
-                        client.batch_execute(settings).await.map_err(HookError::Backend)?;
-                        match danger(client).await.map_err(HookError::Backend)? {
-                            Some(danger) if durability == Durability::Required => Err(HookError::message(danger)),
-                            _ => Ok(()),
+                        let danger = danger(client).await.map_err(HookError::Backend)?;
+                        if let (Some(danger), Durability::Required) = (danger, durability) {
+                            return Err(HookError::message(danger));
                         }
+                        client.batch_execute(settings).await.map_err(HookError::Backend)
                     })
                 }))
                 .build()
                 .map_err(|error| StoreError::Refused(error.into()))
         };
         let readers = pool(READERS_MAX, sql::READER)?;
-        let (pool, apart) = (pool(connections, sql::DEADLINE)?, pool(APART_MAX, sql::DEADLINE)?);
+        let session = match durability {
+            Durability::Required => sql::DURABLE_SESSION,
+            Durability::Unsafe => sql::DEADLINE,
+        };
+        let (pool, apart) = (pool(connections, session)?, pool(APART_MAX, session)?);
         let client = pool.get().await.map_err(no_connection)?;
         let unsafe_because = danger(&client).await.map_err(classify)?;
-        Ok(Self { pool, readers, apart, unsafe_because, loops: Arc::new(AtomicBool::new(true)) })
+        Ok(Self { pool, readers, apart, session, unsafe_because, loops: Arc::new(AtomicBool::new(true)) })
     }
 
     pub(super) fn pool(&self) -> &Pool {
@@ -117,8 +123,16 @@ impl Database {
 
     async fn begin_on(&self, pool: &Pool) -> Result<Tx, StoreError> {
         let client = pool.get().await.map_err(no_connection)?;
-        let loops = self.loops.clone();
-        Ok(Tx { client: Some(client), begun: false, failed: false, lost: false, soiled: false, staged: None, loops })
+        Ok(Tx {
+            client: Some(client),
+            session: self.session,
+            begun: false,
+            failed: false,
+            lost: false,
+            soiled: false,
+            staged: None,
+            loops: self.loops.clone(),
+        })
     }
 
     /// Reads on the readers' own connections, so that a slow report never stands before a commit.
@@ -160,6 +174,7 @@ impl Drop for Reader {
 #[derive(Debug)]
 pub(super) struct Tx {
     client: Option<Object>,
+    session: &'static str,
     begun: bool,
     failed: bool,
     /// A question was not answered to its end, so nobody knows what the session is doing.
@@ -340,7 +355,11 @@ impl Tx {
     async fn give_back(mut self) {
         if self.soiled {
             let Ok(client) = self.client() else { return };
-            let cleaned = within(END_WAIT, async { client.batch_execute(sql::CLEAN_SESSION).await.map_err(classify) });
+            let cleaned = within(END_WAIT, async {
+                let (cleaned, set) =
+                    join(client.batch_execute(sql::CLEAN_SESSION), client.batch_execute(self.session)).await;
+                cleaned.and(set).map_err(classify)
+            });
             if cleaned.await.is_err() {
                 return;
             }

@@ -273,9 +273,14 @@ pub(super) mod postgres {
     /// A session for reports.
     pub(in crate::store) const READER: &str =
         concat!(include_str!("../../sql/postgres/deadline.sql"), ";", include_str!("../../sql/postgres/reader.sql"));
-    /// A session as it was when it began.
-    pub(in crate::store) const CLEAN_SESSION: &str =
-        concat!(include_str!("../../sql/postgres/clean_session.sql"), include_str!("../../sql/postgres/deadline.sql"));
+    /// A session whose commits are acknowledged.
+    pub(in crate::store) const DURABLE_SESSION: &str = concat!(
+        include_str!("../../sql/postgres/deadline.sql"),
+        ";",
+        include_str!("../../sql/postgres/durable_session.sql")
+    );
+    /// A session as it came; what we set for it follows.
+    pub(in crate::store) const CLEAN_SESSION: &str = include_str!("../../sql/postgres/clean_session.sql");
     pub(in crate::store) const SETTINGS: &str = include_str!("../../sql/postgres/settings.sql");
     pub(in crate::store) const CLAIM_IDENTITIES: &str = include_str!("../../sql/postgres/claim_identities.sql");
     pub(in crate::store) const CLAIM_FINGERPRINTS: &str = include_str!("../../sql/postgres/claim_fingerprints.sql");

@@ -1,10 +1,13 @@
 //! A database that may forget what it acknowledged is refused, and an SQLite file has one server.
 
-use oncebox::store::{Access, Durability, Store, StoreError};
+use std::time::{Duration, Instant};
+
+use oncebox::store::{Access, Durability, HandlerSql, Ran, Store, StoreError};
 use testkit::postgres::{Cluster, Options};
 use testkit::{Backend, TestDatabase};
 
-use crate::world::{open, open_with};
+use super::deliveries::{claim, processing};
+use crate::world::{committed, open, open_with};
 
 testkit::contract! {
     async fn a_usual_database_is_safe(db: TestDatabase) {
@@ -86,6 +89,36 @@ fn commits_that_do_not_wait_for_the_disk_are_refused() {
         let (first, second) = (early.begin().await, early.begin().await);
         assert!(first.is_ok());
         assert!(matches!(second, Err(StoreError::Unsafe(_))), "{second:?}");
+    });
+}
+
+/// A setting that is changed for everybody reaches sessions that are open; not those that acknowledge.
+#[test]
+fn a_session_keeps_waiting_for_the_disk() {
+    let cluster = Cluster::start(Options::default());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let world = processing(TestDatabase::fresh_on(&cluster)).await;
+        world.db.execute("create table seen (setting text)");
+        world.insert((0..2).map(|n| world.event(&format!("evt_{n}"), "{}"))).await;
+        let claimed = claim(&world, 2).await;
+        world.db.execute("alter system set synchronous_commit = off");
+        world.db.execute("select pg_reload_conf()");
+        let setting = || world.db.query("show synchronous_commit")[0][0].clone();
+        let begun = Instant::now();
+        while setting() != "off" {
+            assert!(begun.elapsed() < Duration::from_secs(60), "the server reads its settings");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        // Twice, because a session is cleaned after somebody else's statements ran in it.
+        let sql = "insert into seen select current_setting('synchronous_commit')";
+        let sql = HandlerSql::parse(sql, world.store.dialect()).unwrap();
+        for one in claimed.chunks(1) {
+            let mut tx = world.store.begin().await.unwrap();
+            assert_eq!(tx.run_handler(&sql, one, Duration::from_secs(5)).await.unwrap(), Ran::All);
+            committed(tx).await.unwrap();
+        }
+        assert_eq!(world.db.query("select setting from seen"), [["on"], ["on"]]);
     });
 }
 
