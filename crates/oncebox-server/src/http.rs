@@ -14,6 +14,7 @@ mod login;
 mod login_limit;
 mod openapi;
 pub(crate) mod problem;
+mod prompt_reader;
 pub(crate) mod public;
 pub(crate) mod pull;
 mod retention;

@@ -29,6 +29,12 @@ impl ByteBudget {
         Self(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
     }
 
+    /// Says at once when there is no room for so many. None are set aside: a length is quickly claimed by somebody who
+    /// never sends a byte.
+    fn expect(&self, bytes: usize) -> Result<(), BodyError> {
+        if self.0.available_permits() < bytes { Err(BodyError::NoBudget) } else { Ok(()) }
+    }
+
     /// Takes more bytes into a share, or says that there are none.
     fn take(&self, share: &mut Share, bytes: usize) -> Result<(), BodyError> {
         let bytes = u32::try_from(bytes).map_err(|_too_many| BodyError::TooLarge)?;
@@ -74,7 +80,7 @@ async fn collect(mut body: Incoming, limit: usize, budget: &ByteBudget) -> Resul
         if length > limit {
             return Err(BodyError::TooLarge);
         }
-        budget.take(&mut share, length)?;
+        budget.expect(length)?;
     }
     let mut first = Bytes::new();
     let mut buffer: Option<BytesMut> = None;
@@ -85,9 +91,7 @@ async fn collect(mut body: Incoming, limit: usize, budget: &ByteBudget) -> Resul
         if length > limit {
             return Err(BodyError::TooLarge);
         }
-        if exact.is_none() {
-            budget.take(&mut share, data.len())?;
-        }
+        budget.take(&mut share, data.len())?;
         match &mut buffer {
             // Most bodies come in one piece, which needs no copy.
             None if first.is_empty() => first = data,

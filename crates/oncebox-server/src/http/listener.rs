@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
+use super::prompt_reader::PromptReader;
 use super::strict_head::StrictHead;
 
 /// Headers must be there after this; an idle connection is closed after it too.
@@ -30,6 +31,8 @@ const HEADER_BYTES_MAX: usize = 64 * 1024;
 const HEADERS_MAX: usize = 100;
 /// How long the rest of a refused request is thrown away before the connection is closed.
 const LINGER_WAIT: Duration = Duration::from_secs(1);
+/// How long a client may take nothing of our answers.
+const TAKE_WAIT: Duration = Duration::from_secs(30);
 /// After a failed accept (out of file descriptors): long enough for others to close.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
@@ -41,8 +44,7 @@ const QUEUED_MAX: usize = 1_024;
 /// Refused connections that get an answer at once; beyond it they are closed without one.
 const REFUSALS_MAX: usize = 256;
 
-const BUSY: &[u8] =
-    b"HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+const BUSY: &str = r#"{"status":503,"title":"too many connections are open","type":"urn:oncebox:problem:unavailable"}"#;
 
 /// What a connection knows about its peer.
 #[derive(Clone, Debug)]
@@ -134,12 +136,21 @@ impl Refusals {
     fn refuse(&self, mut stream: TcpStream, tasks: &TaskTracker) {
         let Ok(slot) = self.0.clone().try_acquire_owned() else { return };
         tasks.spawn(async move {
-            if let Ok(Ok(())) = tokio::time::timeout(LINGER_WAIT, stream.write_all(BUSY)).await {
+            if let Ok(Ok(())) = tokio::time::timeout(LINGER_WAIT, stream.write_all(busy().as_bytes())).await {
                 linger(stream).await;
             }
             drop(slot);
         });
     }
+}
+
+/// The answer of a connection that nobody reads from.
+fn busy() -> String {
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-type: application/problem+json\r\n\
+         content-length: {}\r\nconnection: close\r\n\r\n{BUSY}",
+        BUSY.len()
+    )
 }
 
 async fn converse<S, B>(stream: TcpStream, service: S, shutdown: Shutdown)
@@ -160,7 +171,7 @@ where
         .max_header_size(HEADER_BYTES_MAX)
         // A client that has said all it has to say still wants its answer.
         .half_close(true)
-        .serve_connection(TokioIo::new(StrictHead::new(stream, heard.clone())), service);
+        .serve_connection(TokioIo::new(PromptReader::new(StrictHead::new(stream, heard.clone()), TAKE_WAIT)), service);
     let mut stop = pin!(async {
         shutdown.wait().await;
         // A connection of which nothing was read is closed without an answer, though its request may be on the way.
@@ -178,7 +189,7 @@ where
     if let Err(error) = ended {
         tracing::debug!("connection ended: {error}");
     }
-    linger(connection.into_parts().io.into_inner().into_inner()).await;
+    linger(connection.into_parts().io.into_inner().into_inner().into_inner()).await;
 }
 
 /// Closing a socket that still has unread bytes resets it, and the reset may overtake our answer.

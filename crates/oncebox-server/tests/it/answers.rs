@@ -161,6 +161,21 @@ contract! {
         world.expect("stripe", &stripe("evt_shed"), "accepted");
     }
 
+    async fn a_length_alone_takes_nothing_from_the_byte_budget(db: TestDatabase) {
+        let world = World::start_with(db, |setup| setup.server("in_flight_bytes = \"64KiB\""));
+        let large = custom(format!(r#"{{"id":"large","pad":"{}"}}"#, "x".repeat(40_000)));
+        let raw = large.raw("custom", world.addr());
+        let head = raw.windows(4).position(|end| end == b"\r\n\r\n").expect("a head") + 4;
+        let mut silent = Vec::new();
+        for _ in 0..10 {
+            let mut connection = Connection::open(world.addr()).expect("it listens");
+            connection.send(&raw[..head]).expect("sent");
+            assert!(is_kept_waiting(&mut connection));
+            silent.push(connection);
+        }
+        world.expect("custom", &large, "accepted");
+    }
+
     async fn a_spent_byte_budget_is_answered_503(db: TestDatabase) {
         let world = World::start_with(db, |setup| setup.server("in_flight_bytes = \"64KiB\""));
         let large = custom(format!(r#"{{"id":"large","pad":"{}"}}"#, "x".repeat(40_000)));
