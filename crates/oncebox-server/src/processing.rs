@@ -75,7 +75,7 @@ impl Prepared {
         let running = node.map(|name| {
             let node = NodeEntry { node: KeyMaker::default().make(clock.now()), name };
             let parts =
-                relay::Parts { store: store.clone(), clock: clock.clone(), wake: wake.clone(), node: node.node };
+                relay::Parts { store: store.clone(), clock: clock.clone(), wake: wake.clone(), node: node.clone() };
             let relay = Relay::start(parts, destinations);
             let (key, parts) = (node.node, Parts { store: store.clone(), clock: clock.clone(), wake, node });
             Running { workers: Workers::start(parts, handlers), relay, node: key, clock }

@@ -27,10 +27,9 @@ use dispatch::Dispatch;
 pub use observed::Spared;
 
 use crate::clock::Clock;
-use crate::event::EventKey;
 use crate::limits::MARKS_MAX;
 use crate::running::Running;
-use crate::store::Store;
+use crate::store::{NodeEntry, Store};
 use crate::wake::Wake;
 
 /// What a relay is made of.
@@ -43,7 +42,7 @@ pub struct Parts {
     /// Who wakes it.
     pub wake: Wake,
     /// Which process this is, as its workers have it.
-    pub node: EventKey,
+    pub node: NodeEntry,
 }
 
 /// The running relay of one node.

@@ -18,10 +18,11 @@ use super::lane::{Lane, Shared};
 use super::observed::{Spared, Unserved};
 use super::{Parts, metric};
 use crate::clock::Clock;
-use crate::event::EventKey;
 use crate::limits::POLL_EVERY;
 use crate::shutdown::Shutdown;
-use crate::store::{ClaimedMessage, DestinationFacts, MessageClaims, MessageFence, MessageWant, Store, StoreError};
+use crate::store::{
+    ClaimedMessage, DestinationFacts, MessageClaims, MessageFence, MessageWant, NodeEntry, Store, StoreError,
+};
 use crate::wake::Wake;
 
 /// How often the relay looks without being told to: the workers' look, which serves both, is the usual one.
@@ -33,14 +34,14 @@ const LAST_WRITE: Duration = Duration::from_secs(5);
 pub(super) struct Dispatch {
     caller: Caller,
     wake: Wake,
-    node: EventKey,
+    node: NodeEntry,
     lanes: BTreeMap<Arc<str>, Arc<Shared>>,
     callers: JoinSet<()>,
     /// One at most.
     claims: JoinSet<Claim>,
     /// Claims on their way back.
     chores: JoinSet<()>,
-    /// Whether the database knows the destinations as they are configured.
+    /// Whether the database knows this process, and the destinations as they are configured.
     registered: bool,
     /// After a claim that failed.
     claim_not_before: Duration,
@@ -129,12 +130,12 @@ impl Dispatch {
         if wants.is_empty() {
             return;
         }
-        let unknown = self.lanes.values().filter(|_| !self.registered).map(|lane| lane.lock().spec.facts());
-        let unknown: Vec<DestinationFacts> = unknown.collect();
+        let facts = || self.lanes.values().map(|lane| lane.lock().spec.facts()).collect();
+        let unknown: Option<Vec<DestinationFacts>> = (!self.registered).then(facts);
         self.registered = true;
-        let (store, clock, node) = (self.caller.store.clone(), self.caller.clock.clone(), self.node);
+        let (store, clock, node) = (self.caller.store.clone(), self.caller.clock.clone(), self.node.clone());
         self.claims.spawn(async move {
-            let outcome = claim(&store, &unknown, &wants, node, &clock).await;
+            let outcome = claim(&store, unknown.as_deref(), &wants, &node, &clock).await;
             Claim { wants, since: now, outcome }
         });
     }
@@ -259,17 +260,19 @@ impl Dispatch {
     }
 }
 
+/// The process is written down before it claims anything: whoever starts after its death finds its claims by that.
 async fn claim(
     store: &Store,
-    unknown: &[DestinationFacts],
+    unknown: Option<&[DestinationFacts]>,
     wants: &[MessageWant],
-    node: EventKey,
+    node: &NodeEntry,
     clock: &Clock,
 ) -> Result<MessageClaims, StoreError> {
-    if !unknown.is_empty() {
-        store.register_destinations(unknown).await?;
+    if let Some(destinations) = unknown {
+        store.register_node(node, clock.now()).await?;
+        store.register_destinations(destinations).await?;
     }
-    store.claim_messages(wants, Some(node), clock.now()).await
+    store.claim_messages(wants, Some(node.node), clock.now()).await
 }
 
 /// A caller that broke is ours to repair, and never to stop for: the lease brings its message back.

@@ -17,7 +17,7 @@ use oncebox::message::Message;
 use oncebox::outgoing::{Call, Outgoing, Policy, Settings, Target};
 use oncebox::relay::{DestinationSpec, Parts, Relay};
 use oncebox::retry::RetryPolicy;
-use oncebox::store::{Access, Commit, Store};
+use oncebox::store::{Access, Commit, NodeEntry, Store};
 use oncebox::wake::Wake;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
@@ -129,7 +129,7 @@ impl Bench {
         let before = self.received.load(Ordering::Relaxed);
         let begun = Instant::now();
         let (store, clock, wake) = (self.store.clone(), self.clock.clone(), Wake::default());
-        let node = self.keys.make(clock.now());
+        let node = NodeEntry { node: self.keys.make(clock.now()), name: "bench".to_owned() };
         let relay = Relay::start(Parts { store, clock, wake, node }, vec![self.destination()]);
         while self.received.load(Ordering::Relaxed) < before + self.messages {
             tokio::time::sleep(Duration::from_millis(1)).await;
