@@ -198,6 +198,44 @@ where
     done.into_iter().map(|(_, outcome)| outcome).collect()
 }
 
+/// Requests that are all under way: each on a connection of its own, its body asked for and not yet sent.
+pub struct UnderWay {
+    waiting: Vec<(Connection, Vec<u8>)>,
+}
+
+impl UnderWay {
+    /// Opens a connection for each request, sends its head, and waits until the server asks for its body (`100`); panics
+    /// where it does not.
+    pub fn all<I: IntoIterator<Item = Vec<u8>>>(addr: &str, requests: I) -> Self {
+        let begin = |bytes: Vec<u8>| {
+            let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").expect("a head ends") + 2;
+            let mut connection = Connection::open(addr).unwrap_or_else(|error| panic!("connect to {addr}: {error}"));
+            let head = [&bytes[..end], b"expect: 100-continue\r\n\r\n"].concat();
+            connection.send(&head).unwrap_or_else(|error| panic!("send to {addr}: {error}"));
+            (connection, bytes[end + 2..].to_vec())
+        };
+        let mut waiting: Vec<_> = requests.into_iter().map(begin).collect();
+        for (connection, _) in &mut waiting {
+            let answer = read_answer(&mut connection.stream, "POST").expect("an answer to the head");
+            assert_eq!(answer.status, 100, "{}", answer.text());
+        }
+        Self { waiting }
+    }
+
+    /// Sends the bodies; where a connection broke, that shows when its answer is read.
+    pub fn send_bodies(&mut self) {
+        for (connection, body) in &mut self.waiting {
+            let _ = connection.send(body);
+        }
+    }
+
+    /// Reads the answers, in the order of the requests.
+    pub fn outcomes(self) -> Vec<Outcome> {
+        let read = |(mut connection, _): (Connection, Vec<u8>)| outcome_of(connection.read_answer());
+        self.waiting.into_iter().map(read).collect()
+    }
+}
+
 fn exchange(addr: &str, kept: &mut Option<Connection>, bytes: &[u8]) -> Outcome {
     let answer = kept.take().map_or_else(|| Connection::open(addr), Ok).and_then(|mut connection| {
         connection.send(bytes)?;
@@ -207,6 +245,10 @@ fn exchange(addr: &str, kept: &mut Option<Connection>, bytes: &[u8]) -> Outcome 
         }
         Ok(answer)
     });
+    outcome_of(answer)
+}
+
+fn outcome_of(answer: io::Result<Answer>) -> Outcome {
     match answer {
         Ok(answer) => Outcome::Ok(answer.status, answer.body),
         Err(error) => Outcome::Info(error.to_string()),
@@ -323,6 +365,17 @@ mod tests {
         assert!(matches!(&blast(&nobody, [request(1)], 2)[..], [Outcome::Info(_)]));
     }
 
+    #[test]
+    fn requests_under_way_are_answered_after_their_bodies() {
+        let addr = echo_server();
+        let request = |number: usize| encode(&addr, "POST", "/", &[], format!("{number}").as_bytes());
+        let mut under_way = UnderWay::all(&addr, (0..50).map(request));
+        under_way.send_bodies();
+        for (number, outcome) in under_way.outcomes().iter().enumerate() {
+            assert!(matches!(outcome, Outcome::Ok(200, body) if *body == number.to_string().as_bytes()), "{outcome:?}");
+        }
+    }
+
     fn echo_server() -> String {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port can be found");
         let addr = listener.local_addr().expect("a bound socket has an address").to_string();
@@ -339,6 +392,9 @@ mod tests {
         loop {
             read_line(&mut stream)?;
             let headers = read_headers(&mut stream)?;
+            if headers.iter().any(|(name, _)| name == "expect") {
+                stream.get_mut().write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+            }
             let body = read_body(&mut stream, &Answer { status: 0, headers, body: Vec::new() })?;
             let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
             stream.get_mut().write_all(&[head.as_bytes(), &body].concat())?;

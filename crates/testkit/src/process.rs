@@ -27,6 +27,24 @@ pub(crate) fn signal(child: &Child, signal: i32) {
     unsafe { libc::kill(pid, signal) };
 }
 
+/// Lets this process, and those it starts from now on, open this many files; panics where the system forbids it.
+#[expect(unsafe_code, reason = "std does not know the limits of a process")]
+pub fn allow_open_files(wanted: u64) {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: both calls only read or fill the struct that they are given.
+    let outcome = unsafe {
+        let read = libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit);
+        limit.rlim_cur = limit.rlim_cur.max(wanted.min(limit.rlim_max));
+        (read, libc::setrlimit(libc::RLIMIT_NOFILE, &limit))
+    };
+    assert_eq!(outcome, (0, 0), "the limit of open files can be set");
+    assert!(
+        limit.rlim_cur >= wanted,
+        "{} files may be open and {wanted} are needed: raise `ulimit -Hn`",
+        limit.rlim_cur
+    );
+}
+
 type Request = (Command, Sender<io::Result<Child>>);
 
 fn spawner() -> Sender<Request> {

@@ -176,6 +176,37 @@ contract! {
         world.expect("custom", &large, "accepted");
     }
 
+    async fn connections_beyond_the_cap_are_answered_503(db: TestDatabase) {
+        let world = World::start_with(db, |setup| setup.server("connections = 2"));
+        let wire = |id: &str| custom(format!(r#"{{"id":"{id}"}}"#)).raw("custom", world.addr());
+        let mut open: Vec<Connection> = ["first", "second"].map(|id| {
+            let mut connection = Connection::open(world.addr()).expect("it listens");
+            connection.send(&wire(id)).expect("sent");
+            assert_eq!(connection.read_answer().expect("an answer").status, 200, "{id}");
+            connection
+        }).into();
+        world.expect_nothing_stored(|| {
+            let mut third = Connection::open(world.addr()).expect("the kernel connects");
+            // It may be closed before all is sent; its answer comes all the same.
+            let _ = third.send(&wire("third"));
+            let answer = third.read_answer().expect("an answer");
+            assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")));
+            assert_eq!(answer.header("connection"), Some("close"));
+            assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+            assert_eq!(answer.json()["status"], 503);
+            assert!(third.is_closed_within(PATIENCE));
+        });
+        // Whoever is connected goes on, and a place that becomes free is given to the next.
+        open[0].send(&wire("first")).expect("sent");
+        assert_eq!(open[0].read_answer().expect("an answer").json()["status"], "duplicate");
+        drop(open.pop());
+        world.expect_stored(1, 1, || wait_until("a new one is served", PATIENCE, || {
+            let mut third = Connection::open(world.addr()).expect("it listens");
+            let _ = third.send(&wire("third"));
+            third.read_answer().is_ok_and(|answer| answer.status == 200)
+        }));
+    }
+
     async fn a_spent_byte_budget_is_answered_503(db: TestDatabase) {
         let world = World::start_with(db, |setup| setup.server("in_flight_bytes = \"64KiB\""));
         let large = custom(format!(r#"{{"id":"large","pad":"{}"}}"#, "x".repeat(40_000)));

@@ -6,13 +6,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use testkit::http::{self, Connection};
-use testkit::sender::Signed;
+use testkit::sender::{self, Signed};
 use testkit::{TestDatabase, contract};
 
-use crate::world::{World, custom, stripe};
+use crate::world::{TWILIO, TWILIO_URL, World, custom, stripe};
 
 /// Long enough for an answer, short enough for a case in a table.
 const READ: Duration = Duration::from_secs(5);
+const ENDLESS_CLIENTS: usize = 8;
 
 contract! {
     async fn a_smuggled_request_is_never_acted_on(db: TestDatabase) {
@@ -21,12 +22,20 @@ contract! {
         let smuggled = custom(r#"{"id":"smuggled"}"#).raw("custom", world.addr());
         let length = smuggled.len();
         world.expect_nothing_stored(|| {
+            // Both may be refused, or read by the chunks alone: then it is an unsigned request like any other.
             for (name, head) in [
                 ("length and chunks", "content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n".to_owned()),
                 ("chunks and length", format!("transfer-encoding: chunked\r\ncontent-length: {}\r\n\r\n0\r\n\r\n", length + 5)),
+            ] {
+                let statuses = statuses(&smuggle(&world, &head, &smuggled));
+                assert!(matches!(statuses[..], [400 | 401]), "{name}: {statuses:?}");
+            }
+            for (name, head) in [
                 ("two lengths", format!("content-length: 0\r\ncontent-length: {length}\r\n\r\n")),
                 ("two lengths, other order", format!("content-length: {length}\r\ncontent-length: 0\r\n\r\n")),
+                ("two equal lengths", "content-length: 0\r\ncontent-length: 0\r\n\r\n".to_owned()),
                 ("list of lengths", "content-length: 0, 5\r\n\r\n".to_owned()),
+                ("list of equal lengths", "content-length: 0, 0\r\n\r\n".to_owned()),
                 ("xchunked", "transfer-encoding: xchunked\r\n\r\n0\r\n\r\n".to_owned()),
                 ("chunked twice", "transfer-encoding: chunked, identity\r\n\r\n0\r\n\r\n".to_owned()),
                 ("space before the colon", "transfer-encoding : chunked\r\n\r\n0\r\n\r\n".to_owned()),
@@ -45,11 +54,8 @@ contract! {
                 ("chunk without end", "transfer-encoding: chunked\r\n\r\n1\r\nAB\r\n0\r\n\r\n".to_owned()),
                 ("NUL in a header", "x: a\0b\r\ncontent-length: 0\r\n\r\n".to_owned()),
             ] {
-                let wire = [b"POST /in/custom HTTP/1.1\r\nhost: a\r\n", head.as_bytes(), &smuggled].concat();
-                let answer = raw(&world, &wire);
-                let statuses = statuses(&answer);
-                // At most one answer to the outer request, then the end.
-                assert!(matches!(statuses[..], [400 | 401 | 413]) , "{name}: {statuses:?}");
+                // One answer, then the end.
+                assert_eq!(statuses(&smuggle(&world, &head, &smuggled)), [400], "{name}");
             }
         });
         still_serves(&world, "after");
@@ -133,11 +139,48 @@ contract! {
         let few: String = (0..97).map(|n| format!("x-{n}: y\r\n")).collect();
         let wire = with(&format!("{}connection: close\r\n", &few[..few.len() - 9]), "/in/custom");
         assert_eq!(statuses(&raw(&world, &wire)), [200], "just below");
-        // H16: neither decides anything.
+        // Neither decides anything.
         let spoofed = custom(r#"{"id":"spoofed"}"#).with_header("x-forwarded-for", "6.6.6.6").with_header("x-forwarded-host", "evil");
         let key = world.expect("custom", &spoofed, "accepted");
         let detail = http::get(world.program.admin_addr(), &format!("/api/v1/events/{key}"), &[]).json();
         assert_eq!(detail["payload"]["remote"], "127.0.0.1");
+    }
+
+    async fn the_url_that_is_signed_is_ours_and_not_the_requests(db: TestDatabase) {
+        let world = World::start(db);
+        let fields = [("MessageSid", "SM1"), ("MessageStatus", "delivered")];
+        let send = |url: &str, host: &str| {
+            let signed = sender::twilio(TWILIO, url, "tok-1", &fields)
+                .with_header("x-forwarded-host", "evil.example").with_header("x-forwarded-proto", "https")
+                .with_header("forwarded", "host=evil.example;proto=https").with_header("x-original-host", "evil.example");
+            let mut connection = Connection::open(world.addr()).expect("it listens");
+            connection.send(&signed.raw("twilio", host)).expect("sent");
+            connection.read_answer().expect("an answer").status
+        };
+        world.expect_nothing_stored(|| {
+            for host in ["evil.example", world.addr(), "hooks.example.com"] {
+                for scheme in ["https", "http"] {
+                    let url = format!("{scheme}://evil.example/in/twilio");
+                    assert_eq!(send(&url, host), 401, "signed for {url}, sent to {host}");
+                }
+            }
+            assert_eq!(send(&format!("http://{}/in/twilio", world.addr()), world.addr()), 401, "our own socket");
+        });
+        world.expect_stored(1, 1, || assert_eq!(send(TWILIO_URL, "evil.example"), 200, "whatever the name it was sent to"));
+    }
+
+    async fn a_body_without_end_is_cut_off_and_costs_no_memory(db: TestDatabase) {
+        let world = World::start_with(db, |setup| setup.server("body_limit = \"1MiB\""));
+        world.expect("custom", &custom(r#"{"id":"warm"}"#), "accepted");
+        let before = world.memory_kib("VmRSS");
+        let sent: Vec<usize> = world.expect_nothing_stored(|| thread::scope(|scope| {
+            let clients: Vec<_> = (0..ENDLESS_CLIENTS).map(|_| scope.spawn(|| send_without_end(world.addr()))).collect();
+            clients.into_iter().map(|client| client.join().expect("it is cut off")).collect()
+        }));
+        let grown = world.memory_kib("VmHWM").saturating_sub(before);
+        println!("endless bodies: {sent:?} bytes were sent before the end, and memory grew by {grown} KiB at its peak");
+        assert!(grown < 64 * 1024, "grew by {grown} KiB for {ENDLESS_CLIENTS} bodies of at most 1 MiB");
+        still_serves(&world, "after");
     }
 
     async fn chunk_extensions_are_bounded(db: TestDatabase) {
@@ -161,6 +204,7 @@ contract! {
             ("deeper objects", [br#"{"a":"#.repeat(100_000), b"1".to_vec(), b"}".repeat(100_000)].concat(), &["held"]),
             ("brackets", vec![b'['; 10 << 20], &["held"]),
             ("numbers", numbers.into_bytes(), &["accepted", "held"]),
+            ("a million keys", wide().into_bytes(), &["accepted"]),
             ("invalid UTF-8", b"{\"id\":\"x\",\"a\":\"\xff\xfe\"}".to_vec(), &["held"]),
             ("byte order mark", b"\xef\xbb\xbf{\"id\":\"x\"}".to_vec(), &["held"]),
             ("UTF-16", b"\xff\xfe{\0}\0".to_vec(), &["held"]),
@@ -170,7 +214,7 @@ contract! {
             ("multipart", b"--b\r\ncontent-disposition: form-data\r\n\r\n{}\r\n--b--".to_vec(), &["held"]),
             ("empty", Vec::new(), &["held"]),
         ] {
-            let answer = world.post("large", &custom(body.clone()));
+            let answer = world.expect_stored(1, 1, || world.post("large", &custom(body.clone())));
             assert_eq!(answer.status, 200, "{name}: {}", answer.text());
             let status = answer.json()["status"].as_str().unwrap_or_default().to_owned();
             assert!(states.contains(&status.as_str()), "{name}: {status}");
@@ -187,7 +231,8 @@ contract! {
         for (n, kind) in ["", "application/xml", "multipart/form-data", "application/x-www-form-urlencoded", "x"].iter().enumerate() {
             let signed = custom(format!(r#"{{"id":"ct-{n}"}}"#));
             let signed = if kind.is_empty() { signed } else { signed.with_header("content-type", kind) };
-            world.expect("custom", &signed, "accepted");
+            let key = world.expect_stored(1, 1, || world.expect("custom", &signed, "accepted"));
+            assert_eq!(world.body(&key), signed.body, "{kind}");
         }
         // H14: an unsigned empty body is unverified like any other.
         world.expect_nothing_stored(|| world.expect_401("custom", &Signed { headers: Vec::new(), body: Vec::new() }));
@@ -218,6 +263,12 @@ contract! {
     }
 }
 
+/// What comes back on an unsigned request with this for the rest of its head, behind which another request stands.
+#[track_caller]
+fn smuggle(world: &World, head: &str, smuggled: &[u8]) -> Vec<u8> {
+    raw(world, &[b"POST /in/custom HTTP/1.1\r\nhost: a\r\n", head.as_bytes(), smuggled].concat())
+}
+
 /// What comes back until the other side closes; a connection that stays open is a failure of the case.
 #[track_caller]
 fn raw(world: &World, bytes: &[u8]) -> Vec<u8> {
@@ -232,6 +283,12 @@ fn raw(world: &World, bytes: &[u8]) -> Vec<u8> {
     answer
 }
 
+/// An object of a million keys, the id the last of them.
+fn wide() -> String {
+    let keys: String = (0..1_000_000).map(|n| format!("\"k{n}\":1,")).collect();
+    format!(r#"{{{keys}"id":"wide"}}"#)
+}
+
 /// The statuses of all answers in a stream of bytes.
 fn statuses(answer: &[u8]) -> Vec<u16> {
     let text = String::from_utf8_lossy(answer);
@@ -242,6 +299,24 @@ fn still_serves(world: &World, id: &str) {
     let mut connection = Connection::open(world.addr()).expect("it listens");
     connection.send(&stripe(id).raw("stripe", world.addr())).expect("sent");
     assert_eq!(connection.read_answer().expect("an answer").status, 200);
+}
+
+/// Sends chunk after chunk until the other side has had enough, and says how many bytes that was.
+fn send_without_end(addr: &str) -> usize {
+    let started = Instant::now();
+    let mut connection = Connection::open(addr).expect("it listens");
+    connection.send(b"POST /in/custom HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n").expect("sent");
+    let chunk = [b"10000\r\n", &[b'x'; 0x10000][..], b"\r\n"].concat();
+    let send = |connection: &mut Connection, chunks: usize| (0..chunks).try_for_each(|_| connection.send(&chunk));
+    // At the limit its mind is made up: the answer comes though the body goes on.
+    let _ = send(&mut connection, 17);
+    assert_eq!(connection.read_answer().expect("an answer").status, 413);
+    let mut sent = 17 * chunk.len();
+    while send(&mut connection, 1).is_ok() {
+        sent += chunk.len();
+        assert!(started.elapsed() < Duration::from_secs(60), "it reads on and on: {sent} bytes");
+    }
+    sent
 }
 
 /// Sends bytes, then perhaps more every half second, and says when the other side ended it and what it said.

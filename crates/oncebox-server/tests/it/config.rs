@@ -95,6 +95,49 @@ fn a_database_that_does_not_flush_is_refused() {
     }
 }
 
+/// Credentials that come with the request itself.
+const PATH_TOKEN: &str = "canary-path-6Wd3";
+const QUERY_TOKEN: &str = "canary-query-4Mf8";
+const BASIC: &str = "hooks:canary-basic-1Xz7";
+
+/// A source for each place where a sender that cannot sign puts its credentials.
+fn unsigned_sources() -> String {
+    format!(
+        "[[source]]\nname = \"by-path\"\nprovider = \"custom\"\nmac = \"none\"\nidentity = \"digest\"\n\
+         path_token = {{ value = \"{PATH_TOKEN}\" }}\n\n\
+         [[source]]\nname = \"by-query\"\nprovider = \"custom\"\nmac = \"equal\"\nsig = {{ query = \"token\" }}\n\
+         identity = \"digest\"\nsecrets = [{{ value = \"{QUERY_TOKEN}\" }}]\n\n\
+         [[source]]\nname = \"by-password\"\nprovider = \"basic-auth\"\nsecrets = [{{ value = \"{BASIC}\" }}]\n\n"
+    )
+}
+
+/// Sends to each of them, right and wrong, and returns the keys of what was stored.
+fn send_unsigned(world: &World) -> Vec<String> {
+    let post = |path: &str, headers: &[(&str, &str)]| http::post(world.addr(), path, headers, b"{\"plain\":true}");
+    let basic = |credentials: &str| format!("Basic {}", data_encoding::BASE64.encode(credentials.as_bytes()));
+    world.expect_nothing_stored(|| {
+        for (path, authorization) in [
+            ("/in/by-path/wrong-canary-8Jk1", ""),
+            ("/in/by-query?token=wrong-canary-8Jk1", ""),
+            ("/in/by-query", "Bearer wrong-canary-8Jk1"),
+            ("/in/by-password", &basic("hooks:wrong-canary-8Jk1")),
+        ] {
+            assert_eq!(post(path, &[("authorization", authorization)]).status, 401, "{path}");
+        }
+    });
+    let right = [
+        (format!("/in/by-path/{PATH_TOKEN}"), String::new()),
+        (format!("/in/by-query?token={QUERY_TOKEN}&kept=yes"), String::new()),
+        ("/in/by-password".to_owned(), basic(BASIC)),
+    ];
+    let send = |(path, authorization): &(String, String)| {
+        let answer = world.expect_stored(1, 1, || post(path, &[("authorization", authorization)]));
+        assert_eq!(answer.json()["status"], "accepted", "{path}: {}", answer.text());
+        answer.header("oncebox-key").expect("a key").to_owned()
+    };
+    right.iter().map(send).collect()
+}
+
 contract! {
     async fn the_admin_listener_wants_its_token_and_its_name(db: TestDatabase) {
         let token = "operator-canary-3Kd7";
@@ -159,9 +202,10 @@ contract! {
 
     async fn no_secret_is_ever_shown(db: TestDatabase) {
         let tokens = ["admin-canary-0Rt6", "viewer-canary-5Vb2"];
-        let world = World::start_with(db, |setup| {
+        let world = World::start_with(db, |mut setup| {
             let [admin, viewer] = tokens;
             let lines = format!("admin_token = {{ value = \"{admin}\" }}\nviewer_token = {{ value = \"{viewer}\" }}");
+            setup.rest.push_str(&unsigned_sources());
             setup.server(&lines).env("ONCEBOX_LOG", "trace")
         });
         let body = json!({"id": "by-token", "type": "t"}).to_string().into_bytes();
@@ -177,17 +221,30 @@ contract! {
         for source in ["stripe", "token", "github"] {
             world.expect_401(source, &by_token("wrong-canary-8Jk1"));
         }
+        let unsigned_keys = send_unsigned(&world);
         let authorization = format!("Bearer {}", tokens[0]);
+        // A head that cannot be read is a line of the lowest levels, so the level counts.
+        http::raw(world.addr(), format!("POST /in/by-path/{PATH_TOKEN} HTTP/1.1\r\nx\r\n\r\n").as_bytes(), PATIENCE);
+        wait_until("the log tells of it", PATIENCE, || world.program.log().contains("connection ended"));
         let mut shown = world.program.log() + &world.metrics();
+        let paths = unsigned_keys.iter().flat_map(|key| [format!("events/{key}"), format!("events/{key}/payload")]);
+        for path in paths.chain(["rejections?source=by-path".into(), "rejections?source=by-query".into(), "sources/by-path".into()]) {
+            let answer = http::get(world.program.admin_addr(), &format!("/api/v1/{path}"), &[("authorization", &authorization)]);
+            assert_eq!(answer.status, 200, "{path}");
+            shown += &answer.text();
+        }
         for path in ["sources", "events", "held", "rejections", "stats", &format!("events/{key}"), &format!("events/{key}/payload")] {
             shown += &http::get(world.program.admin_addr(), &format!("/api/v1/{path}"), &[("authorization", &authorization)]).text();
         }
         let headers: Vec<String> = world.db.query(&format!("select headers from {}", world.db.table("payloads")))
             .into_iter().map(|row| String::from_utf8_lossy(&data_encoding::HEXLOWER.decode(row[0].trim_start_matches("\\x").as_bytes()).expect("hex")).into_owned()).collect();
-        assert_eq!(headers.len(), 7);
+        assert_eq!(headers.len(), 7 + unsigned_keys.len());
         assert!(headers.iter().any(|lines| lines.contains("x-kept: kept")), "{headers:?}");
         shown += &headers.join("\n");
-        for secret in SECRETS.iter().chain(&tokens).chain(&["cookie-canary", "wrong-canary-8Jk1"]) {
+        let encoded = data_encoding::BASE64.encode(BASIC.as_bytes());
+        let password = BASIC.split(':').nth(1).unwrap_or_default();
+        let unsigned = [PATH_TOKEN, QUERY_TOKEN, BASIC, password, &encoded];
+        for secret in SECRETS.iter().chain(&tokens).chain(&unsigned).chain(&["cookie-canary", "wrong-canary-8Jk1"]) {
             let at = shown.find(secret).map(|at| shown.get(at.saturating_sub(200)..at));
             assert_eq!(at, None, "{secret} is shown");
         }

@@ -31,7 +31,13 @@ contract! {
         let world = World::start(db);
         let first = world.expect("stripe", &stripe("evt_1"), "accepted");
         let other = sender::stripe(STRIPE, now(), "evt_1", "invoice.paid", &json!({"amount": 7}));
+        let counted = |times: usize| {
+            let line = format!(r#"oncebox_arrivals_total{{source="stripe",result="conflict"}} {times}"#);
+            wait_until(&line, PATIENCE, || world.metrics().lines().any(|found| found == line));
+        };
+        counted(0);
         let key = world.expect_stored(1, 0, || world.expect("stripe", &other, "conflict"));
+        counted(1);
         assert_ne!(key, first);
         assert_eq!((world.event(&key).state.as_str(), world.body(&key)), ("conflict", other.body.clone()));
         assert_eq!(world.event(&first).state, "accepted");
@@ -42,6 +48,7 @@ contract! {
         });
         let third = sender::stripe(STRIPE, now(), "evt_1", "invoice.paid", &json!({"amount": 8}));
         world.expect_stored(1, 0, || world.expect("stripe", &third, "conflict"));
+        counted(3);
         wait_until("both are counted", PATIENCE, || world.arrivals(&key) == 2 && world.arrivals(&first) == 2);
     }
 

@@ -11,6 +11,7 @@ mod chance;
 mod config;
 mod crash_points;
 mod disconnect;
+mod duplicates;
 mod erasing;
 mod explain_many;
 mod fetched_keys;

@@ -1,46 +1,59 @@
 //! A thousand copies of one event at once, on one node and over three that share a database: one is stored.
+//!
+//! At once means that every copy is under way before the first can end: each has its own connection and its slot, the
+//! servers have asked for every body, and all bodies lie there before a server may go on.
 
 use std::collections::BTreeSet;
-use std::thread;
 
-use testkit::http::{self, Outcome};
+use testkit::http::{Outcome, UnderWay};
 use testkit::program::Program;
-use testkit::{Backend, TestDatabase, contract};
+use testkit::{Backend, TestDatabase, allow_open_files, contract};
 
 use crate::world::{PATIENCE, Setup, World, stripe, wait_until};
 
 const COPIES: usize = 1000;
-const CONNECTIONS: usize = 100;
+/// The copies, and what a server and a test open besides.
+const OPEN_FILES: u64 = COPIES as u64 + 500;
 
 contract! {
     async fn a_thousand_copies_on_one_node_are_one_event(db: TestDatabase) {
-        let world = World::start(db);
-        let wire = stripe("evt_storm").raw("stripe", world.addr());
-        let outcomes = world.expect_stored(1, 1, || http::blast(world.addr(), vec![wire; COPIES], CONNECTIONS));
+        allow_open_files(OPEN_FILES);
+        let mut world = World::start_with(db, |setup| with_slots(setup, COPIES));
+        assert_eq!(world.row_counts()["events"], 0);
+        let outcomes = at_once(&mut [&mut world.program], &[COPIES]);
         expect_one_event(&world, &outcomes);
     }
 }
 
 #[test]
 fn a_thousand_copies_over_three_nodes_are_one_event() {
+    allow_open_files(OPEN_FILES);
     let db = TestDatabase::fresh(Backend::Postgres);
     let url = db.url().to_owned();
-    let world = World::start(db);
-    let others: Vec<Program> = (0..2).map(|_| Setup::new(&url).serve()).collect();
-    let nodes: Vec<&str> = std::iter::once(world.addr()).chain(others.iter().map(Program::public_addr)).collect();
-    let signed = stripe("evt_storm");
-    let share = |node: usize| COPIES / 3 + usize::from(node < COPIES % 3);
-    let blast =
-        |node: usize, addr: &str| http::blast(addr, vec![signed.raw("stripe", addr); share(node)], CONNECTIONS / 3);
-    let outcomes: Vec<Outcome> = thread::scope(|scope| {
-        let start = |(node, addr): (usize, &&str)| {
-            let (blast, addr) = (&blast, (*addr).to_owned());
-            scope.spawn(move || blast(node, &addr))
-        };
-        let running: Vec<_> = nodes.iter().enumerate().map(start).collect();
-        running.into_iter().flat_map(|blast| blast.join().expect("it ends")).collect()
-    });
+    let shares = [334, 333, 333];
+    let mut world = World::start_with(db, |setup| with_slots(setup, shares[0]));
+    let mut others = [1, 2].map(|node| with_slots(Setup::new(&url), shares[node]).serve());
+    let [second, third] = &mut others;
+    let outcomes = at_once(&mut [&mut world.program, second, third], &shares);
     expect_one_event(&world, &outcomes);
+}
+
+/// As many slots as copies come, and not one more.
+fn with_slots(setup: Setup, slots: usize) -> Setup {
+    setup.server(&format!("in_flight = {slots}\nconnections = {}", 2 * COPIES))
+}
+
+/// Sends each node its share of the copies and lets all go on at the same moment.
+fn at_once(nodes: &mut [&mut Program], shares: &[usize]) -> Vec<Outcome> {
+    let signed = stripe("evt_storm");
+    let begin = |(node, share): (&&mut Program, &usize)| {
+        UnderWay::all(node.public_addr(), vec![signed.raw("stripe", node.public_addr()); *share])
+    };
+    let mut copies: Vec<UnderWay> = nodes.iter().zip(shares).map(begin).collect();
+    nodes.iter_mut().for_each(|node| node.signal(libc::SIGSTOP));
+    copies.iter_mut().for_each(UnderWay::send_bodies);
+    nodes.iter_mut().for_each(|node| node.signal(libc::SIGCONT));
+    copies.into_iter().flat_map(UnderWay::outcomes).collect()
 }
 
 fn expect_one_event(world: &World, outcomes: &[Outcome]) {

@@ -16,28 +16,41 @@ use testkit::{Backend, TestDatabase};
 use crate::world::{PATIENCE, Setup, World, custom, wait_until};
 
 const SENDERS: usize = 8;
-/// Generous for a shared machine; the aim is two seconds.
-const BACK_WITHIN: Duration = Duration::from_secs(5);
+/// What is promised; a shared machine may stall in one round, not in most of them.
+const BACK_WITHIN: Duration = Duration::from_secs(2);
+const BACK_AT_LAST: Duration = Duration::from_secs(5);
+const LONG_AWAY: Duration = Duration::from_secs(4);
 
 #[test]
 fn a_stopped_postgres_is_503_until_it_is_back() {
     let mut cluster = Cluster::start(Options::default());
     let world = World::start(TestDatabase::fresh_on(&cluster));
     let load = Load::new(&world);
+    let mut returns = Vec::new();
     load.run(|| {
-        for mode in [Mode::Fast, Mode::Immediate] {
+        for (round, mode) in
+            [Mode::Fast, Mode::Immediate, Mode::Fast, Mode::Immediate, Mode::Fast].into_iter().enumerate()
+        {
             load.wait_for(200);
             cluster.stop(mode);
             load.wait_for(503);
             wait_until("/readyz is 503", PATIENCE, || ready(&world) == 503);
             assert_eq!(http::get(world.addr(), "/healthz", &[]).status, 200);
+            if round == 0 {
+                // However long it was away.
+                let away = Instant::now();
+                wait_until("it is away for long", PATIENCE, || away.elapsed() > LONG_AWAY);
+            }
             cluster.start_again();
             let took = load.wait_for(200);
             println!("outage, {mode:?} stop: first 2xx {took:?} after Postgres was back");
-            assert!(took < BACK_WITHIN, "{took:?}");
+            assert!(took < BACK_AT_LAST, "{took:?}");
+            returns.push(took);
             wait_until("/readyz is 200", PATIENCE, || ready(&world) == 200);
         }
     });
+    returns.sort_unstable();
+    assert!(returns[returns.len() / 2] < BACK_WITHIN, "the median of {returns:?}");
     load.judge(&world);
 }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use testkit::http::{self, Connection};
+use testkit::http::{self, Answer, Connection, UnderWay};
 use testkit::ledger::{Ledger, Outcome, Signature};
 use testkit::program::Program;
 use testkit::sender::{self, Signed};
@@ -48,23 +48,66 @@ contract! {
 
     async fn whoever_is_connected_at_a_stop_is_answered(db: TestDatabase) {
         let mut world = World::start(db);
+        let signed = |number: usize| custom(format!(r#"{{"id":"waiting_{number}"}}"#));
         // While it cannot run, the kernel makes its connections and keeps what they send.
         world.program.signal(libc::SIGSTOP);
-        let mut waiting: Vec<Connection> = (0..SENDERS)
-            .map(|number| {
-                let wire = custom(format!(r#"{{"id":"waiting_{number}"}}"#)).raw("custom", world.addr());
-                begin(&world, &wire)
-            })
-            .collect();
+        let mut waiting: Vec<Connection> =
+            (0..SENDERS).map(|number| begin(&world, &signed(number).raw("custom", world.addr()))).collect();
         world.program.signal(libc::SIGTERM);
         world.program.signal(libc::SIGCONT);
-        let answers: Vec<u16> =
-            waiting.iter_mut().map(|connection| connection.read_answer().expect("an answer").status).collect();
-        assert!(answers.iter().all(|status| matches!(status, 200 | 503)), "{answers:?}");
+        let answers: Vec<Option<Answer>> =
+            waiting.iter_mut().map(|connection| Some(connection.read_answer().expect("an answer"))).collect();
         assert_eq!(world.program.wait_exit(PATIENCE).code(), Some(0));
-        let stored = format!("select count(*) from {} where event_id like 'waiting%'", world.db.table("events"));
-        let accepted = answers.iter().filter(|status| **status == 200).count();
-        assert_eq!(world.db.query(&stored)[0][0], accepted.to_string());
+        expect_settled_by_a_retry(&mut world, "waiting", &answers, signed);
+    }
+
+    async fn whoever_sends_on_an_open_connection_at_a_stop_can_send_again(db: TestDatabase) {
+        let mut world = World::start(db);
+        let signed = |number: usize| custom(format!(r#"{{"id":"open_{number}"}}"#));
+        let mut open: Vec<Connection> = (0..SENDERS).map(|_| begin(&world, &warm(&world))).collect();
+        for connection in &mut open {
+            assert_eq!(connection.read_answer().expect("an answer").status, 200);
+        }
+        world.program.signal(libc::SIGSTOP);
+        for (number, connection) in open.iter_mut().enumerate() {
+            connection.send(&signed(number).raw("custom", world.addr())).expect("sent");
+        }
+        world.program.signal(libc::SIGTERM);
+        world.program.signal(libc::SIGCONT);
+        // One that was idle when the stop was noticed is closed, as any idle connection may be at any time.
+        let answers: Vec<Option<Answer>> = open.iter_mut().map(|connection| connection.read_answer().ok()).collect();
+        assert_eq!(world.program.wait_exit(PATIENCE).code(), Some(0));
+        expect_settled_by_a_retry(&mut world, "open", &answers, signed);
+    }
+
+    async fn whoever_comes_after_a_stop_was_noticed_is_sent_away(db: TestDatabase) {
+        let mut world = World::start(db);
+        let mut idle = begin(&world, &warm(&world));
+        assert_eq!(idle.read_answer().expect("an answer").status, 200);
+        let late = custom(r#"{"id":"late"}"#).raw("custom", world.addr());
+        let (early, rest) = late.split_at(30);
+        let mut begun = begin(&world, early);
+        // Keeps the server from ending: a request that it has begun to read.
+        let slow = custom(r#"{"id":"slow"}"#).raw("custom", world.addr());
+        let mut held = UnderWay::all(world.addr(), [slow]);
+        let before = world.row_counts();
+        let addr = world.addr().to_owned();
+        world.program.signal(libc::SIGTERM);
+        wait_until("it no longer listens", PATIENCE, || Connection::open(&addr).is_err());
+        begun.send(rest).expect("sent");
+        expect_sent_away(&begun.read_answer().expect("an answer"));
+        assert!(begun.is_closed_within(PATIENCE), "it hears nothing more from this connection");
+        // Sending fails if the connection is closed by now.
+        let sent = idle.send(&late).and_then(|()| idle.read_answer());
+        if let Ok(answer) = sent {
+            expect_sent_away(&answer);
+        }
+        assert_eq!(world.row_counts(), before, "neither is stored");
+        held.send_bodies();
+        assert_eq!(held.outcomes()[0].status(), Some(200), "what was under way is finished");
+        assert_eq!(world.program.wait_exit(PATIENCE).code(), Some(0));
+        world.program.restart();
+        world.expect_stored(1, 1, || world.expect("custom", &custom(r#"{"id":"late"}"#), "accepted"));
     }
 
     async fn requests_under_way_are_finished_before_the_end(db: TestDatabase) {
@@ -186,6 +229,47 @@ fn begin(world: &World, bytes: &[u8]) -> Connection {
     let mut connection = Connection::open(world.addr()).expect("it listens");
     connection.send(bytes).expect("sent");
     connection
+}
+
+/// A request that leaves its connection open, and is a duplicate from the second time on.
+fn warm(world: &World) -> Vec<u8> {
+    custom(r#"{"id":"warm"}"#).raw("custom", world.addr())
+}
+
+/// A refusal at a stop: come again.
+#[track_caller]
+fn expect_sent_away(answer: &Answer) {
+    assert_eq!((answer.status, answer.header("retry-after")), (503, Some("1")), "{}", answer.text());
+    assert_eq!(answer.header("content-type"), Some("application/problem+json"));
+    assert_eq!(answer.json()["status"], 503);
+}
+
+/// What was answered 200 is stored and what was not is not; sent again after a start, each is there once.
+fn expect_settled_by_a_retry(
+    world: &mut World,
+    prefix: &str,
+    answers: &[Option<Answer>],
+    signed: impl Fn(usize) -> Signed,
+) {
+    let (events, prefix) = (world.db.table("events"), format!("'{prefix}%'"));
+    let mut expected = Vec::new();
+    for (number, answer) in answers.iter().enumerate() {
+        match answer {
+            Some(answer) if answer.status == 200 => expected.push(number),
+            Some(answer) => expect_sent_away(answer),
+            None => {}
+        }
+    }
+    let answered = answers.iter().flatten().count();
+    println!("stop: {} sent, {answered} answered, {} of them 200", answers.len(), expected.len());
+    let stored = format!("select count(*) from {events} where event_id like {prefix}");
+    assert_eq!(world.db.query(&stored), [[expected.len().to_string()]]);
+    world.program.restart();
+    for number in 0..answers.len() {
+        let word = if expected.contains(&number) { "duplicate" } else { "accepted" };
+        world.expect("custom", &signed(number), word);
+    }
+    assert_eq!(world.db.query(&stored), [[answers.len().to_string()]]);
 }
 
 /// Writes a config, asks for a reload and waits until the log tells how it went.

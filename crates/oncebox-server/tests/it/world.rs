@@ -216,6 +216,13 @@ impl World {
         rows[0][0].parse().expect("a count")
     }
 
+    /// Memory of the server in KiB: `VmRSS` is what it has now, `VmHWM` the most it ever had.
+    pub(crate) fn memory_kib(&self, what: &str) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.program.pid())).expect("it runs");
+        let line = status.lines().find(|line| line.starts_with(what)).expect("it has memory");
+        line.split_whitespace().nth(1).and_then(|kib| kib.parse().ok()).expect("a number")
+    }
+
     /// The metrics page.
     pub(crate) fn metrics(&self) -> String {
         http::get(self.program.admin_addr(), "/metrics", &[]).text()

@@ -435,3 +435,38 @@ async fn on_a_blocking_thread<T: Send + 'static>(
 fn gone(error: impl std::fmt::Display) -> StoreError {
     StoreError::Disconnected(format!("the database thread is gone: {error}").into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `danger` says about a connection to a file after these pragmas.
+    fn danger_after(pragmas: &[(&str, &str)]) -> Option<String> {
+        let db = testkit::TestDatabase::fresh(testkit::Backend::Sqlite);
+        let connection = open_writer(db.file().unwrap(), Access::Server).unwrap();
+        for (pragma, value) in pragmas {
+            connection.pragma_update(None, pragma, value).unwrap();
+        }
+        danger(&connection).unwrap()
+    }
+
+    #[test]
+    fn settings_that_lose_events_are_found() {
+        assert_eq!(danger_after(&[]), None);
+        assert_eq!(danger_after(&[("synchronous", "EXTRA")]), None);
+        for journal in ["DELETE", "TRUNCATE", "PERSIST", "MEMORY", "OFF"] {
+            let found = danger_after(&[("journal_mode", journal)]).unwrap_or_default();
+            assert!(
+                found.contains(&format!("journal mode is {}, not wal", journal.to_lowercase())),
+                "{journal}: {found}"
+            );
+        }
+        for synchronous in ["NORMAL", "OFF"] {
+            let found = danger_after(&[("synchronous", synchronous)]).unwrap_or_default();
+            assert!(found.contains("synchronous is below FULL"), "{synchronous}: {found}");
+        }
+        // A database in memory cannot have a log, whatever was asked for.
+        let memory = open_writer(Path::new(":memory:"), Access::Server).unwrap();
+        assert!(danger(&memory).unwrap().is_some_and(|found| found.contains("memory")));
+    }
+}
