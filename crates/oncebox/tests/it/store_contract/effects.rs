@@ -178,7 +178,7 @@ testkit::contract! {
         let waiting = tokio::spawn(async move {
             let mut tx = store.begin().await.unwrap();
             tx.turn().await.unwrap();
-            assert_eq!(tx.run_handler(&same, &[behind.clone()], DEADLINE).await.unwrap(), Ran::All);
+            assert_eq!(tx.run_handler(&same, std::slice::from_ref(&behind), DEADLINE).await.unwrap(), Ran::All);
             assert_eq!(tx.finish(&[behind.fence], NOW).await.unwrap(), Finished::All);
             committed(tx).await.unwrap();
         });
