@@ -35,7 +35,7 @@ const READ_MAX: f64 = 20_001.0;
 /// How far back a page looks.
 const FLOOR: Bound = Key(ROWS - 20_000);
 
-const STATEMENTS: [(&str, &[Bound]); 49] = [
+const STATEMENTS: [(&str, &[Bound]); 50] = [
     ("events_page", &[Null, Null, Null, Null, Null, Null, Highest, Int(101), Lowest]),
     ("events_page", &[Null, Null, Null, Null, Null, Null, Key(30_000), Int(101), Lowest]),
     ("events_page", &[Text("other"), Null, Null, Null, Null, Null, Highest, Int(101), FLOOR]),
@@ -44,6 +44,7 @@ const STATEMENTS: [(&str, &[Bound]); 49] = [
     ("waiting_page", &[Null, Null, Text("held"), Null, Null, Null, Highest, Int(101), Lowest]),
     ("waiting_page", &[Text("src"), Null, Text("conflict"), Null, Null, Null, Highest, Int(101), FLOOR]),
     ("held_page", &[Null, Null, Null, Null, Null, Null, Highest, Int(101), FLOOR, FLOOR, Highest]),
+    ("held_page", &[Null, Null, Null, Null, Null, Null, Highest, Int(1001), Lowest, Lowest, Highest]),
     ("events_floor", &[Highest, Int(19_999)]),
     ("events_ceiling", &[Lowest, Int(19_999)]),
     ("events_after", &[Lowest, Text("no"), Null, Null, Int(1000), Key(20_000)]),
