@@ -1,7 +1,7 @@
 // `oncebox dev` on SQLite: what somebody sees in the first ten minutes.
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { Browser, PATIENCE_MS, Program, pictures, stripe, until } from "./kit.mjs";
+import { Browser, PATIENCE_MS, Program, pictures, stripe, text, until } from "./kit.mjs";
 
 const STORM = "evt_storm_browser";
 const COPIES = 50;
@@ -43,7 +43,7 @@ test("the overview shows the right three numbers after known traffic", async () 
   await until(`${rate.toFixed(1)} % duplicates`, async () => (await shown("duplicate-rate")) === `${rate.toFixed(1)} %`);
   assert.equal(await shown("ledger-rows"), String(1 + OTHERS));
   await until("first tries are counted", async () => (await shown("first-try-error-rate")) === "0 %");
-  assert.match(await page.textContent("#live-numbers"), new RegExp(`of ${COPIES + OTHERS} arrivals in the last hour`));
+  assert.match(await page.textContent("#live-numbers"), new RegExp(`of ${COPIES + OTHERS} arrivals in the last hour, on this node`));
   assert.ok((await page.locator("#live-charts rect.s-duplicate").count()) > 0, "duplicates are drawn");
   await page.context().close();
   await pictures(browser, program.admin, "/", "overview");
@@ -55,12 +55,24 @@ test("a storm of duplicates is explained on the event's page", async () => {
   await page.fill("main [name=text]", STORM);
   await page.press("main [name=text]", "Enter");
   await page.click(`main tbody a`);
-  const story = (await page.textContent("#story")).replace(/\s+/g, " ");
+  const story = await text(page, "#story");
   assert.match(story, new RegExp(`The same identity arrived ${COPIES - 1} more times`));
   assert.match(story, /answered duplicate and ran nothing/);
   assert.match(story, /Handler log ran once and is done/);
   assert.match(await page.textContent("main"), new RegExp(`${COPIES} in all`));
   assert.match(await page.textContent("#curl"), /--header 'stripe-signature: /);
+  // The latest arrivals with their times and addresses, and the first one at the end.
+  const arrivals = page.locator('[aria-label="Arrivals"] tbody tr');
+  assert.ok((await arrivals.count()) > 2, "the latest are listed");
+  for (const row of await arrivals.all()) {
+    assert.match(await row.locator("time").getAttribute("datetime"), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/);
+    assert.match(await row.textContent(), /127\.0\.0\.1/);
+  }
+  assert.match(await arrivals.first().textContent(), /duplicate/);
+  assert.match(await arrivals.last().textContent(), /accepted/);
+  assert.match(await text(page, ".tree"), new RegExp(`id .?${STORM}`));
+  assert.match(await page.textContent("main"), /stripe-signature/);
+  assert.match(await text(page, ".timeline"), /Attempt 1 done · took \d+ (ms|s)/);
   await pictures(browser, program.admin, new URL(page.url()).pathname, "event");
   await page.context().close();
 });
@@ -70,18 +82,22 @@ test("the live tail shows a new event within a second", async () => {
   await page.goto("/tail");
   await page.waitForSelector("#tail-dot.on");
   const before = await page.locator("#tail tbody tr").count();
-  // The page's own clock and ours are the same machine's.
-  const seen = page.waitForFunction(
-    (id) => [...document.querySelectorAll("#tail tbody tr")].some((row) => row.textContent.includes(id)) && Date.now(),
-    "evt_live",
-    { timeout: PATIENCE_MS, polling: 20 },
-  );
-  send("stripe", "--id", "evt_live");
-  const answered = Date.now();
-  const late = (await (await seen).jsonValue()) - answered;
-  console.log(`live tail: shown ${late} ms after the sender had its answer`);
-  assert.ok(late < 5_000, "a crowded machine may be slow, but not so slow");
-  assert.equal(await page.locator("#tail tbody tr").count(), before + 1);
+  const late = [];
+  for (const id of ["evt_live_1", "evt_live_2", "evt_live_3"]) {
+    // The page's own clock and ours are the same machine's.
+    const seen = page.waitForFunction(
+      (id) => [...document.querySelectorAll("#tail tbody tr")].some((row) => row.textContent.includes(id)) && Date.now(),
+      id,
+      { timeout: PATIENCE_MS, polling: 20 },
+    );
+    send("stripe", "--id", id);
+    const answered = Date.now();
+    late.push((await (await seen).jsonValue()) - answered);
+  }
+  console.log(`live tail: shown ${late.join(", ")} ms after the sender had its answer`);
+  // A crowded machine may stall once or twice.
+  assert.ok(Math.min(...late) < 1_000, "a second is what was promised");
+  assert.equal(await page.locator("#tail tbody tr").count(), before + late.length);
 
   await page.click("#tail-pause");
   send("stripe", "--id", "evt_while_paused");
@@ -151,6 +167,23 @@ test("a phone gets by without sideways scrolling, and the menu opens without a s
   for (const path of ["/sources", "/sources/stripe", "/handlers", "/retention", "/events", "/audit"]) {
     await pictures(browser, program.admin, path, path.slice(1).replaceAll("/", "-"));
   }
+});
+
+test("what happened is readable without a script", async () => {
+  const page = await browser.page({ base: program.admin, script: false });
+  await page.goto(`/find?q=${STORM}`);
+  const story = await text(page, "#story");
+  assert.match(story, new RegExp(`The same identity arrived ${COPIES - 1} more times`));
+  assert.match(story, /Handler log ran once and is done/);
+  assert.ok(await page.isVisible("#story"));
+  assert.ok(await page.isVisible(".tree"));
+  await page.goto("/events");
+  assert.match(await text(page, "main tbody"), new RegExp(`invoice\\.paid stripe ${STORM} accepted ${COPIES}`));
+  assert.ok(await page.isVisible(`main tbody tr:has-text("${STORM}")`));
+  await page.goto("/tail");
+  assert.ok(await page.isVisible(".live noscript"), "it says how to see what is new");
+  assert.ok(await page.isVisible('#tail tr:has-text("evt_live_1")'));
+  await page.context().close();
 });
 
 test("a handler is paused and resumed, each after a question", async () => {

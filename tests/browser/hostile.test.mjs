@@ -1,5 +1,7 @@
 // Whatever a sender writes is shown as text: in the body, in headers, as id, type and error, on every page.
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { createServer } from "node:http";
 import { after, before, test } from "node:test";
 import { Browser, Program, github, pictures, stripe, until } from "./kit.mjs";
 
@@ -15,9 +17,15 @@ const HOSTILE = [
   `'-alert(1)-'\u2028alert(1)\u2029`,
   `<a href="javascript:${RUN}">x</a><base href="//evil.example"><meta http-equiv=refresh content="0;url=//evil.example">`,
 ];
-let program, browser;
+let program, browser, target;
 
 before(async () => {
+  // A destination that refuses for good, and says so in its own words.
+  target = createServer((request, response) => {
+    request.resume();
+    request.on("end", () => response.writeHead(400, { "content-type": "text/html" }).end(HOSTILE.join("\n")));
+  }).listen(0, "127.0.0.1");
+  await once(target, "listening");
   const config = `
     [[source]]
     name = "stripe"
@@ -30,6 +38,9 @@ before(async () => {
     [[handler]]
     name = "mirror"
     pull = true
+    [[destination]]
+    name = "crm"
+    url = "http://127.0.0.1:${target.address().port}/"
   `;
   [program, browser] = await Promise.all([Program.serve(config), Browser.open()]);
   for (const [place, text] of HOSTILE.entries()) {
@@ -50,11 +61,25 @@ before(async () => {
     const body = JSON.stringify({ token, reason: HOSTILE[place % HOSTILE.length], retry: false });
     await program.api(`/deliveries/${delivery}/fail`, { method: "POST", body });
   }
+  for (const text of HOSTILE) {
+    const headers = JSON.stringify({ "x-hostile": text.replace(/[^\x20-\x7e]/g, "?") });
+    const said = [text, `a?b=${encodeURIComponent(text)}`, headers, text.replace(/[^\x21-\x7e]|\//g, "?").slice(0, 100)];
+    await program.sql("select oncebox.send('crm', body => $1::text, path => $2, headers => $3::jsonb, key => $4)", said);
+  }
+  await until("every message gave up", async () => {
+    return (await program.api("/outbox?state=dead&limit=100")).items.length === HOSTILE.length;
+  });
+  // Who acts, and upon what, is whatever somebody says.
+  const filter = { type: HOSTILE[0].slice(0, 100), since: "1h" };
+  for (const who of HOSTILE) {
+    await program.api("/discard", { method: "POST", body: JSON.stringify({ filter, who: who.slice(0, 60) }) });
+  }
 });
 
 after(async () => {
   await browser?.close();
   await program?.stop();
+  target?.close();
 });
 
 async function check(page, path) {
@@ -79,6 +104,15 @@ test("nothing that a sender wrote runs, on any page", async () => {
   const paths = ["/", "/tail", "/events", "/dead-letters", "/held", "/rejections", "/sources", "/handlers", "/destinations", "/outbox", "/retention", "/audit"];
   for (const text of HOSTILE) paths.push(`/events?text=${encodeURIComponent(text)}`, `/events?type=${encodeURIComponent(text)}`);
   for (const { key } of items) paths.push(`/events/${key}`);
+  for (const kind of ["replay", "release", "discard", "forget"]) paths.push(`/act/${kind}?key=${items[0].key}`);
+  paths.push("/sources/stripe", "/sources/github", "/act/pause?handler=mirror", "/act/resume?handler=mirror");
+  const messages = (await program.api("/outbox?limit=100")).items;
+  for (const { id } of messages) paths.push(`/outbox/${id}`);
+  paths.push(`/act/replay?message=${messages[0].id}`, `/act/discard?message=${messages[0].id}`);
+  const actions = (await program.api("/actions?limit=100")).items;
+  for (const { action_id } of actions) paths.push(`/audit/${encodeURIComponent(action_id)}`);
+  assert.equal(messages.length, HOSTILE.length);
+  assert.ok(actions.length >= HOSTILE.length, `${actions.length} actions`);
   assert.ok(items.length >= 2 * HOSTILE.length, `${items.length} events`);
   for (const path of paths) await check(page, path);
   console.log(`hostile: ${paths.length} pages, 0 scripts ran`);

@@ -35,6 +35,21 @@ async function freePort() {
   return port;
 }
 
+async function query(connectionString, statement, values) {
+  const client = new pg.Client({ connectionString });
+  await client.connect();
+  try {
+    return (await client.query(statement, values)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** What a part of a page says, with every gap as one space; folded parts too. */
+export async function text(page, selector) {
+  return (await page.textContent(selector)).replace(/\s+/g, " ").trim();
+}
+
 /** A running program with its own folder; `stop` ends it and removes everything. */
 export class Program {
   static async dev() {
@@ -64,10 +79,12 @@ export class Program {
   }
 
   async #onServer(statement) {
-    const client = new pg.Client({ connectionString: process.env.ONCEBOX_TEST_POSTGRES });
-    await client.connect();
-    await client.query(statement);
-    await client.end();
+    await query(process.env.ONCEBOX_TEST_POSTGRES, statement);
+  }
+
+  /** Runs a statement in the program's own database, as an application does. */
+  sql(statement, values) {
+    return query(this.database, statement, values);
   }
 
   async #start(args, env = {}) {
@@ -186,12 +203,12 @@ export async function pictures(browser, base, path, name, cookies = []) {
   }
 }
 
-export function stripe(base, secret, event) {
+export function stripe(base, secret, event, source = "stripe") {
   const body = typeof event === "string" ? event : JSON.stringify(event);
   const at = Math.floor(Date.now() / 1000);
   const signature = createHmac("sha256", secret).update(`${at}.${body}`).digest("hex");
   const headers = { "content-type": "application/json", "stripe-signature": `t=${at},v1=${signature}` };
-  return fetch(`${base}/in/stripe`, { method: "POST", headers, body });
+  return fetch(`${base}/in/${source}`, { method: "POST", headers, body });
 }
 
 export function github(base, secret, { id, type, body, more = {} }) {

@@ -3,19 +3,24 @@ import assert from "node:assert/strict";
 import { createServer } from "node:http";
 import { once } from "node:events";
 import { after, before, test } from "node:test";
-import { Browser, Program, github, pictures, stripe, until } from "./kit.mjs";
+import { Browser, Program, github, pictures, stripe, text, until } from "./kit.mjs";
 
 const OPERATOR = "operator-token-of-the-browser-tests";
 const VIEWER = "viewer-token-of-the-browser-tests";
 const STRIPE = "whsec_browser";
 const GITHUB = "github-browser";
-let program, browser, target, refuses = true, taken = [];
+let program, browser, target, refuses = true, crmRefuses = true, taken = [], sent = [];
 
 before(async () => {
   // A handler's target that can be broken and repaired.
   target = createServer((request, response) => {
     request.resume();
     request.on("end", () => {
+      if (request.url === "/later") return response.writeHead(503).end("closed for the night");
+      if (request.url.startsWith("/crm/")) {
+        if (!crmRefuses) sent.push(request.headers["idempotency-key"]);
+        return response.writeHead(crmRefuses ? 422 : 200).end(crmRefuses ? "no such customer" : "");
+      }
       if (!refuses) taken.push(request.headers["webhook-id"]);
       response.writeHead(refuses ? 500 : 200).end(refuses ? "order 4711 is not there yet" : "");
     });
@@ -42,6 +47,18 @@ before(async () => {
     [[handler]]
     name = "mirror"
     pull = true
+    [[source]]
+    name = "billing"
+    provider = "stripe"
+    secrets = [{ value = "${STRIPE}" }]
+    [[handler]]
+    name = "later"
+    sources = ["billing"]
+    http = { url = "http://127.0.0.1:${target.address().port}/later" }
+    retry = { attempts = 5, base = "24h", cap = "24h" }
+    [[destination]]
+    name = "crm"
+    url = "http://127.0.0.1:${target.address().port}/crm/"
   `;
   [program, browser] = await Promise.all([Program.serve(config), Browser.open()]);
 });
@@ -105,7 +122,7 @@ test("a dead letter is replayed and turns done", async () => {
   await page.click("text=To the event");
   await until("the delivery is done", async () => {
     await page.reload();
-    return /Handler orders is done, at attempt 3/.test((await page.textContent("#story")).replace(/\s+/g, " "));
+    return /Handler orders is done, at attempt 3/.test(await text(page, "#story"));
   });
   assert.equal(taken.length, 1);
 
@@ -134,7 +151,78 @@ test("what is held is released after a question that says what it does", async (
   await page.waitForURL("**/audit/*");
   await page.click("text=To the event");
   assert.match(await page.textContent("h1 + .mark"), /accepted/);
+  assert.match(await text(page, "#story"), /answered held\..*It was held: the same bytes came before.*A person has decided since/);
   await pictures(browser, program.admin, "/audit", "audit-acted", cookies);
+  await page.context().close();
+});
+
+test("a failed attempt says why, and when the next one comes", async () => {
+  const event = { id: "evt_later", type: "invoice.paid", data: { object: { id: "in_7", paid: true } } };
+  for (let copy = 0; copy < 3; copy++) assert.equal((await stripe(program.public, STRIPE, event, "billing")).status, 200);
+  const told = await until("it failed and came three times", async () => {
+    const { items } = await program.api("/events?id=evt_later", { token: OPERATOR });
+    const one = await program.api(`/events/${items[0].key}`, { token: OPERATOR });
+    return one.attempts.length === 1 && one.arrivals === 3 && one;
+  });
+  const page = await logIn(OPERATOR);
+  await page.goto(`/find?q=${told.event_id}`);
+  assert.equal(new URL(page.url()).pathname, `/events/${told.key}`);
+  assert.match(await text(page, "#story"), /Handler later failed once so far and will be tried again/);
+  const panel = page.locator("section.panel", { hasText: "Deliveries and attempts" });
+  const failed = panel.locator(".timeline li.failed");
+  assert.match((await failed.textContent()).replace(/\s+/g, " "), /Attempt 1 failed · HTTP 503 · took \d+ (ms|s).*503/);
+  const next = panel.locator(".timeline li.ready", { hasText: "Attempt 2 is next" });
+  assert.match(await next.textContent(), /in \d+ (h|min|s|ms)/);
+  const rows = page.locator('[aria-label="Arrivals"] tbody tr');
+  assert.equal(await rows.count(), 3);
+  for (const row of await rows.all()) {
+    assert.ok(!Number.isNaN(Date.parse(await row.locator("time").getAttribute("datetime"))));
+    assert.match(await row.textContent(), /127\.0\.0\.1/);
+  }
+  assert.deepEqual((await rows.locator(".mark").allTextContents()), ["duplicate", "duplicate", "accepted"]);
+  const leaves = (await page.locator(".tree .leaf").allTextContents()).map((leaf) => leaf.replace(/\s+/g, " "));
+  assert.ok(leaves.some((leaf) => /^id .?evt_later.?$/.test(leaf)), leaves.join("\n"));
+  assert.ok(leaves.some((leaf) => /^paid true$/.test(leaf)), leaves.join("\n"));
+  await page.click("summary >> text=Headers");
+  assert.ok(await page.isVisible("dt >> text=stripe-signature"));
+  assert.ok(await page.isVisible("dd >> text=application/json"));
+  await page.context().close();
+});
+
+test("a message that gave up is replayed from its page", async () => {
+  const [{ id }] = await program.sql("select oncebox.send('crm', body => $1::text, path => 'customers/7') as id", ['{"name":"Ada"}']);
+  await until("it gave up", async () => (await program.api(`/outbox/${id}`, { token: OPERATOR })).state === "dead");
+  const page = await logIn(OPERATOR);
+  const cookies = await page.context().cookies();
+  await page.goto("/destinations");
+  assert.equal(await page.textContent('tbody tr:has-text("crm") [data-name=dead]'), "1");
+  await pictures(browser, program.admin, "/destinations", "destinations", cookies);
+  await page.click("tbody [data-open]");
+  await page.waitForURL("**/outbox?destination=crm");
+  assert.match(await text(page, "main tbody"), /crm dead 1 ?answered 422/);
+  await pictures(browser, program.admin, "/outbox", "outbox", cookies);
+  await page.goto("/dead-letters");
+  assert.match(await text(page, "main"), /destination crm ?1 dead/);
+  assert.match(await text(page, "main"), /the latest was written/);
+  await page.click("main tbody [data-open]");
+  await page.waitForURL(`**/outbox/${id}`);
+  assert.match(await text(page, ".timeline"), /Attempt 1 dead · HTTP 422/);
+  assert.match(await text(page, "main"), /POST customers\/7.*\{"name":"Ada"\}.*no such customer/);
+  await pictures(browser, program.admin, `/outbox/${id}`, "message-dead", cookies);
+  crmRefuses = false;
+  await page.click("text=Replay…");
+  assert.equal(await text(page, "h1"), "Replay 1 dead message?");
+  await page.click("#confirm");
+  await page.waitForURL("**/audit/*");
+  assert.match(await page.textContent("#result"), /It concerned 1/);
+  await until("it is taken", async () => {
+    await page.goto(`/outbox/${id}`);
+    return (await page.textContent("h1 + .mark")) === "sent";
+  });
+  assert.match(await text(page, ".timeline"), /Taken by the destination · HTTP 200/);
+  assert.equal(sent.length, 1);
+  await page.goto("/dead-letters");
+  assert.ok(await page.isVisible(".empty"));
   await page.context().close();
 });
 

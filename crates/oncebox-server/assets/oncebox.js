@@ -48,6 +48,7 @@ function tail(table) {
     const value = new URLSearchParams(location.search).get(name);
     if (value) link.searchParams.set(name, value);
   }
+  link.searchParams.set("after", table.dataset.after);
 
   function draw(event) {
     const row = template.content.cloneNode(true);

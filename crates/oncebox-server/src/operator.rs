@@ -282,7 +282,9 @@ impl Watch {
                 if !fresh.is_empty() {
                     return Ok(fresh);
                 }
-                tokio::time::sleep(LOOK_EVERY).await;
+                if !tail.is_behind() {
+                    tokio::time::sleep(LOOK_EVERY).await;
+                }
             },
         }
     }

@@ -141,6 +141,9 @@ pub(crate) struct DeliveryView {
     pub(crate) finished_at: Option<String>,
     /// The last failure.
     pub(crate) last_error: Option<String>,
+    /// How long the attempt took that was done, from its claim to its end.
+    #[serde(default)]
+    pub(crate) took_ms: Option<i64>,
 }
 
 /// The bytes of an event.
@@ -285,7 +288,9 @@ impl From<EventRecord> for EventView {
 
 impl From<DeliveryRecord> for DeliveryView {
     fn from(delivery: DeliveryRecord) -> Self {
+        let took = delivery.finished_at.zip(delivery.claimed_at).map(|(end, start)| end.saturating_sub(start).max(0));
         Self {
+            took_ms: took.filter(|_| delivery.state == "done"),
             handler: delivery.handler,
             state: delivery.state,
             attempt: delivery.attempt,

@@ -136,6 +136,11 @@ impl Source {
         self.spec.path_token.is_some()
     }
 
+    /// What becomes of a known body under a new identity.
+    pub fn on_repeat(&self) -> OnRepeat {
+        self.naming.on_repeat()
+    }
+
     /// True when the signature covers a time, so that an old request is refused.
     pub fn signs_time(&self) -> bool {
         self.verifier.as_ref().is_some_and(Verifier::has_signed_time)

@@ -11,7 +11,12 @@ use crate::view::EventView;
 
 /// Runs the command.
 pub(crate) async fn run(args: &TailArgs) -> anyhow::Result<ExitCode> {
-    let query = TailQuery { source: args.source.clone(), r#type: args.event_type.clone(), state: args.state.clone() };
+    let query = TailQuery {
+        source: args.source.clone(),
+        r#type: args.event_type.clone(),
+        state: args.state.clone(),
+        after: None,
+    };
     let mut watch = Operator::open(&args.operator).await?.tail(query).await?;
     eprintln!("waiting for events; stop with Ctrl-C");
     loop {

@@ -91,7 +91,9 @@ pub(super) async fn events(
 ) -> Result<Response, ApiError> {
     let Query(mut query) = query?;
     admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
-    query.sources = admin.setup().sources.keys().cloned().collect();
+    if query.id.is_some() {
+        query.sources = query::names::sources(admin.store()).await?;
+    }
     Ok(Json(query::events(admin.store(), admin.clock(), query).await?).into_response())
 }
 

@@ -1,7 +1,9 @@
-//! `GET /api/v1/tail`: what arrives, as server-sent events. Ends when the server stops.
+//! `GET /api/v1/tail`: what arrives, as server-sent events. Ends when the server stops, and when whoever watches may not
+//! look any more: a stream outlives neither its session nor its token.
 
 use std::collections::VecDeque;
 use std::convert::Infallible;
+use std::time::Duration;
 
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
@@ -18,7 +20,7 @@ use crate::view::EventView;
 
 /// What arrives, as server-sent events named `event`; each has the view of an event as its data.
 #[utoipa::path(get, path = "/api/v1/tail", tag = "events", params(TailQuery),
-    responses((status = 200, description = "A stream that ends when the server stops.", body = String, content_type = "text/event-stream"), Refusals))]
+    responses((status = 200, description = "A stream that ends when the server stops, or when the session or token of the caller ends.", body = String, content_type = "text/event-stream"), Refusals))]
 pub(super) async fn tail(
     State(admin): State<Admin>,
     headers: HeaderMap,
@@ -29,7 +31,7 @@ pub(super) async fn tail(
     // A browser that lost the stream says what it saw last.
     let last = headers.get("last-event-id").and_then(|key| key.to_str().ok()?.parse().ok());
     let tail = Tail::new(admin.store().clone(), admin.clock().clone(), query, last)?;
-    let watcher = Watcher { admin, tail, waiting: VecDeque::new() };
+    let watcher = Watcher { admin, headers, tail, waiting: VecDeque::new() };
     let lines = stream::unfold(watcher, async |mut watcher| {
         let event = watcher.next().await?;
         let line = Event::default().event("event").id(event.key.as_str()).json_data(&event);
@@ -41,23 +43,32 @@ pub(super) async fn tail(
 
 struct Watcher {
     admin: Admin,
+    /// What the request came with, to be judged anew.
+    headers: HeaderMap,
     tail: Tail,
     waiting: VecDeque<EventView>,
 }
 
 impl Watcher {
-    /// The next event; none when the server stops.
+    /// The next event; none when the server stops, or when the watcher may not look any more.
     async fn next(&mut self) -> Option<EventView> {
         loop {
+            self.admin.guard().caller(&self.headers)?;
             if let Some(event) = self.waiting.pop_front() {
                 return Some(event);
             }
-            match self.tail.look().await {
-                Ok(fresh) => self.waiting.extend(fresh),
+            let pause = match self.tail.look().await {
+                Ok(fresh) => {
+                    self.waiting.extend(fresh);
+                    if self.tail.is_behind() { Duration::ZERO } else { LOOK_EVERY }
+                }
                 // The next look may find it again; a watcher is not told of every hiccup.
-                Err(error) => tracing::debug!("a look for tail failed: {error}"),
-            }
-            if self.waiting.is_empty() && self.admin.drains_within(LOOK_EVERY).await {
+                Err(error) => {
+                    tracing::debug!("a look for tail failed: {error}");
+                    LOOK_EVERY
+                }
+            };
+            if self.waiting.is_empty() && self.admin.drains_within(pause).await {
                 return None;
             }
         }

@@ -35,6 +35,11 @@ pub(crate) async fn check(
     }
 }
 
+/// The sources that an id may belong to: those that ever sent something that is remembered, configured or not.
+pub(crate) async fn sources(store: &Store) -> Result<Vec<String>, QueryError> {
+    Ok(store.ledger_rows().await?.into_iter().map(|(source, _)| source).collect())
+}
+
 async fn check_handler(store: &Store, configured: &[String], handler: &str) -> Result<(), QueryError> {
     if has(configured, handler) {
         return Ok(());

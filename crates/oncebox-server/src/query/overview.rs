@@ -2,12 +2,13 @@
 
 use oncebox::clock::UnixMillis;
 use oncebox::event::EventKey;
-use oncebox::limits::PAGE_EXAMINED_MAX;
-use oncebox::store::Recent;
+use oncebox::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
+use oncebox::store::{EventFilter, Recent};
 
 use super::desk::Desk;
 use super::{QueryError, queues, sources};
-use crate::view::screens::{MinuteView, NumbersView, OverviewView, RateView};
+use crate::traffic::Minute;
+use crate::view::screens::{DepthView, MinuteView, NumbersView, OverviewView, RateView};
 use crate::view::time;
 
 const HOUR_MS: UnixMillis = 60 * 60 * 1000;
@@ -19,23 +20,31 @@ pub(crate) async fn overview(desk: &Desk) -> Result<OverviewView, QueryError> {
     let (now, before) = (recent(desk, Span::LastHour).await?, recent(desk, Span::Before).await?);
     let mut unverified: Vec<String> = desk.setup.sources.values().filter(|one| one.is_unverified()).map(name).collect();
     unverified.sort();
+    let minutes = desk.traffic.minutes();
     Ok(OverviewView {
         numbers: NumbersView {
             first_try_error_rate: RateView::new(first_tries(&now), first_tries(&before)),
-            duplicate_rate: RateView::new(repeats(&now), repeats(&before)),
+            duplicate_rate: RateView::new(came_again(&minutes), repeats(&before)),
             ledger_rows: stats.ledger_rows,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
         },
-        minutes: desk.traffic.minutes().into_iter().map(MinuteView::from).collect(),
+        minutes: minutes.into_iter().map(MinuteView::from).collect(),
         minutes_since: time(desk.traffic.since()),
         handlers: queues::handlers_of(desk, &stats).await?,
         sources: sources::sources_of(desk, &stats.recent),
         destinations: queues::destinations_of(desk, &stats),
+        held: held(desk).await?,
         store: desk.store.kind().to_owned(),
         unsafe_because: desk.store.unsafe_because().map(str::to_owned),
         unverified_sources: unverified,
         counted_since: stats.recent.since.map(|key| time(key.moment())),
     })
+}
+
+/// All that waits for a person, each event once, however old it is and however many of its deliveries wait.
+async fn held(desk: &Desk) -> Result<DepthView, QueryError> {
+    let page = desk.store.held(&EventFilter::default(), PAGE_MAX).await?;
+    Ok(DepthView { count: i64::try_from(page.items.len()).unwrap_or(i64::MAX), more: page.next.is_some() })
 }
 
 #[derive(Clone, Copy)]
@@ -61,8 +70,33 @@ fn first_tries(recent: &Recent) -> (i64, i64) {
     (recent.tries.iter().map(|one| one.failed).sum(), recent.tries.iter().map(|one| one.tried).sum())
 }
 
-/// How many arrivals were repeats, and of how many.
+/// How many of the last hour's arrivals were duplicates, and of how many: by when they came and not by when their event
+/// was first seen, so that old events that come again now are seen now.
+fn came_again(minutes: &[Minute]) -> (i64, i64) {
+    let results = || minutes.iter().map(|minute| minute.results);
+    let duplicates: u64 = results().map(|one| one.duplicate).sum();
+    let others: u64 = results().map(|one| one.accepted + one.held + one.conflict).sum();
+    let number = |count| i64::try_from(count).unwrap_or(i64::MAX);
+    (number(duplicates), number(duplicates + others))
+}
+
+/// How many arrivals of these events were repeats, and of how many.
 fn repeats(recent: &Recent) -> (i64, i64) {
     let repeats: i64 = recent.events.iter().map(|one| one.repeats).sum();
     (repeats, repeats + recent.events.iter().map(|one| one.events).sum::<i64>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::traffic::Results;
+
+    #[test]
+    fn what_was_refused_did_not_arrive() {
+        let minute = |results| Minute { at: 0, results, latency: None };
+        let first = Results { accepted: 3, duplicate: 4, held: 1, ..Results::default() };
+        let second = Results { duplicate: 1, conflict: 1, rejected: 50, unavailable: 7, ..Results::default() };
+        assert_eq!(came_again(&[minute(first), minute(second)]), (5, 10));
+        assert_eq!(came_again(&[]), (0, 0));
+    }
 }

@@ -3,6 +3,7 @@
 //! An id is found through the ledger. Bodies have no index: they are read newest first, a bounded number of rows and
 //! bytes for a page, and the cursor goes on from there.
 
+use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use oncebox::event::EventKey;
 use oncebox::limits::PAGE_EXAMINED_MAX;
 use oncebox::routing::Glob;
@@ -17,6 +18,8 @@ const SLICE: usize = 250;
 const BYTES_EACH: usize = 64 << 10;
 /// Bytes of bodies that one page looks at.
 const BYTES_MAX: usize = 8 << 20;
+/// Sources that are asked for an id at the same time.
+const ASKED_AT_ONCE: usize = 4;
 /// A text shorter than this is in nearly every body.
 const TEXT_BYTES_MIN: usize = 3;
 
@@ -74,9 +77,9 @@ pub(super) async fn by_id(
         Some(source) => vec![source.clone()],
         None => sources,
     };
-    for source in sources {
-        found.extend(store.events_named(&source, id).await?);
-    }
+    let named = stream::iter(sources).map(async |source| store.events_named(&source, id).await);
+    let named: Vec<Vec<EventRecord>> = named.buffered(ASKED_AT_ONCE).try_collect().await?;
+    found.extend(named.into_iter().flatten());
     found.retain(|event| fits(filter, event));
     found.sort_by_key(|event| std::cmp::Reverse(event.key));
     found.dedup_by_key(|event| event.key);

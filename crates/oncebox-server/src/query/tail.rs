@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use oncebox::clock::{Clock, UnixMillis};
 use oncebox::event::EventKey;
-use oncebox::limits::PAGE_MAX;
+use oncebox::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
 use oncebox::store::{EventFilter, Store};
 use serde::{Deserialize, Serialize};
 
-use super::{QueryError, check_event_state};
+use super::{QueryError, check_event_state, cursor};
 use crate::view::EventView;
 
 /// How long a look goes back: longer than a commit may take.
@@ -31,6 +31,9 @@ pub(crate) struct TailQuery {
     pub(crate) r#type: Option<String>,
     /// Exactly this state of events.
     pub(crate) state: Option<String>,
+    /// Begin after this key; without it, with what arrives from now on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) after: Option<String>,
 }
 
 /// Somebody who watches.
@@ -42,10 +45,27 @@ pub(crate) struct Tail {
     /// Everything up to here was looked at for the last time.
     since: EventKey,
     shown: BTreeSet<EventKey>,
+    /// The sweep that is under way.
+    sweep: Option<Sweep>,
+}
+
+/// A way from `since` to the newest event, in as many looks as it takes.
+#[derive(Clone, Copy, Debug)]
+struct Sweep {
+    /// Where the next look goes on.
+    at: EventKey,
+    /// What is older than this when the sweep began needs no other.
+    back: EventKey,
+}
+
+/// The key from which on a list made at this moment may miss events: what was received before and is committed after.
+pub(crate) fn after_list(now: UnixMillis) -> EventKey {
+    EventKey::at(now.saturating_sub(LOOK_BACK_MS))
 }
 
 impl Tail {
-    /// Watches what arrives from now on, or after the event that was shown last.
+    /// Watches what arrives after the event that was shown last, else after the key that the query names, else from now
+    /// on.
     pub(crate) fn new(
         store: Store,
         clock: Clock,
@@ -53,33 +73,33 @@ impl Tail {
         last: Option<EventKey>,
     ) -> Result<Self, QueryError> {
         check_event_state(query.state.as_deref())?;
-        let since = last.unwrap_or_else(|| EventKey::at(clock.now()));
+        let after = cursor(query.after.as_deref())?;
+        let since = last.or(after).unwrap_or_else(|| EventKey::at(clock.now()));
         let filter = EventFilter {
             source: query.source,
             event_type: query.r#type,
             state: query.state,
             ..EventFilter::default()
         };
-        Ok(Self { store, clock, filter, since, shown: BTreeSet::new() })
+        Ok(Self { store, clock, filter, since, shown: BTreeSet::new(), sweep: None })
     }
 
-    /// What was not shown yet, oldest first; empty when nothing came.
+    /// What was not shown yet, oldest first; empty when nothing came. A look examines a bounded number of rows, however
+    /// rare the wanted ones are: [`Tail::is_behind`] says whether the next one should follow at once.
     pub(crate) async fn look(&mut self) -> Result<Vec<EventView>, QueryError> {
-        let back = EventKey::at(self.clock.now().saturating_sub(LOOK_BACK_MS));
-        let mut after = self.since;
-        let mut fresh = Vec::new();
-        loop {
-            let page = self.store.events_after(after, &self.filter, PAGE_MAX).await?;
-            let whole = page.len() == PAGE_MAX;
-            after = page.last().map_or(after, |event| event.key);
-            fresh.extend(page.into_iter().filter(|event| self.shown.insert(event.key)));
-            // A burst is shown in parts, so that memory stays bounded.
-            if !whole || fresh.len() >= PAGE_MAX {
-                let looked_at = if whole { back.min(after) } else { back };
-                self.since = self.since.max(looked_at);
-                self.shown = self.shown.split_off(&self.since);
-                return Ok(fresh.into_iter().map(Into::into).collect());
-            }
-        }
+        let begun = Sweep { at: self.since, back: after_list(self.clock.now()) };
+        let sweep = self.sweep.unwrap_or(begun);
+        let page = self.store.events_after(sweep.at, &self.filter, PAGE_MAX, PAGE_EXAMINED_MAX).await?;
+        self.sweep = page.next.map(|at| Sweep { at, ..sweep });
+        let fresh: Vec<_> = page.items.into_iter().filter(|event| self.shown.insert(event.key)).collect();
+        let done = page.next.map_or(sweep.back, |at| at.min(sweep.back));
+        self.since = self.since.max(done);
+        self.shown = self.shown.split_off(&self.since);
+        Ok(fresh.into_iter().map(Into::into).collect())
+    }
+
+    /// True where the last look did not reach the newest event.
+    pub(crate) fn is_behind(&self) -> bool {
+        self.sweep.is_some()
     }
 }

@@ -23,6 +23,8 @@ pub(crate) struct OverviewView {
     pub(crate) sources: Vec<SourceView>,
     /// The destinations.
     pub(crate) destinations: Vec<DestinationView>,
+    /// Events that wait for a person.
+    pub(crate) held: DepthView,
     /// `sqlite` or `postgres`.
     pub(crate) store: String,
     /// What makes the database unsafe, if anything.
@@ -38,7 +40,8 @@ pub(crate) struct OverviewView {
 pub(crate) struct NumbersView {
     /// Share of first attempts that failed.
     pub(crate) first_try_error_rate: RateView,
-    /// Share of arrivals that were duplicates.
+    /// Share of arrivals that were duplicates: of what came to the node that answers within the last hour, however old
+    /// the event; beside it, of the newest events before that hour.
     pub(crate) duplicate_rate: RateView,
     /// Identities remembered.
     pub(crate) ledger_rows: i64,
@@ -281,7 +284,7 @@ pub(crate) struct DeadGroupView {
 /// How often an event came again, and why that counts as the same event.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct RepeatsView {
-    /// Arrivals beyond the first: each was answered `duplicate` and ran nothing.
+    /// Arrivals beyond the first: each was answered `duplicate`, or `conflict` where the event is one, and ran nothing.
     pub(crate) count: i64,
     /// What makes two requests this one event.
     pub(crate) rule: String,

@@ -27,6 +27,7 @@ mod nodes;
 #[cfg(feature = "otel")]
 mod otel;
 mod outage;
+mod pages;
 mod relay;
 mod retention;
 mod security;

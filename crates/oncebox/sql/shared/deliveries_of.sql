@@ -1,3 +1,3 @@
 -- $2 and $3 bound the keys that deliveries of the event can have.
-SELECT delivery, handler, state, attempt, due_at_ms, finished_at_ms, last_error FROM oncebox.deliveries
-WHERE key = $1 AND delivery BETWEEN $2 AND $3 ORDER BY handler
+SELECT delivery, handler, state, attempt, due_at_ms, finished_at_ms, last_error, claimed_at_ms
+FROM oncebox.deliveries WHERE key = $1 AND delivery BETWEEN $2 AND $3 ORDER BY handler

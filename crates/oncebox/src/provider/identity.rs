@@ -92,6 +92,11 @@ impl Naming {
         }
     }
 
+    /// What becomes of a known body under a new identity.
+    pub(crate) fn on_repeat(&self) -> OnRepeat {
+        self.on_repeat
+    }
+
     /// True when requests carry batches.
     pub(crate) fn is_batch(&self) -> bool {
         self.each.is_some()

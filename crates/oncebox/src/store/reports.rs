@@ -53,6 +53,8 @@ pub struct DeliveryRecord {
     pub finished_at: Option<UnixMillis>,
     /// The last failure.
     pub last_error: Option<String>,
+    /// When its latest attempt was claimed; lists leave it out.
+    pub claimed_at: Option<UnixMillis>,
 }
 
 /// A later arrival that is still remembered.
@@ -231,21 +233,29 @@ impl Store {
         Ok(Page { items, next, searched_until: None })
     }
 
-    /// Events with a key above `after`, oldest first: for people who watch.
+    /// Events with a key above `after`, oldest first: for people who watch. One look examines at most so many rows, however
+    /// few fit; `next` is where it stopped, if there is more.
     pub async fn events_after(
         &self,
         after: EventKey,
         filter: &EventFilter,
         limit: usize,
-    ) -> Result<Vec<EventRecord>, StoreError> {
+        examined_max: usize,
+    ) -> Result<Page<EventRecord>, StoreError> {
+        let last = self.query(&sql::EVENTS_CEILING, vec![after.into(), count(examined_max.saturating_sub(1))]).await?;
+        let last = last.first().map(|row| row.key(0)).transpose()?;
         let values = vec![
             after.into(),
             optional_text(filter.source.clone()),
             optional_text(filter.state.clone()),
             optional_text(filter.event_type.as_deref().map(like)),
-            Value::Int(i64::try_from(limit).unwrap_or(i64::MAX)),
+            count(limit),
+            last.unwrap_or(HIGHEST).into(),
         ];
-        self.query(&sql::EVENTS_AFTER, values).await?.iter().map(read_event).collect()
+        let rows = self.query(&sql::EVENTS_AFTER, values).await?;
+        let items = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
+        let next = if items.len() == limit { items.last().map(|event| event.key) } else { last };
+        Ok(Page { items, next, searched_until: None })
     }
 
     /// The event of this key.
@@ -271,7 +281,8 @@ impl Store {
             parse_recent(&recent).into_iter().map(|(at, remote)| ArrivalRecord { at, remote }).collect();
         let (first, last) = key.delivery_range();
         let deliveries = self.query(&sql::DELIVERIES_OF, vec![key.into(), first.into(), last.into()]).await?;
-        let deliveries = deliveries.iter().map(read_delivery).collect::<Result<_, _>>()?;
+        let whole = |row: &Row| Ok(DeliveryRecord { claimed_at: row.optional_int(7)?, ..read_delivery(row)? });
+        let deliveries = deliveries.iter().map(whole).collect::<Result<_, StoreError>>()?;
         let payload = self.payload(key).await?;
         Ok(Some(EventDetail { event, recent_arrivals, deliveries, payload }))
     }
@@ -337,6 +348,7 @@ pub(super) fn read_delivery(row: &Row) -> Result<DeliveryRecord, StoreError> {
         next_attempt_at: (state == "ready").then_some(due_at),
         finished_at: row.optional_int(5)?,
         last_error: row.optional_text(6)?,
+        claimed_at: None,
         state,
     })
 }

@@ -135,7 +135,8 @@ impl Store {
         self.query(statement, values).await?.first().map(|row| row.key(0)).transpose()
     }
 
-    /// Numbers of the newest events with keys from `after` to `before`, at most so many events.
+    /// Numbers of the newest events with keys from `after` to `before`, at most so many events. With `before`, whatever
+    /// came again after it is left out of the repeats: they are those of that time.
     pub async fn recent(
         &self,
         after: Option<EventKey>,
@@ -146,7 +147,8 @@ impl Store {
         let floor = self.floor_after(&sql::EVENTS_FLOOR, before, None, events_max).await?;
         let since = floor.filter(|floor| *floor > after);
         let first = since.unwrap_or(after);
-        let events = self.query(&sql::RECENT_EVENTS, vec![first.into(), before.into()]).await?;
+        let until = if before == HIGHEST { UnixMillis::MAX } else { before.moment() };
+        let events = self.query(&sql::RECENT_EVENTS, vec![first.into(), before.into(), until.into()]).await?;
         let last = if before == HIGHEST { before } else { before.delivery_range().0 };
         let range = || vec![Value::from(first.delivery_range().0), last.into()];
         let deliveries = self.query(&sql::RECENT_DELIVERIES, range()).await?;

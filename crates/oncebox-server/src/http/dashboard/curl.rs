@@ -9,16 +9,21 @@ const LEFT_OUT: [&str; 7] =
 /// A body beyond this is sent from a file.
 const INLINE_BYTES_MAX: usize = 32 * 1024;
 
-/// The command; `body` is none where it is not text.
-pub(super) fn command(url: &str, headers: &[(String, String)], body: Option<&str>) -> String {
+/// The command; `body` is none where it is not text, and then comes from the file as which the page offers it.
+pub(super) fn command(url: &str, headers: &[(String, String)], body: Option<&str>, file: &str) -> String {
     let mut lines = vec![format!("curl --request POST {}", quoted(url))];
     let kept = headers.iter().filter(|(name, _)| !LEFT_OUT.contains(&name.to_ascii_lowercase().as_str()));
     lines.extend(kept.map(|(name, value)| format!("--header {}", quoted(&format!("{name}: {value}")))));
-    lines.push(match body.filter(|body| body.len() <= INLINE_BYTES_MAX && !body.contains('\0')) {
+    lines.push(match body.filter(|body| is_inline(body)) {
         Some(body) => format!("--data-raw {}", quoted(body)),
-        None => "--data-binary @payload".to_owned(),
+        None => format!("--data-binary {}", quoted(&format!("@{file}"))),
     });
     lines.join(" \\\n  ")
+}
+
+/// True for a body that stands in the command itself.
+pub(super) fn is_inline(body: &str) -> bool {
+    body.len() <= INLINE_BYTES_MAX && !body.contains('\0')
 }
 
 fn quoted(text: &str) -> String {
@@ -31,7 +36,7 @@ mod tests {
 
     fn check(headers: &[(&str, &str)], body: Option<&str>, expected: &[&str]) {
         let headers: Vec<_> = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-        let command = command("http://127.0.0.1:8080/in/stripe", &headers, body);
+        let command = command("http://127.0.0.1:8080/in/stripe", &headers, body, "key.bin");
         let lines: Vec<_> = command.split(" \\\n  ").skip(1).collect();
         assert_eq!(lines, expected);
     }
@@ -43,12 +48,12 @@ mod tests {
             Some("{}"),
             &["--header 'content-type: application/json'", "--data-raw '{}'"],
         );
-        check(&[], None, &["--data-binary @payload"]);
+        check(&[], None, &["--data-binary '@key.bin'"]);
         check(
             &[("a", "'; rm -rf / #")],
             Some("@/etc/passwd $(id) `id` 'x'"),
             &[r"--header 'a: '\''; rm -rf / #'", r"--data-raw '@/etc/passwd $(id) `id` '\''x'\'''"],
         );
-        check(&[], Some(&"x".repeat(INLINE_BYTES_MAX + 1)), &["--data-binary @payload"]);
+        check(&[], Some(&"x".repeat(INLINE_BYTES_MAX + 1)), &["--data-binary '@key.bin'"]);
     }
 }

@@ -45,6 +45,8 @@ struct Group {
     oldest: Option<When>,
     /// `handler` or `destination`.
     what: &'static str,
+    /// What the times say.
+    happened: &'static str,
     example: Link,
     replay: Link,
     discard: Link,
@@ -58,7 +60,9 @@ struct Letter {
     id: String,
     error: String,
     attempt: i64,
+    /// When it gave up; of a message only is known when it was written.
     at: Option<When>,
+    is_written_at: bool,
 }
 
 /// The groups, and the latest one by one.
@@ -104,8 +108,10 @@ impl Group {
             (LetterKind::Delivery, None) => ("handler", Link::to("/dead-letters").with("handler", &view.name)),
             (LetterKind::Message, _) => ("destination", Link::below("/outbox", &view.example_id)),
         };
+        let happened = if view.kind == LetterKind::Message { "was written" } else { "gave up" };
         Self {
             what,
+            happened,
             example,
             replay: Link::to("/act/replay").with(what, &view.name),
             discard: Link::to("/act/discard").with(what, &view.name).with("state", "dead"),
@@ -126,6 +132,7 @@ fn delivery(line: DeliveryLineView, visit: &Visit) -> Letter {
         error: line.last_error.unwrap_or_default(),
         attempt: line.attempt,
         at: When::maybe(line.finished_at.as_deref(), visit.now),
+        is_written_at: false,
     }
 }
 
@@ -139,5 +146,6 @@ fn outgoing(message: MessageView, visit: &Visit) -> Letter {
         error: message.last_error.unwrap_or_default(),
         attempt: message.attempt,
         at: When::maybe(Some(&message.created_at), visit.now),
+        is_written_at: true,
     }
 }

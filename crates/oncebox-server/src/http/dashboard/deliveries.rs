@@ -96,7 +96,10 @@ fn standing(delivery: &DeliveryView, now: UnixMillis) -> Option<Moment> {
         error: None,
     };
     match delivery.state.as_str() {
-        "done" => Some(moment(format!("Attempt {} done", delivery.attempt), delivery.finished_at.as_deref())),
+        "done" => {
+            let done = moment(format!("Attempt {} done", delivery.attempt), delivery.finished_at.as_deref());
+            Some(Moment { took: delivery.took_ms.map(span), ..done })
+        }
         "claimed" => Some(moment(format!("Attempt {} is running", delivery.attempt), None)),
         "ready" => {
             Some(moment(format!("Attempt {} is next", delivery.attempt + 1), delivery.next_attempt_at.as_deref()))
@@ -139,6 +142,7 @@ mod tests {
             next_attempt_at: Some("2026-01-01T00:01:00.000Z".to_owned()),
             finished_at: Some("2026-01-01T00:00:05.000Z".to_owned()),
             last_error: None,
+            took_ms: (state == "done").then_some(40),
         }
     }
 
@@ -168,6 +172,8 @@ mod tests {
             let titles: Vec<_> = stories[0].moments.iter().map(|one| one.title.as_str()).collect();
             assert_eq!(titles, expected, "{state}");
             assert_eq!(stories[0].moments[0].took.as_deref(), Some("250 ms"));
+            let last = stories[0].moments.last().and_then(|one| one.took.as_deref());
+            assert!(state != "done" || last == Some("40 ms"), "{last:?}");
         }
     }
 

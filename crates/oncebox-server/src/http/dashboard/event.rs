@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
-use oncebox::verdict::HeldReason;
+use oncebox::verdict::{HeldReason, OnRepeat};
 
 use super::super::admin::Admin;
 use super::curl;
@@ -14,7 +14,7 @@ use super::tree::{self, Row};
 use super::words::{When, bytes, counted};
 use crate::diagnosis;
 use crate::query;
-use crate::view::{EventDetailView, EventView, MessageView, PayloadView};
+use crate::view::{DeliveryView, EventDetailView, EventView, MessageView, PayloadView};
 
 /// More of a body than this is downloaded, not shown.
 const BODY_CHARS_MAX: usize = 100_000;
@@ -24,6 +24,8 @@ const BODY_CHARS_MAX: usize = 100_000;
 struct EventPage {
     visit: Visit,
     event: EventView,
+    /// The config names its source, so that the source has a page.
+    has_source: bool,
     kind: String,
     first: When,
     last: When,
@@ -69,6 +71,8 @@ struct Payload {
     cut: bool,
     tree: Option<Vec<Row>>,
     curl: String,
+    /// The command reads the bytes from the download.
+    from_file: bool,
 }
 
 /// An action that makes sense for this event.
@@ -98,9 +102,10 @@ pub(super) async fn show(
     } = detail;
     let mut arrivals: Vec<Arrival> = recent_arrivals
         .into_iter()
-        .map(|one| Arrival { at: When::read(&one.at, visit.now), remote: one.remote, answer: "duplicate" })
+        .map(|one| Arrival { at: When::read(&one.at, visit.now), remote: one.remote, answer: later_answer(&event) })
         .collect();
-    let answer = first_answer(&event);
+    let source = admin.setup().sources.get(&event.source).cloned();
+    let answer = first_answer(&event, &deliveries, source.as_ref().map(|source| source.on_repeat()));
     let first_remote = payload.as_ref().map(|payload| payload.remote.clone()).unwrap_or_default();
     let first = When::read(&event.received_at, visit.now);
     arrivals.push(Arrival { at: first.clone(), remote: first_remote, answer });
@@ -110,11 +115,12 @@ pub(super) async fn show(
         last: When::read(&event.last_arrival_at, visit.now),
         repeats: Repeats { more, words: counted(more, "more time"), rule: repeats.rule },
         answer,
+        has_source: source.is_some(),
         held_because: held_because(&event),
         unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
         offers: offers(&event, &deliveries),
         deliveries: deliveries::stories(&event.key, deliveries, attempts, visit.now),
-        payload: payload.map(|payload| Payload::new(payload, &admin.desk().url_of(&event.source))),
+        payload: payload.map(|payload| Payload::new(payload, &event.key, &admin.desk().url_of(&event.source))),
         payload_gone: When::maybe(payload_kept_until.as_deref(), visit.now),
         first,
         arrivals,
@@ -130,18 +136,27 @@ fn held_because(event: &EventView) -> Option<HeldBecause> {
 }
 
 /// What the sender heard. An event that was released or discarded since is accepted, and has kept the reason for which
-/// it was held; only bytes that came before may have been accepted right away.
-fn first_answer(event: &EventView) -> &'static str {
+/// it was held. Only bytes that came before may have been accepted right away: a delivery that was discarded before its
+/// first attempt was held, and else it is as the source would have it.
+fn first_answer(event: &EventView, deliveries: &[DeliveryView], on_repeat: Option<OnRepeat>) -> &'static str {
+    let was_decided = || deliveries.iter().any(|one| one.state == "discarded" && one.attempt == 0);
     match (event.state.as_str(), event.reason.as_deref()) {
         ("held", _) => "held",
         ("conflict", _) => "conflict",
+        (_, None) => "accepted",
         (_, Some(reason)) if reason != HeldReason::RepeatedBody.as_str() => "held",
+        _ if on_repeat == Some(OnRepeat::Hold) || was_decided() => "held",
         _ => "accepted",
     }
 }
 
+/// What the sender heard when it came again.
+fn later_answer(event: &EventView) -> &'static str {
+    if event.state == "conflict" { "conflict" } else { "duplicate" }
+}
+
 /// What a person may do about it, as things stand.
-fn offers(event: &EventView, deliveries: &[crate::view::DeliveryView]) -> Vec<Offer> {
+fn offers(event: &EventView, deliveries: &[DeliveryView]) -> Vec<Offer> {
     let has = |state: &str| deliveries.iter().any(|one| one.state == state);
     let held = event.state == "held" || has("held");
     let offer = |kind: &str, name, hint, is_final| Offer {
@@ -167,18 +182,64 @@ fn offers(event: &EventView, deliveries: &[crate::view::DeliveryView]) -> Vec<Of
 }
 
 impl Payload {
-    fn new(payload: PayloadView, url: &str) -> Self {
+    fn new(payload: PayloadView, key: &str, url: &str) -> Self {
         let body = payload.body.as_deref();
         let cut = body.and_then(|body| body.char_indices().nth(BODY_CHARS_MAX)).map(|(end, _)| end);
         let text = body.map(|body| body[..cut.unwrap_or(body.len())].to_owned());
         Self {
             size: bytes(payload.body_bytes),
-            curl: curl::command(url, &payload.headers, body),
+            curl: curl::command(url, &payload.headers, body, &format!("{key}.bin")),
+            from_file: !body.is_some_and(curl::is_inline),
             tree: body.and_then(|body| tree::rows(body.as_bytes())),
             cut: cut.is_some(),
             text,
             remote: payload.remote,
             headers: payload.headers,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(state: &str, reason: Option<&str>) -> EventView {
+        let view = serde_json::json!({
+            "source": "s", "event_id": "e", "key": "k", "type": "t", "body_sha256": "", "state": state, "arrivals": 1,
+            "received_at": "", "last_arrival_at": "", "identity": "id", "reason": reason, "original": null,
+        });
+        serde_json::from_value(view).expect("an event")
+    }
+
+    #[test]
+    fn the_sender_heard_what_was_true_then() {
+        let repeated = Some("repeated_body");
+        for (state, reason, on_repeat, expected) in [
+            ("accepted", None, Some(OnRepeat::Hold), "accepted"),
+            ("accepted", Some("no_id"), Some(OnRepeat::Run), "held"),
+            ("accepted", repeated, Some(OnRepeat::Run), "accepted"),
+            ("accepted", repeated, Some(OnRepeat::Hold), "held"),
+            ("accepted", repeated, None, "accepted"),
+            ("held", repeated, Some(OnRepeat::Run), "held"),
+            ("conflict", None, Some(OnRepeat::Run), "conflict"),
+        ] {
+            assert_eq!(
+                first_answer(&event(state, reason), &[], on_repeat),
+                expected,
+                "{state} {reason:?} {on_repeat:?}"
+            );
+        }
+        let discarded = |attempt: i64| {
+            let view = serde_json::json!({
+                "handler": "h", "state": "discarded", "attempt": attempt, "next_attempt_at": null, "finished_at": null,
+                "last_error": null,
+            });
+            [serde_json::from_value::<DeliveryView>(view).expect("a delivery")]
+        };
+        let accepted = event("accepted", repeated);
+        assert_eq!(first_answer(&accepted, &discarded(0), None), "held");
+        assert_eq!(first_answer(&accepted, &discarded(2), Some(OnRepeat::Run)), "accepted");
+        assert_eq!(later_answer(&event("conflict", None)), "conflict");
+        assert_eq!(later_answer(&event("held", None)), "duplicate");
     }
 }

@@ -15,7 +15,7 @@ use super::super::admin::Admin;
 use super::link::{Link, given};
 use super::pages::{PageError, Visit, page_with};
 use super::words::When;
-use crate::query::{self, EventsQuery, QueryError};
+use crate::query::{self, EventsQuery, QueryError, names};
 use crate::view::{EventView, Items};
 
 const ROWS: usize = 50;
@@ -121,6 +121,11 @@ impl Search {
         exact.iter().chain(&loose).any(|one| one.is_some())
     }
 
+    /// True for the first page of a search that an id may answer by itself.
+    fn is_about_ids(&self) -> bool {
+        self.text.is_some() && self.body.is_none() && self.delivery_state.is_none() && self.cursor.is_none()
+    }
+
     /// What a field of the form shows.
     pub(super) fn shown(value: &Option<String>) -> &str {
         value.as_deref().unwrap_or_default()
@@ -175,9 +180,30 @@ pub(super) async fn show(
     )
 }
 
+/// A part of an id is looked for among the newest events. A whole id has an index, however old its event is, so that
+/// those that carry it come first.
 async fn found(admin: &Admin, search: &Search) -> Result<Items<EventView>, QueryError> {
     admin.check_names(search.source.as_deref(), None).await?;
-    query::events(admin.store(), admin.clock(), search.asked(ROWS)).await
+    let mut found = query::events(admin.store(), admin.clock(), search.asked(ROWS)).await?;
+    if search.is_about_ids()
+        && let Some(id) = &search.text
+    {
+        let mut exact = carrying(admin, id, search).await?;
+        let shown: HashSet<String> = found.items.iter().map(|event| event.key.clone()).collect();
+        exact.retain(|event| !shown.contains(&event.key));
+        found.items.splice(..0, exact);
+    }
+    Ok(found)
+}
+
+/// The events with exactly this id, or this key, that fit the rest of the search.
+async fn carrying(admin: &Admin, id: &str, search: &Search) -> Result<Vec<EventView>, QueryError> {
+    let sources = match search.source {
+        Some(_) => Vec::new(),
+        None => names::sources(admin.store()).await?,
+    };
+    let asked = EventsQuery { id: Some(id.to_owned()), text: None, sources, ..search.asked(ROWS) };
+    Ok(query::events(admin.store(), admin.clock(), asked).await?.items)
 }
 
 /// The events that a handler gave up on, those of a page among them.
@@ -190,7 +216,7 @@ async fn dead(store: &Store, rows: &[EventRow]) -> Result<HashSet<String>, Store
     Ok(dead.items.into_iter().map(|line| line.key.to_string()).collect())
 }
 
-/// A key or `source/event_id` leads to the event; anything else to a search.
+/// A key, `source/event_id` or an id that one event carries leads to the event; anything else to a search.
 pub(super) async fn find(
     State(admin): State<Admin>,
     _visit: Visit,
@@ -198,10 +224,17 @@ pub(super) async fn find(
 ) -> Result<Response, PageError> {
     let Some(text) = given(find?.0.q) else { return Ok(Redirect::to("/events").into_response()) };
     let named = text.parse::<EventKey>().is_ok() || text.contains('/');
-    let found = if named { query::find(admin.store(), &text).await?.into_iter().next() } else { None };
-    let link = match found {
-        Some(event) => Link::below("/events", &event.key.to_string()),
-        None => Link::to("/events").with("text", &text),
+    let mut keys = Vec::new();
+    if named {
+        keys.extend(query::find(admin.store(), &text).await?.first().map(|event| event.key.to_string()));
+    }
+    if keys.is_empty() {
+        let carrying = carrying(&admin, &text, &Search::default()).await?;
+        keys.extend(carrying.into_iter().map(|event| event.key));
+    }
+    let link = match keys.as_slice() {
+        [key] => Link::below("/events", key),
+        _ => Link::to("/events").with("text", &text),
     };
     Ok(Redirect::to(&link.to_string()).into_response())
 }

@@ -19,6 +19,8 @@ const ROWS: usize = 100;
 struct HeldPage {
     visit: Visit,
     groups: Vec<Group>,
+    /// There are others on other pages.
+    is_part: bool,
     older: Option<Link>,
     searched_until: Option<When>,
 }
@@ -50,5 +52,6 @@ pub(super) async fn show(
     }
     let older = found.next_cursor.map(|cursor| search.link("/held").with("cursor", &cursor));
     let searched_until = When::maybe(found.searched_until.as_deref(), visit.now);
-    page(&HeldPage { visit, groups, older, searched_until })
+    let is_part = older.is_some() || search.cursor.is_some();
+    page(&HeldPage { visit, groups, is_part, older, searched_until })
 }

@@ -40,6 +40,7 @@ struct Destination {
     claimed: String,
     dead: String,
     oldest: Option<When>,
+    messages: Link,
     view: DestinationView,
 }
 
@@ -81,6 +82,7 @@ pub(super) async fn destinations(State(admin): State<Admin>, visit: Visit) -> Re
         claimed: depth(view.claimed),
         dead: depth(view.dead),
         oldest: When::maybe(view.oldest_due_at.as_deref(), visit.now),
+        messages: Link::to("/outbox").with("destination", &view.destination),
         view,
     };
     let rows = queues::destinations(&admin.desk()).await?.into_iter().map(row).collect();

@@ -3,14 +3,18 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use jiff::Timestamp;
+use oncebox::clock::UnixMillis;
 
 use super::super::admin::Admin;
 use super::chart::{self, Drawing, Labels, Series};
-use super::handlers::HandlerRow;
+use super::handlers::{HandlerRow, depth};
 use super::pages::{PageError, Visit, page};
-use super::words::{When, counted, grouped, percent, signed};
+use super::words::{When, counted, grouped, percent, signed, span};
 use crate::query::overview;
 use crate::view::screens::{MinuteView, OverviewView, RateView, SourceView};
+
+const HOUR_MS: UnixMillis = 60 * 60 * 1000;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -53,7 +57,7 @@ pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Res
     let (active, quiet): (Vec<SourceView>, Vec<SourceView>) =
         view.sources.iter().cloned().partition(|source| source.arrivals > 0 || source.last_hour.rejected > 0);
     page(&OverviewPage {
-        numbers: numbers(&view),
+        numbers: numbers(&view, visit.now),
         concerns: concerns(&view),
         arrivals: arrivals(&view.minutes),
         latency: latency(&view.minutes),
@@ -67,22 +71,24 @@ pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Res
     })
 }
 
-fn numbers(view: &OverviewView) -> [Number; 3] {
+fn numbers(view: &OverviewView, now: UnixMillis) -> [Number; 3] {
     let numbers = &view.numbers;
-    let rate = |id, name, rate: &RateView, thing| Number {
+    let rate = |id, name, rate: &RateView, (thing, when): (_, &str)| Number {
         id,
         name,
         figure: rate.value.map_or_else(|| "–".to_owned(), percent),
-        of: format!("of {} in the last hour", counted(rate.of, thing)),
+        of: format!("of {} {when}", counted(rate.of, thing)),
         baseline: match rate.baseline {
             Some(before) => format!("before that {} of {}", percent(before), counted(rate.baseline_of, thing)),
             None => "nothing to compare with before that".to_owned(),
         },
         raised: is_raised(rate),
     };
+    let here = arrived(&view.minutes_since, now);
+    let tried = ("first attempt", "in the last hour");
     [
-        rate("first-try-error-rate", "First-try error rate", &numbers.first_try_error_rate, "first attempt"),
-        rate("duplicate-rate", "Duplicate rate", &numbers.duplicate_rate, "arrival"),
+        rate("first-try-error-rate", "First-try error rate", &numbers.first_try_error_rate, tried),
+        rate("duplicate-rate", "Duplicate rate", &numbers.duplicate_rate, ("arrival", &here)),
         Number {
             id: "ledger-rows",
             name: "Ledger rows",
@@ -92,6 +98,16 @@ fn numbers(view: &OverviewView) -> [Number; 3] {
             raised: false,
         },
     ]
+}
+
+/// Which arrivals were counted: those of this node, for as long as it counts.
+fn arrived(since: &str, now: UnixMillis) -> String {
+    let since = since.parse::<Timestamp>().map_or(0, Timestamp::as_millisecond);
+    let age = now.saturating_sub(since);
+    if age >= HOUR_MS {
+        return "in the last hour, on this node".to_owned();
+    }
+    format!("in the last hour, on this node, which began to count {} ago", span(age))
 }
 
 /// Twice what it was, and more than a trace.
@@ -117,12 +133,8 @@ fn concerns(view: &OverviewView) -> Vec<Concern> {
         let or_more = if more { " or more" } else { "" };
         add("bad", format!("{}{or_more} gave up.", counted(dead, "dead letter")), "/dead-letters", "look at them");
     }
-    // A held event holds its deliveries, too: it is one thing to decide.
-    let events = view.sources.iter().map(|one| one.held).sum::<i64>();
-    let deliveries = view.handlers.iter().map(|one| one.held.count).sum::<i64>();
-    let held = if events > 0 { events } else { deliveries };
-    if held > 0 {
-        add("warn", format!("{held} held, waiting for a person."), "/held", "decide");
+    if view.held.count > 0 {
+        add("warn", format!("{} held, waiting for a person.", depth(view.held)), "/held", "decide");
     }
     let conflicts = view.sources.iter().map(|one| one.conflicts).sum();
     if conflicts > 0 {
@@ -180,6 +192,14 @@ fn latency(minutes: &[MinuteView]) -> Drawing {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_node_that_just_started_says_so() {
+        let now = 1_700_000_000_000;
+        let since = |age: i64| arrived(&crate::view::time(now - age), now);
+        assert_eq!(since(HOUR_MS), "in the last hour, on this node");
+        assert_eq!(since(125_000), "in the last hour, on this node, which began to count 2 min 5 s ago");
+    }
 
     #[test]
     fn a_rate_is_raised_when_it_doubled_and_is_more_than_a_trace() {

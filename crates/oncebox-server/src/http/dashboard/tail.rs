@@ -4,11 +4,12 @@ use askama::Template;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::Response;
+use oncebox::event::EventKey;
 
 use super::super::admin::Admin;
 use super::events::{EventRow, Search, source_names};
 use super::pages::{PageError, Visit, page};
-use crate::query;
+use crate::query::{self, tail};
 
 const ROWS: usize = 50;
 
@@ -19,6 +20,8 @@ struct TailPage {
     search: Search,
     sources: Vec<String>,
     rows: Vec<EventRow>,
+    /// Where the stream begins, so that nothing falls between this page and its first look.
+    after: String,
 }
 
 /// The latest events; the filters are those of the stream.
@@ -30,9 +33,13 @@ pub(super) async fn show(
     let asked = search?.0.tidy();
     let search = Search { source: asked.source, r#type: asked.r#type, state: asked.state, ..Search::default() };
     admin.check_names(search.source.as_deref(), None).await?;
+    let since = tail::after_list(admin.clock().now());
     let found = query::events(admin.store(), admin.clock(), search.asked(ROWS)).await?;
+    // A full page shows only the newest: what is older than its last row is not new.
+    let oldest = found.items.get(ROWS - 1).and_then(|event| event.key.parse::<EventKey>().ok());
     page(&TailPage {
         sources: source_names(&admin),
+        after: oldest.map_or(since, |oldest| oldest.max(since)).to_string(),
         rows: found.items.into_iter().map(|event| EventRow::new(event, &visit)).collect(),
         search,
         visit,

@@ -70,14 +70,35 @@ testkit::contract! {
         world.insert([world.event("evt_2", "b"), world.event_of("other", "evt_3", "c")]).await;
         let all = EventFilter::default();
         let since = async |after, filter: &EventFilter, limit| {
-            let events = world.store.events_after(after, filter, limit).await.unwrap();
-            events.into_iter().map(|event| event.event_id).collect::<Vec<_>>()
+            let page = world.store.events_after(after, filter, limit, 100).await.unwrap();
+            page.items.into_iter().map(|event| event.event_id).collect::<Vec<_>>()
         };
         assert_eq!(since(first, &all, 10).await, ["evt_2", "evt_3"]);
         assert_eq!(since(first, &all, 1).await, ["evt_2"]);
         assert_eq!(since(EventKey::at(0), &all, 10).await.len(), 3);
         let other = EventFilter { source: Some("other".to_owned()), event_type: Some("invoice.*".to_owned()), ..all };
         assert_eq!(since(EventKey::at(0), &other, 10).await, ["evt_3"]);
+        // However rare the wanted are, a look examines so many rows and says where the next one goes on.
+        let page = world.store.events_after(EventKey::at(0), &other, 10, 2).await.unwrap();
+        assert_eq!((page.items.len(), page.next.is_some()), (0, true));
+        let page = world.store.events_after(page.next.unwrap(), &other, 10, 2).await.unwrap();
+        assert_eq!((page.items[0].event_id.as_str(), page.next), ("evt_3", None));
+    }
+
+    async fn what_came_again_later_is_no_repeat_of_that_time(db: TestDatabase) {
+        let world = World::new(db).await;
+        let key = world.insert_one(world.event("evt_1", "a")).await.key();
+        let counted = async |before| {
+            let recent = world.store.recent(None, before, 10).await.unwrap();
+            recent.events.iter().map(|one| (one.events, one.repeats)).collect::<Vec<_>>()
+        };
+        let hour_ago = key.moment() + 60_000;
+        let table = world.db.table("arrivals");
+        let literal = if world.db.backend() == testkit::Backend::Sqlite { format!("unhex('{key}', '-')") } else { format!("'{key}'") };
+        world.db.execute(&format!("insert into {table} (key, count, last_at_ms, recent) values ({literal}, 5, {}, '')", hour_ago + 1));
+        assert_eq!(counted(None).await, [(1, 5)]);
+        assert_eq!(counted(Some(EventKey::at(hour_ago))).await, [(1, 0)]);
+        assert_eq!(counted(Some(EventKey::at(hour_ago + 2))).await, [(1, 5)]);
     }
 
     async fn first_tries_are_counted_when_they_end(db: TestDatabase) {

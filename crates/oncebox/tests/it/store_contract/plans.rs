@@ -35,7 +35,7 @@ const READ_MAX: f64 = 20_001.0;
 /// How far back a page looks.
 const FLOOR: Bound = Key(ROWS - 20_000);
 
-const STATEMENTS: [(&str, &[Bound]); 47] = [
+const STATEMENTS: [(&str, &[Bound]); 50] = [
     ("events_page", &[Null, Null, Null, Null, Null, Null, Highest, Int(101), Lowest]),
     ("events_page", &[Null, Null, Null, Null, Null, Null, Key(30_000), Int(101), Lowest]),
     ("events_page", &[Text("other"), Null, Null, Null, Null, Null, Highest, Int(101), FLOOR]),
@@ -44,7 +44,10 @@ const STATEMENTS: [(&str, &[Bound]); 47] = [
     ("waiting_page", &[Null, Null, Text("held"), Null, Null, Null, Highest, Int(101), Lowest]),
     ("waiting_page", &[Text("src"), Null, Text("conflict"), Null, Null, Null, Highest, Int(101), FLOOR]),
     ("held_page", &[Null, Null, Null, Null, Null, Null, Highest, Int(101), FLOOR, FLOOR, Highest]),
+    ("held_page", &[Null, Null, Null, Null, Null, Null, Highest, Int(1001), Lowest, Lowest, Highest]),
     ("events_floor", &[Highest, Int(19_999)]),
+    ("events_ceiling", &[Lowest, Int(19_999)]),
+    ("events_after", &[Lowest, Text("no"), Null, Null, Int(1000), Key(20_000)]),
     ("waiting_floor", &[Highest, Int(19_999), Text("held")]),
     ("deliveries_floor", &[Highest, Int(19_999)]),
     ("stopped_floor", &[Highest, Int(19_999), Text("dead")]),
@@ -77,8 +80,8 @@ const STATEMENTS: [(&str, &[Bound]); 47] = [
     ("outbox_page", &[Highest, Null, Null, Null, Null, Null, Null, Int(101), FLOOR]),
     ("outbox_page", &[Highest, Text("ready"), Text("no"), Null, Null, Null, Null, Int(101), FLOOR]),
     ("dead_messages_page", &[Highest, Text("dead"), Text("no"), Null, Null, Null, Null, Int(101), FLOOR]),
-    ("recent_events", &[FLOOR, Highest]),
-    ("recent_events", &[Key(1000), Key(11_000)]),
+    ("recent_events", &[FLOOR, Highest, Int(i64::MAX)]),
+    ("recent_events", &[Key(1000), Key(11_000), Int(1_731_700_009_000)]),
     ("recent_deliveries", &[FLOOR, Highest]),
     ("recent_first_failures", &[FLOOR, Highest]),
     ("recent_messages", &[Int(20_000), Highest]),
