@@ -112,14 +112,17 @@ impl Store {
         }
         let first = EventKey::from_bytes([0; 16]);
         if kind == ActionKind::Forget {
-            return self.count_events(filter, filter.state.as_deref(), false).await;
+            return self.count_events(filter).await;
         }
-        let mut values = filter.values(first, self.dialect());
+        let mut values = filter.of_deliveries(first, self.dialect());
         values.extend([filter.handler.as_deref().into()]);
         values.extend(kind.from(filter).map(Value::from));
+        values.extend([filter.key.into()]);
         let mut count = first_int(&self.query(&sql::ACTION_COUNT, values).await?)?;
         if kind.settles_events(filter) {
-            count += self.count_events(filter, Some("held"), true).await?;
+            let mut values = filter.of_events(first, self.dialect());
+            values.extend([Value::from("held")]);
+            count += first_int(&self.query(&sql::COUNT_BARE_EVENTS, values).await?)?;
         }
         Ok(count)
     }
@@ -130,7 +133,7 @@ impl Store {
         let mut reached = EventKey::from_bytes([0; 16]);
         let mut missing = 0;
         loop {
-            let mut values = filter.values(reached, self.dialect());
+            let mut values = filter.of_events(reached, self.dialect());
             values.extend([Some("accepted").into(), SLICE.into()]);
             let rows = self.query(&sql::ACTION_EVENTS, values).await?;
             let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(missing) };
@@ -206,10 +209,12 @@ impl Store {
         self.query(&sql::ACTION_BY_ID, vec![id.into()]).await?.first().map(read_action).transpose()
     }
 
-    async fn count_events(&self, filter: &ActionFilter, state: Option<&str>, bare: bool) -> Result<i64, ActionError> {
-        let mut values = filter.values(EventKey::from_bytes([0; 16]), self.dialect());
-        values.extend([state.into(), i64::from(bare).into()]);
-        Ok(first_int(&self.query(&sql::ACTION_COUNT_EVENTS, values).await?)?)
+    async fn count_events(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
+        let state = filter.state.as_deref();
+        let mut values = filter.of_events(EventKey::from_bytes([0; 16]), self.dialect());
+        values.extend([state.into()]);
+        let statement = if waits(state) { &sql::WAITING_ACTION_COUNT } else { &sql::ACTION_COUNT_EVENTS };
+        Ok(first_int(&self.query(statement, values).await?)?)
     }
 
     pub(super) async fn open_action(
@@ -258,10 +263,10 @@ impl Tx {
     }
 
     async fn move_slice(&mut self, action: &Action, at: &Progress, now: UnixMillis) -> Result<Slice, StoreError> {
-        let mut values = action.filter.values(at.reached, self.dialect());
+        let mut values = action.filter.of_deliveries(at.reached, self.dialect());
         values.extend([action.filter.handler.as_deref().into()]);
         values.extend(action.kind.from(&action.filter).map(Value::from));
-        values.extend([action.kind.to().into(), now.into(), SLICE.into()]);
+        values.extend([action.kind.to().into(), now.into(), SLICE.into(), action.filter.key.into()]);
         let rows = self.query(&sql::ACTION_SLICE, values).await?;
         let mut last = None;
         for row in &rows {
@@ -373,9 +378,10 @@ impl Tx {
         state: Option<&str>,
         at: &Progress,
     ) -> Result<Vec<Row>, StoreError> {
-        let mut values = filter.values(at.reached, self.dialect());
+        let mut values = filter.of_events(at.reached, self.dialect());
         values.extend([state.into(), SLICE.into()]);
-        self.query(&sql::ACTION_EVENTS, values).await
+        let statement = if waits(state) { &sql::WAITING_ACTION_EVENTS } else { &sql::ACTION_EVENTS };
+        self.query(statement, values).await
     }
 }
 
@@ -433,6 +439,11 @@ impl ActionKind {
         let held = matches!(self, Self::Release | Self::Discard) && self.from(filter)[1] == "held";
         held && filter.handler.is_none() && !filter.is_about_messages()
     }
+}
+
+/// True for the states that have an index of their own.
+fn waits(state: Option<&str>) -> bool {
+    state.is_some_and(|state| state != "accepted")
 }
 
 pub(super) fn first_int(rows: &[Row]) -> Result<i64, StoreError> {

@@ -4,7 +4,7 @@ use oncebox::delivery::Next;
 use oncebox::fault::Faults;
 use oncebox::order::BodyPointer;
 use oncebox::routing::{Glob, Route};
-use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, Asked, Failure, Inserted};
+use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, Asked, EventFilter, Failure, Inserted};
 use testkit::TestDatabase;
 
 use super::deliveries::{BILLING, claim, finish, processing, states};
@@ -108,6 +108,31 @@ testkit::contract! {
         assert_eq!(act(&world, "d", ActionKind::Discard, of_source()).await, 2);
         assert_eq!(states(&world), [["claimed", "1"], ["discarded", "0"]]);
         assert_eq!(world.query("select distinct state from {events}"), [["accepted"]]);
+    }
+
+    async fn an_action_on_one_event_leaves_its_neighbours(db: TestDatabase) {
+        let world = processing(db).await;
+        let mut bare = held(world.event("bare", "x"));
+        bare.handlers.clear();
+        world.insert([held(world.event("a", "a")), bare, held(world.event("b", "b"))]).await;
+        let page = world.store.events(&EventFilter::default(), 10).await.unwrap();
+        let one = |id: &str| {
+            let event = page.items.iter().find(|event| event.event_id == id).unwrap();
+            ActionFilter { key: Some(event.key), ..ActionFilter::default() }
+        };
+        for (kind, id, of, left) in [
+            (ActionKind::Release, "bare", 1, vec![["a"], ["b"]]),
+            (ActionKind::Discard, "a", 2, vec![["b"]]),
+            (ActionKind::Discard, "a", 0, vec![["b"]]),
+            (ActionKind::Forget, "b", 1, vec![["b"]]),
+            (ActionKind::Release, "b", 2, vec![]),
+        ] {
+            assert_eq!(world.store.count_action(kind, &one(id)).await.unwrap(), of, "{kind:?} {id}");
+            assert_eq!(act(&world, &format!("{kind:?} {id} {of}"), kind, one(id)).await, of, "{kind:?} {id}");
+            let held = world.query("select event_id from {events} where state = 'held' order by event_id");
+            assert_eq!(held, left, "{kind:?} {id}");
+        }
+        assert_eq!(world.query("select count(*) from {ledger}"), [["2"]]);
     }
 
     async fn a_forgotten_identity_is_new_again(db: TestDatabase) {
