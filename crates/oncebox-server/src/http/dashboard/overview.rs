@@ -8,7 +8,7 @@ use super::super::admin::Admin;
 use super::chart::{self, Drawing, Labels, Series};
 use super::handlers::HandlerRow;
 use super::pages::{PageError, Visit, page};
-use super::words::{When, counted, grouped, percent, signed};
+use super::words::{When, counted, grouped, grown, percent};
 use crate::query::overview;
 use crate::view::screens::{MinuteView, OverviewView, RateView, SourceView};
 
@@ -88,7 +88,10 @@ fn numbers(view: &OverviewView) -> [Number; 3] {
             name: "Ledger rows",
             figure: grouped(numbers.ledger_rows),
             of: "identities remembered".to_owned(),
-            baseline: format!("{} within a day", signed(numbers.ledger_rows_daily_change)),
+            baseline: format!(
+                "{} within a day",
+                grown(numbers.ledger_rows_daily_change, numbers.ledger_rows_daily_change_is_least)
+            ),
             raised: false,
         },
     ]
