@@ -28,6 +28,7 @@ mod outage;
 mod relay;
 mod retention;
 mod security;
+mod security_forms;
 mod stop;
 mod trace;
 mod world;
