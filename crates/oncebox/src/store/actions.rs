@@ -50,7 +50,7 @@ pub struct Action {
 pub struct ActionRecord {
     /// The id.
     pub id: String,
-    /// `replay`, `release`, `discard`, `forget`, `requeue`, `erase`, `pause` or `resume`.
+    /// `replay`, `release`, `discard`, `forget`, `requeue`, `erase`, `pause`, `resume`, `arm`, `retention` or `confirm`.
     pub kind: String,
     /// What it was about, as JSON.
     pub filter: String,
@@ -201,7 +201,18 @@ impl Store {
 
     /// The newest lines of the audit log.
     pub async fn actions(&self, limit: usize) -> Result<Vec<ActionRecord>, StoreError> {
-        self.query(&sql::ACTIONS, vec![count(limit).into()]).await?.iter().map(read_action).collect()
+        self.actions_after(None, limit).await
+    }
+
+    /// Lines of the audit log that come after one, which is named by its time and id: the next page.
+    pub async fn actions_after(
+        &self,
+        last: Option<(UnixMillis, &str)>,
+        limit: usize,
+    ) -> Result<Vec<ActionRecord>, StoreError> {
+        let (at, id) = last.unzip();
+        let values = vec![count(limit).into(), at.into(), id.into()];
+        self.query(&sql::ACTIONS, values).await?.iter().map(read_action).collect()
     }
 
     /// The line of one action: what it was about and how far it came.
