@@ -10,6 +10,7 @@ use super::action_filter::ActionFilter;
 use super::{Row, Store, StoreError, Tx, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::{Digest, EventKey, Fingerprint, Identity};
+use crate::limits::PAGE_EXAMINED_MAX;
 use crate::routing::Route;
 
 /// Rows of one slice.
@@ -291,7 +292,7 @@ impl Tx {
 
     /// Held events that no handler wanted have no delivery that could be moved.
     async fn settle_slice(&mut self, action: &Action, at: &Progress) -> Result<Slice, StoreError> {
-        let rows = self.events_slice(&action.filter, Some("held"), at).await?;
+        let (rows, _) = self.events_slice(&action.filter, Some("held"), at).await?;
         let mut slice = Slice { acted: 0, reached: None };
         for row in &rows {
             let key = row.key(0)?;
@@ -314,11 +315,10 @@ impl Tx {
         at: &Progress,
         now: UnixMillis,
     ) -> Result<Slice, StoreError> {
-        let rows = self.events_slice(&action.filter, Some("accepted"), at).await?;
-        let mut slice = Slice { acted: 0, reached: None };
+        let (rows, reached) = self.events_slice(&action.filter, Some("accepted"), at).await?;
+        let mut slice = Slice { acted: 0, reached };
         for row in &rows {
             let key = row.key(0)?;
-            slice.reached = Some(key);
             if !route.wants(&row.text(1)?, &row.text(3)?) {
                 continue;
             }
@@ -336,8 +336,8 @@ impl Tx {
     }
 
     async fn forget_slice(&mut self, action: &Action, at: &Progress) -> Result<Slice, StoreError> {
-        let rows = self.events_slice(&action.filter, action.filter.state.as_deref(), at).await?;
-        let mut slice = Slice { acted: 0, reached: None };
+        let (rows, reached) = self.events_slice(&action.filter, action.filter.state.as_deref(), at).await?;
+        let mut slice = Slice { acted: 0, reached };
         for row in &rows {
             let key = row.key(0)?;
             let (source, event_type) = (row.text(1)?, row.text(3)?);
@@ -356,7 +356,6 @@ impl Tx {
                 self.subtract_ledger_rows(std::iter::once(source.as_str())).await?;
             }
             slice.acted += i64::try_from(gone).unwrap_or(0);
-            slice.reached = Some(key);
         }
         Ok(slice)
     }
@@ -383,16 +382,29 @@ impl Tx {
         Ok(slice)
     }
 
+    /// The events of a slice, and how far it came. A filter that few fit must not hold the one writer for as long as the
+    /// table is, so a slice also ends once it has looked at as many as a page may.
     async fn events_slice(
         &mut self,
         filter: &ActionFilter,
         state: Option<&str>,
         at: &Progress,
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<(Vec<Row>, Option<EventKey>), StoreError> {
         let mut values = filter.of_events(at.reached, self.dialect());
+        let mut edge = None;
+        if !waits(state) {
+            let asked = vec![values[0].clone(), values[5].clone(), count(PAGE_EXAMINED_MAX - 1).into()];
+            edge = self.query(&sql::EVENTS_EDGE, asked).await?.first().map(|row| row.key(0)).transpose()?;
+        }
+        if let Some(edge) = edge {
+            values[5] = edge.into();
+        }
         values.extend([state.into(), SLICE.into()]);
         let statement = if waits(state) { &sql::WAITING_ACTION_EVENTS } else { &sql::ACTION_EVENTS };
-        self.query(statement, values).await
+        let rows = self.query(statement, values).await?;
+        let last = rows.last().map(|row| row.key(0)).transpose()?;
+        let is_full = rows.len() >= count_of(SLICE);
+        Ok((rows, edge.filter(|_| !is_full).or(last)))
     }
 }
 

@@ -70,6 +70,7 @@ shared! {
     ACTION_COUNT = "shared/action_count.sql";
     ACTION_SLICE = "shared/action_slice.sql";
     ACTION_EVENTS = "shared/action_events.sql";
+    EVENTS_EDGE = "shared/events_edge.sql";
     ACTION_COUNT_EVENTS = "shared/action_count_events.sql";
     WAITING_ACTION_COUNT = "shared/waiting_action_count.sql";
     WAITING_ACTION_EVENTS = "shared/waiting_action_events.sql";

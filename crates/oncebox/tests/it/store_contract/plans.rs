@@ -5,9 +5,12 @@
 
 use std::path::Path;
 
+use oncebox::fault::Faults;
+use oncebox::routing::{Glob, Route};
+use oncebox::store::{Action, ActionFilter, ActionKind};
 use testkit::{Backend, TestDatabase};
 
-use crate::world::World;
+use crate::world::{NOW, World};
 
 const ROWS: i64 = 60_000;
 /// Tables that grow with traffic.
@@ -113,6 +116,7 @@ const STATEMENTS: &[(&str, &[Bound])] = &[
     // What the pages that ask before an action count, and what it then does.
     ("action_count_events", &[Below(5), Null, Null, Null, Null, Key(5), Null]),
     ("action_events", &[Below(5), Null, Null, Null, Null, Key(5), Text("accepted"), Int(500)]),
+    ("events_edge", &[Lowest, Highest, Int(19_999)]),
     ("waiting_action_count", &[Below(5), Null, Null, Null, Null, Key(5), Text("held")]),
     ("waiting_action_count", &[Lowest, Text("src"), Null, Null, Null, Highest, Text("held")]),
     ("waiting_action_events", &[Below(5), Null, Null, Null, Null, Key(5), Text("held"), Int(500)]),
@@ -152,6 +156,25 @@ testkit::contract! {
         world.db.execute("analyze");
         bad.extend(offences(&world.db));
         assert!(bad.is_empty(), "{}", bad.join("\n"));
+    }
+
+    async fn an_action_that_few_fit_goes_through_all_in_slices(db: TestDatabase) {
+        let world = World::new(db).await;
+        fill(&world.db);
+        let events = world.db.table("events");
+        for id in ["evt_7", "evt_59999"] {
+            world.db.execute(&format!("update {events} set type = 'rare' where event_id = '{id}'"));
+        }
+        let route = Route { handler: "late".into(), sources: Vec::new(), types: vec![Glob::parse("rare").unwrap()], serial: None };
+        let filter = ActionFilter { event_type: Some("rare".to_owned()), ..ActionFilter::default() };
+        let replay = Action { id: "r".to_owned(), kind: ActionKind::Replay, filter, who: "ann".to_owned() };
+        // The first slice has no dead letters to move; each of the next looks at no more than a page may.
+        let cut_off = world.store.clone().with_faults(Faults::parse("actions.slice=fail@4").unwrap());
+        assert!(cut_off.act(&replay, Some(&route), NOW).await.is_err());
+        assert_eq!(world.store.actions(1).await.unwrap()[0].acted, 1, "as far as it came");
+        assert_eq!(world.store.act(&replay, Some(&route), NOW).await.unwrap(), 2);
+        let late = world.query("select count(*) from {deliveries} where handler = 'late' and state = 'ready'");
+        assert_eq!(late, [["2"]]);
     }
 }
 
