@@ -5,7 +5,7 @@
 #   bench/pages.sh http://127.0.0.1:8081 [requests]
 #
 #   ONCEBOX_ADMIN_TOKEN   the operator's token, where there is one
-#   ONCEBOX_PAGES         further URLs, a line each: pages of the dashboard
+#   ONCEBOX_PAGES         further URLs, a line each
 #   ONCEBOX_PAGES_MAX_MS  the bound: 200
 set -euo pipefail
 
@@ -17,10 +17,19 @@ auth=()
 
 get() { curl -sS "${auth[@]}" "$@"; }
 
-# One event and one source to look at.
-event=$(get "$admin/api/v1/events?limit=1" | grep -o '"key":"[^"]*"' | head -n 1 | cut -d '"' -f 4)
-source=$(get "$admin/api/v1/events?limit=1" | grep -o '"source":"[^"]*"' | head -n 1 | cut -d '"' -f 4)
-old=$(get "$admin/api/v1/events?limit=1000" | grep -o '"next_cursor":"[^"]*"' | cut -d '"' -f 4)
+# The first value of this name in a list; nothing where the list is empty.
+first() { get "$admin/api/v1/$1" | grep -o "\"$2\":\"[^\"]*\"" | head -n 1 | cut -d '"' -f 4 || true; }
+
+# One of everything to look at; what is not there is left out.
+event=$(first "events?limit=1" key)
+source=$(first "events?limit=1" source)
+old=$(first "events?limit=1000" next_cursor)
+handler=$(get "$admin/api/v1/handlers" | grep -o '"handler":"[^"]*","configured":true' | head -n 1 | cut -d '"' -f 4 || true)
+held=$(first "held?limit=1" key)
+dead=$(first "dead-letters?limit=1" key)
+message=$(first "outbox?limit=1" id)
+destination=$(first destinations destination)
+action=$(first "actions?limit=1" action_id)
 
 urls=(
     /api/v1/overview /api/v1/stats /api/v1/sources "/api/v1/sources/$source" /api/v1/handlers /api/v1/destinations
@@ -30,8 +39,20 @@ urls=(
     "/api/v1/events?since=1h" "/api/v1/events?until=24h" "/api/v1/events?id=$event" "/api/v1/events?body=nowhere-at-all"
     "/api/v1/events/$event" "/api/v1/events/$event/payload" /api/v1/deliveries "/api/v1/deliveries?state=done"
     "/api/v1/deliveries?state=discarded" /api/v1/dead-letters /api/v1/dead-letters/groups /api/v1/held /api/v1/outbox
-    "/api/v1/outbox?state=sent" /api/v1/rejections /api/v1/actions /api/openapi.json /api/docs
+    "/api/v1/outbox?state=sent" /api/v1/rejections /api/v1/actions /api/v1/retention /api/openapi.json /api/docs
+    /metrics /readyz
+
+    / /tail "/tail?source=$source" /events "/events?cursor=$old" "/events?source=$source" "/events?state=held"
+    "/events?type=nothing.like.this" "/events?text=nowhere" "/events?delivery_state=dead" "/events?body=nowhere-at-all"
+    "/events?since=1h" "/events/$event" /dead-letters /held "/held?source=$source" /rejections
+    /sources "/sources/$source" /handlers /destinations /outbox "/outbox?state=sent" /retention /audit
+    "/act/forget?key=$event" "/act/release?key=${held:-$event}" "/act/discard?key=${dead:-$event}"
+    "/act/replay?source=$source" "/act/release?source=$source" "/act/discard?source=$source"
 )
+[[ -z $handler ]] || urls+=("/act/pause?handler=$handler" "/act/replay?handler=$handler" "/dead-letters?handler=$handler")
+[[ -z $message ]] || urls+=("/api/v1/outbox/$message" "/outbox/$message" "/act/discard?message=$message")
+[[ -z $destination ]] || urls+=("/act/replay?destination=$destination")
+[[ -z $action ]] || urls+=("/audit/$action")
 while IFS= read -r line; do
     [[ -z $line ]] || urls+=("$line")
 done <<<"${ONCEBOX_PAGES:-}"

@@ -176,6 +176,9 @@ pub(crate) struct StatsView {
     pub(crate) ledger_rows: i64,
     /// How many more, or fewer, they are than a day ago.
     pub(crate) ledger_rows_daily_change: i64,
+    /// They are that many more at least: nobody noted a day ago how many there were, and no more were counted.
+    #[serde(default)]
+    pub(crate) ledger_rows_daily_change_is_least: bool,
     /// Why nothing that is over is removed, if it is not.
     #[serde(default)]
     pub(crate) retention_stopped: Option<String>,
@@ -383,6 +386,7 @@ impl StatsView {
             duplicate_rate: rate(repeats, events + repeats).unwrap_or(0.0),
             ledger_rows: stats.ledger_rows,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
+            ledger_rows_daily_change_is_least: stats.ledger_rows_last_day_is_least,
             retention_stopped,
             unverified_sources,
             sources: sources.collect(),

@@ -12,7 +12,7 @@ use oncebox::clock::Clock;
 use oncebox::event::{EventKey, KeyMaker};
 use oncebox::ingest::SenderClock;
 use oncebox::shutdown::Shutdown;
-use oncebox::store::{NodeLock, QueueCount, Store, StoreError, Told};
+use oncebox::store::{NodeLock, Store, StoreError, Told, Waiting};
 use tokio::sync::watch;
 
 use super::counts::{Counts, History, Shared};
@@ -127,7 +127,11 @@ impl Watch {
         if self.lock.is_none() {
             return Ok(None);
         }
-        let mut readings = readings_of(&store.queue_depths().await?, &store.outbox_depths().await?, now);
+        let mut readings = {
+            // Since when something waits is asked of an index, however much it is; what is stopped is counted.
+            let deliveries = store.depths_up_to(1, usize::MAX).await?;
+            readings_of(&deliveries, &store.message_depths_up_to(1, usize::MAX).await?, now)
+        };
         let mut counts = BTreeMap::new();
         for report in store.node_counts(now).await? {
             // Of another version of ours, perhaps.
@@ -198,13 +202,13 @@ impl Watch {
     }
 }
 
-fn readings_of(deliveries: &[QueueCount], outbox: &[QueueCount], now: i64) -> Readings {
-    let stopped = |depths: &[QueueCount], state: &str| -> Vec<(String, i64)> {
+fn readings_of(deliveries: &[Waiting], outbox: &[Waiting], now: i64) -> Readings {
+    let stopped = |depths: &[Waiting], state: &str| -> Vec<(String, i64)> {
         let found = depths.iter().filter(|depth| depth.state == state && depth.count > 0);
         found.map(|depth| (depth.name.clone(), depth.count)).collect()
     };
-    let waiting = deliveries.iter().filter(|depth| depth.state == "ready");
-    let ages = waiting.filter_map(|depth| {
+    let ready = deliveries.iter().filter(|depth| depth.state == "ready");
+    let ages = ready.filter_map(|depth| {
         let age = u64::try_from(now.saturating_sub(depth.oldest_due_at?)).ok()?;
         Some((depth.name.clone(), Duration::from_millis(age)))
     });

@@ -196,8 +196,11 @@ pub(crate) struct TailArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   oncebox actions
-  oncebox actions --json")]
+  oncebox actions --limit 1000 --json")]
 pub(crate) struct ActionsArgs {
+    /// Which page.
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
     /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,

@@ -73,7 +73,7 @@ async fn is_through(operator: &Operator, args: &ActionArgs) -> anyhow::Result<bo
 }
 
 /// Who the audit log names.
-pub(super) fn name_of_caller() -> String {
+pub(crate) fn name_of_caller() -> String {
     std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "somebody".to_owned())
 }
 

@@ -5,26 +5,26 @@ use std::process::ExitCode;
 use super::events::seconds;
 use crate::cli::action::ActionsArgs;
 use crate::operator::Operator;
+use crate::query::actions::ActionsQuery;
 use crate::terminal::{self, Tone};
-use crate::view::{ActionView, Items};
+use crate::view::ActionView;
 
 /// Runs the command.
 pub(crate) async fn run(args: &ActionsArgs) -> anyhow::Result<ExitCode> {
-    let page = Operator::open(&args.operator).await?.actions().await?;
+    let limit = usize::try_from(args.page.limit).ok();
+    let query = ActionsQuery { limit, cursor: args.page.cursor.clone() };
+    let page = Operator::open(&args.operator).await?.actions(&query).await?;
     if args.operator.json {
         terminal::print_json(&page)?;
     } else {
-        terminal::print(text(&page))?;
+        terminal::print(page.told(table, "nobody did anything yet"))?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(page: &Items<ActionView>) -> String {
-    if page.items.is_empty() {
-        return "nobody did anything yet".to_owned();
-    }
+fn table(actions: &[ActionView]) -> String {
     let mut table = terminal::table(&["began", "action", "acted", "who", "filter", "ended", "id"]);
-    for action in &page.items {
+    for action in actions {
         let ended = match &action.finished_at {
             Some(at) => terminal::cell(seconds(at)),
             None => terminal::toned("under way or cut off", Some(Tone::Warning)),

@@ -11,7 +11,7 @@ use super::act::name_of_caller;
 use crate::cli::operator::OperatorArgs;
 use crate::cli::retention::{RetentionArgs, RetentionVerb};
 use crate::operator::{Operator, refuse};
-use crate::query::retention::{RetentionView, RunView};
+use crate::query::retention::{RetentionView, RunView, run_as};
 use crate::terminal::{self, Progress, Tone};
 
 const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -40,16 +40,16 @@ async fn run_now(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
     let bar = Progress::new(1000, "thousandths");
     let run = match &operator {
         Operator::Server(client) => tokio::select! {
-            run = client.run_retention() => run?,
+            run = client.run_retention(name_of_caller()) => run?,
             never = watch(bar, async || operator.retention().await.ok().and_then(|view| view.progress)) => match never {},
         },
         Operator::Database(store, _) => {
-            let (parts, progress) = (crate::retention::parts(store, &Clock::system()), Run::default());
-            let run = tokio::select! {
-                run = retention::run_once(parts, progress.clone()) => run,
+            let (clock, progress) = (Clock::system(), Run::default());
+            let run = retention::run_once(crate::retention::parts(store, &clock), progress.clone());
+            tokio::select! {
+                run = run_as(store, &clock, Some(name_of_caller()), run) => run.map_err(refuse)?,
                 never = watch(bar, async || Some(progress.thousandths())) => match never {},
-            };
-            RunView::from(run.map_err(|error| refuse(error.into()))?)
+            }
         }
     };
     if args.json {

@@ -45,7 +45,9 @@ fn numbers(stats: &StatsView, from: &str) -> String {
     let first_try = stats.first_try_error_rate.map_or_else(|| "nothing was tried yet".to_owned(), percent);
     add("first-try error rate", first_try);
     add("duplicate rate", percent(stats.duplicate_rate));
-    add("ledger rows", format!("{} ({:+} in the last day)", stats.ledger_rows, stats.ledger_rows_daily_change));
+    let least = if stats.ledger_rows_daily_change_is_least { "at least " } else { "" };
+    let change = format!("{least}{:+}", stats.ledger_rows_daily_change);
+    add("ledger rows", format!("{} ({change} in the last day)", stats.ledger_rows));
     add("store", format!("{} (from {from})", stats.store));
     table.trim_fmt()
 }
@@ -186,6 +188,7 @@ mod tests {
             duplicate_rate: 0.98,
             ledger_rows: 3,
             ledger_rows_daily_change: 2,
+            ledger_rows_daily_change_is_least: false,
             retention_stopped: Some("the clock jumped".into()),
             handler_health: vec![HandlerHealth::new("log".into(), true, 4, 1)],
             unverified_sources: vec!["open".into()],

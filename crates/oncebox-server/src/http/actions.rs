@@ -2,8 +2,8 @@
 
 use std::net::SocketAddr;
 
-use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use oncebox::store::ActionKind;
@@ -14,7 +14,7 @@ use super::api::{ApiError, Named};
 use super::openapi::Refusals;
 use super::problem::Problem;
 use super::submitted::{Submitted, caller};
-use crate::query::actions::{self, ActionRequest};
+use crate::query::actions::{self, ActionRequest, ActionsQuery};
 use crate::query::deliveries::{self, PauseRequest};
 use crate::view::{ActionView, Done, Items};
 
@@ -28,10 +28,13 @@ pub(super) struct PausedView {
 }
 
 /// The audit log, newest first.
-#[utoipa::path(get, path = "/api/v1/actions", tag = "actions",
-    responses((status = 200, description = "The audit log, newest first.", body = Items<ActionView>), Refusals))]
-pub(super) async fn log(State(admin): State<Admin>) -> Result<Response, ApiError> {
-    Ok(Json(actions::actions(admin.store()).await?).into_response())
+#[utoipa::path(get, path = "/api/v1/actions", tag = "actions", params(ActionsQuery),
+    responses((status = 200, description = "A page of the audit log, newest first.", body = Items<ActionView>), Refusals))]
+pub(super) async fn log(
+    State(admin): State<Admin>,
+    query: Result<Query<ActionsQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    Ok(Json(actions::actions(admin.store(), &query?.0).await?).into_response())
 }
 
 /// How far one action came.

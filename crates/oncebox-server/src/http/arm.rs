@@ -1,21 +1,24 @@
 //! `POST /api/v1/sources/{name}/arm`: lets the next handshake of a source bring its secret; `?wait=SECONDS` answers
 //! only once it came.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::{Query, State, rejection::QueryRejection};
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use http::HeaderValue;
 use http::header::CACHE_CONTROL;
+use oncebox::store::Asked;
 use serde::Deserialize;
 
 use super::admin::Admin;
 use super::api::{ApiError, Named};
 use super::openapi::Refusals;
 use super::problem::Problem;
+use super::submitted::caller;
 use crate::arming::{ArmingView, WAIT_MAX, arrival};
-use crate::query::QueryError;
+use crate::query::{QueryError, actions};
 
 /// What an operator may ask for.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -32,6 +35,7 @@ pub(super) struct Wish {
     responses((status = 200, description = "Armed, or the secret came.", body = ArmingView), Refusals))]
 pub(super) async fn arm(
     State(admin): State<Admin>,
+    Extension(peer): Extension<SocketAddr>,
     Named(name): Named,
     wish: Result<Query<Wish>, QueryRejection>,
 ) -> Result<Response, ApiError> {
@@ -44,7 +48,10 @@ pub(super) async fn arm(
     if !admin.arrived().can_keep() {
         return Err(Problem::bad_request("the config has no store.secret_key to keep the secret with").into());
     }
-    admin.store().arm_secret(&name, admin.clock().now()).await.map_err(QueryError::from)?;
+    let who = actions::who(Some(caller(None, peer)));
+    let asked = Asked { id: actions::new_id(admin.clock()), who, at: admin.clock().now() };
+    admin.store().arm_secret_as(&asked, &name).await.map_err(QueryError::from)?;
+    tracing::info!(source = name, who = asked.who, "an operator armed a source");
     let view = match wish.wait {
         None => ArmingView::armed(&name),
         Some(seconds) => {

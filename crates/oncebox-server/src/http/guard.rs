@@ -19,8 +19,9 @@ use oncebox::secret::Secret;
 use serde::{Deserialize, Serialize};
 
 use super::admin::Admin;
-use super::login_limit::{LoginLimit, TooOften};
+use super::login_limit::{BEARERS_MAX, LOGINS_MAX, LoginLimit, TooOften};
 use super::problem::Problem;
+use super::public::remote;
 use super::session::{Channel, Opened, Sessions, same};
 use crate::config::server::ServerConfig;
 
@@ -80,6 +81,8 @@ pub(crate) struct Guard {
     access: ArcSwap<Access>,
     sessions: Sessions,
     logins: LoginLimit,
+    /// Apart from logins: whoever guesses there must not keep machines out.
+    bearers: LoginLimit,
     listens_on: SocketAddr,
 }
 
@@ -151,7 +154,8 @@ impl Guard {
     /// A guard of a listener that is bound.
     pub(crate) fn new(access: Access, listens_on: SocketAddr) -> std::io::Result<Self> {
         let sessions = Sessions::new()?;
-        Ok(Self { access: ArcSwap::from_pointee(access), sessions, logins: LoginLimit::default(), listens_on })
+        let (logins, bearers) = (LoginLimit::new(LOGINS_MAX), LoginLimit::new(BEARERS_MAX));
+        Ok(Self { access: ArcSwap::from_pointee(access), sessions, logins, bearers, listens_on })
     }
 
     /// True where these tokens would leave the bound address open to other machines.
@@ -171,7 +175,10 @@ impl Guard {
             return Err(LoginRefusal::NotNeeded);
         }
         self.logins.begin(peer, Instant::now()).map_err(|TooOften(seconds)| LoginRefusal::TooOften(seconds))?;
-        let role = access.role_of(token).ok_or(LoginRefusal::Wrong)?;
+        let Some(role) = access.role_of(token) else {
+            tracing::warn!(address = %peer, "a login with a wrong token");
+            return Err(LoginRefusal::Wrong);
+        };
         self.logins.succeeded(peer);
         self.sessions.open(role, token, channel).map_err(|_error| LoginRefusal::NoRandomness)
     }
@@ -198,6 +205,18 @@ impl Guard {
         lasts.then_some(Caller { role: found.role, proof: Proof::Session { form_token: found.form_token } })
     }
 
+    /// The same, unless too many wrong tokens came from this address lately.
+    fn admit(&self, address: IpAddr, headers: &HeaderMap) -> Result<Option<Caller>, TooOften> {
+        let caller = self.caller(headers);
+        let shown = headers.get(AUTHORIZATION).and_then(|given| given.as_bytes().strip_prefix(b"Bearer "));
+        let Some(shown) = shown.filter(|_| self.access.load().has_tokens()) else { return Ok(caller) };
+        let wrong = caller.is_none().then(|| self.sessions.mark(shown));
+        if self.bearers.judge(address, wrong, Instant::now())? {
+            tracing::warn!(%address, "a request with a wrong token");
+        }
+        Ok(caller)
+    }
+
     /// `localhost`, a plain address, or a name from the config: what cannot be rebound.
     fn is_house_name(&self, headers: &HeaderMap) -> bool {
         let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else { return false };
@@ -219,21 +238,40 @@ pub(super) async fn check_site(State(admin): State<Admin>, mut request: Request,
     if request.uri().path_and_query().is_some_and(|target| target.as_str().contains("%00")) {
         return with_headers(refuse(Problem::bad_request("a NUL stands in the URL")));
     }
-    if let Some(caller) = admin.guard().caller(request.headers()) {
-        if !is_own_page(&caller, &request) {
+    match admin.guard().admit(address_of(&admin, &request), request.headers()) {
+        Ok(Some(caller)) if !is_own_page(&caller, &request) => {
             return with_headers(refuse(Problem::forbidden("the form token of this session is missing")));
         }
-        request.extensions_mut().insert(caller.role);
-        request.extensions_mut().insert(caller);
+        Ok(Some(caller)) => {
+            request.extensions_mut().insert(caller.role);
+            request.extensions_mut().insert(caller);
+        }
+        Ok(None) => {}
+        // Nobody, like whoever shows nothing: what needs no token is still answered.
+        Err(too_often) => drop(request.extensions_mut().insert(too_often)),
     }
     with_headers(next.run(request).await)
+}
+
+/// Where a request comes from: the connection's address, or what the trusted proxies in front of us saw.
+fn address_of(admin: &Admin, request: &Request) -> IpAddr {
+    let peer = request.extensions().get::<SocketAddr>().map_or(IpAddr::from([0; 4]), SocketAddr::ip);
+    remote(peer, request.headers(), admin.trusted_proxies()).parse().unwrap_or(peer)
+}
+
+/// The answer to somebody whom we do not know, or who was wrong too often.
+fn stranger(request: &Request) -> Response {
+    match request.extensions().get::<TooOften>() {
+        Some(TooOften(seconds)) => refuse(Problem::too_often(*seconds)),
+        None => refuse(Problem::unauthorized()),
+    }
 }
 
 /// Lets in whoever may look.
 pub(super) async fn need_viewer(request: Request, next: Next) -> Response {
     match request.extensions().get::<Role>() {
         Some(_) => next.run(request).await,
-        None => refuse(Problem::unauthorized()),
+        None => stranger(&request),
     }
 }
 
@@ -242,7 +280,7 @@ pub(super) async fn need_operator(request: Request, next: Next) -> Response {
     match request.extensions().get::<Role>() {
         Some(Role::Operator) => next.run(request).await,
         Some(Role::Viewer) => refuse(Problem::forbidden("this token may look and not act")),
-        None => refuse(Problem::unauthorized()),
+        None => stranger(&request),
     }
 }
 
@@ -259,6 +297,9 @@ pub(super) async fn need_viewer_beyond_loopback(request: Request, next: Next) ->
 pub(super) async fn need_login(request: Request, next: Next) -> Response {
     if request.extensions().get::<Role>().is_some() {
         return next.run(request).await;
+    }
+    if request.extensions().get::<TooOften>().is_some() {
+        return stranger(&request);
     }
     let page = request.uri().path_and_query().map_or("/", |target| target.as_str());
     let back: String = form_encoded(page);

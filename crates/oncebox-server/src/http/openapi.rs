@@ -63,6 +63,7 @@ pub(super) struct Refusals;
         (name = "dead letters", description = "What gave up."),
         (name = "outbox", description = "What goes out."),
         (name = "sources", description = "Who sends."),
+        (name = "retention", description = "What is kept for how long, and what went."),
         (name = "actions", description = "What operators do: counted first by a dry run, done once under one id, kept in the log."),
         (name = "pull consumers", description = "Deliveries for consumers outside: claim, then finish, fail or extend."),
         (name = "session", description = "Browser sessions, opened by a token."),

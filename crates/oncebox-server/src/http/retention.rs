@@ -12,7 +12,6 @@ use super::admin::Admin;
 use super::api::ApiError;
 use super::openapi::Refusals;
 use super::submitted::caller;
-use crate::query::QueryError;
 use crate::query::retention::{self, RetentionRequest, RetentionView, RunView};
 
 /// Whether the time was confirmed.
@@ -33,10 +32,16 @@ pub(super) async fn show(State(admin): State<Admin>) -> Result<Response, ApiErro
 
 /// Removes now what is over; answers when that is done.
 #[utoipa::path(post, path = "/api/v1/retention/run", operation_id = "run_retention", tag = "retention",
+    request_body = Option<RetentionRequest>,
     responses((status = 200, description = "What went.", body = RunView), Refusals))]
-pub(super) async fn run(State(admin): State<Admin>) -> Result<Response, ApiError> {
-    let run = admin.retention().run().await.map_err(QueryError::from)?;
-    Ok(Json(RunView::from(run)).into_response())
+pub(super) async fn run(
+    State(admin): State<Admin>,
+    Extension(peer): Extension<SocketAddr>,
+    body: Result<Option<Json<RetentionRequest>>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    let who = caller(body?.and_then(|Json(body)| body.who).as_deref(), peer);
+    let run = retention::run_as(admin.store(), admin.clock(), Some(who), admin.retention().run()).await?;
+    Ok(Json(run).into_response())
 }
 
 /// Says that the clock is right, so that retention goes on.

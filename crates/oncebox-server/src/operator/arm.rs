@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use oncebox::clock::Clock;
 use oncebox::sealed::Sealer;
-use oncebox::store::{Store, StoreError};
+use oncebox::store::{Asked, Store, StoreError};
 
 use super::{Operator, reach, refuse};
 use crate::arming::{ArmingView, arrival};
 use crate::cli::operator::OperatorArgs;
+use crate::commands::act::name_of_caller;
 use crate::commands::wrong_usage;
 use crate::config::Reach;
 use crate::query::QueryError;
+use crate::query::actions::{new_id, who};
 
 impl Operator {
     /// Lets the next handshake of a source bring its secret; with patience, waits for it.
@@ -37,7 +39,9 @@ impl Operator {
             ),
         }
         let lost = |error: StoreError| refuse(QueryError::Store(error));
-        store.arm_secret(source, Clock::system().now()).await.map_err(lost)?;
+        let clock = Clock::system();
+        let asked = Asked { id: new_id(&clock), who: who(Some(name_of_caller())), at: clock.now() };
+        store.arm_secret_as(&asked, source).await.map_err(lost)?;
         match (patience, &reach) {
             (Some(patience), Some(reach)) => waited(store, reach, source, patience).await.map_err(lost),
             _ => Ok(ArmingView::armed(source)),

@@ -124,8 +124,9 @@ impl Client {
     }
 
     /// Removes now what is over; however long it takes.
-    pub(crate) async fn run_retention(&self) -> anyhow::Result<RunView> {
-        let request = self.client.post(self.url(&["retention", "run"])?).timeout(LONG_WAIT);
+    pub(crate) async fn run_retention(&self, who: String) -> anyhow::Result<RunView> {
+        let body = RetentionRequest { who: Some(who) };
+        let request = self.client.post(self.url(&["retention", "run"])?).json(&body).timeout(LONG_WAIT);
         self.answer(request).await?.context("the server does not know of retention")
     }
 

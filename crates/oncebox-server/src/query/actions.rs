@@ -2,20 +2,30 @@
 //!
 //! A filter that is misspelt must be refused, never widened; so unknown fields are errors and an empty filter is none.
 
-use oncebox::clock::Clock;
+use oncebox::clock::{Clock, UnixMillis};
 use oncebox::event::{EventKey, KeyMaker};
 use oncebox::routing::{Route, Routes};
 use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, ActionRecord, Store};
 use serde::{Deserialize, Serialize};
 
 use super::destinations::Destinations;
-use super::{QueryError, find, moment};
+use super::{QueryError, find, moment, page_limit};
 use crate::view::{ActionView, Done, Items};
 
 const ID_CHARS_MAX: usize = 128;
 const WHO_CHARS_MAX: usize = 200;
-/// Lines of the audit log in one answer.
-const ACTIONS_MAX: usize = 1000;
+
+/// Which lines of the audit log.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct ActionsQuery {
+    /// At most so many.
+    #[param(minimum = 1, maximum = 1000)]
+    pub(crate) limit: Option<usize>,
+    /// The cursor of the page before.
+    pub(crate) cursor: Option<String>,
+}
 
 /// An action as it is submitted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
@@ -118,10 +128,21 @@ async fn refuse_without_payload(store: &Store, kind: ActionKind, filter: &Action
     Ok(())
 }
 
-/// The newest lines of the audit log.
-pub(crate) async fn actions(store: &Store) -> Result<Items<ActionView>, QueryError> {
-    let items = store.actions(ACTIONS_MAX).await?.into_iter().map(Into::into).collect();
-    Ok(Items::whole(items))
+/// A page of the audit log, newest first.
+pub(crate) async fn actions(store: &Store, query: &ActionsQuery) -> Result<Items<ActionView>, QueryError> {
+    let limit = page_limit(query.limit)?;
+    let last = query.cursor.as_deref().map(read_cursor).transpose()?;
+    let mut found = store.actions_after(last, limit + 1).await?;
+    let is_more = found.len() > limit;
+    found.truncate(limit);
+    let next_cursor = found.last().filter(|_| is_more).map(|last| format!("{}.{}", last.started_at, last.id));
+    Ok(Items { items: found.into_iter().map(Into::into).collect(), next_cursor, searched_until: None })
+}
+
+/// Time and id of the last line before. Ids are anything, so that the time comes first.
+fn read_cursor(text: &str) -> Result<(UnixMillis, &str), QueryError> {
+    let parts = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id)));
+    parts.ok_or_else(|| QueryError::Bad("the cursor is not one of ours".into()))
 }
 
 /// One line of the audit log: how far an action came.

@@ -27,6 +27,7 @@ pub(crate) async fn overview(desk: &Desk) -> Result<OverviewView, QueryError> {
             duplicate_rate: RateView::new(came_again(&minutes), repeats(&before)),
             ledger_rows: stats.ledger_rows,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
+            ledger_rows_daily_change_is_least: stats.ledger_rows_last_day_is_least,
         },
         minutes: minutes.into_iter().map(MinuteView::from).collect(),
         minutes_since: time(desk.traffic.since()),

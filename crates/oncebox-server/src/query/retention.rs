@@ -102,6 +102,22 @@ pub(crate) async fn confirm(store: &Store, clock: &Clock, caller: Option<String>
     Ok(confirmed)
 }
 
+/// A run that somebody asks for, with a line in the audit log that is opened before it and ended after it.
+pub(crate) async fn run_as(
+    store: &Store,
+    clock: &Clock,
+    caller: Option<String>,
+    run: impl Future<Output = Result<RunRecord, NotRun>>,
+) -> Result<RunView, QueryError> {
+    let asked = Asked { id: new_id(clock), who: who(caller), at: clock.now() };
+    store.open_run_as(&asked).await?;
+    let run = run.await.map(RunView::from);
+    let removed = run.as_ref().map_or(0, |run| run.removed.values().sum::<u64>());
+    store.end_run_as(&asked, i64::try_from(removed).unwrap_or(i64::MAX), clock.now()).await?;
+    tracing::info!(who = asked.who, removed, "an operator asked for a run of retention");
+    Ok(run?)
+}
+
 fn words(settings: &Settings) -> String {
     match settings.schedule.pause(&settings.windows) {
         Some(pause) => format!("every {}", show_duration(pause)),

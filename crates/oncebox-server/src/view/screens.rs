@@ -47,6 +47,8 @@ pub(crate) struct NumbersView {
     pub(crate) ledger_rows: i64,
     /// How many more, or fewer, than a day ago.
     pub(crate) ledger_rows_daily_change: i64,
+    /// They are that many more at least: no more were counted.
+    pub(crate) ledger_rows_daily_change_is_least: bool,
 }
 
 /// A share within the last hour, beside what it was before.

@@ -98,6 +98,33 @@ contract! {
         assert_ne!(again, key, "a forgotten identity is new");
     }
 
+    async fn the_audit_log_is_read_in_pages(db: TestDatabase) {
+        let world = World::start(db);
+        let ids = ["a", "b.c", "d & e", "ü"];
+        for id in ids {
+            act(&world, "forget", &json!({"filter": {"source": "stripe"}, "action_id": id}));
+        }
+        let names = |page: &Value| -> Vec<String> {
+            page["items"].as_array().expect("items").iter().map(|one| one["action_id"].as_str().expect("text").to_owned()).collect()
+        };
+        let all = names(&get(&world, "actions"));
+        let (mut paged, mut cursor) = (Vec::new(), String::new());
+        loop {
+            let page = get(&world, &format!("actions?limit=1{cursor}"));
+            paged.extend(names(&page));
+            let Some(next) = page["next_cursor"].as_str() else { break };
+            let next: String = next.bytes().map(|byte| format!("%{byte:02X}")).collect();
+            cursor = format!("&cursor={next}");
+        }
+        assert_eq!((paged.len(), &paged), (ids.len(), &all));
+        for query in ["limit=1001", "limit=0", "cursor=forged", "cursor=x.y", "handler=pull"] {
+            let answer = http::get(world.program.admin_addr(), &format!("/api/v1/actions?{query}"), &[]);
+            assert_eq!(answer.status, 400, "{query}: {}", answer.text());
+            let page = http::get(world.program.admin_addr(), &format!("/audit?{query}"), &[]);
+            assert_eq!(page.status, 400, "{query}");
+        }
+    }
+
     async fn held_events_are_released(db: TestDatabase) {
         let world = World::start(db);
         let key = world.expect("custom", &custom(r#"{"type":"t"}"#), "held");

@@ -61,7 +61,14 @@ contract! {
         }
         let page = ask(&world, "get", "/api/docs");
         assert_eq!((page.status, page.header("content-type")), (200, Some("text/html; charset=utf-8")));
-        assert!(page.text().contains("/api/v1/overview") && !page.text().contains("<script"));
+        let text = page.text();
+        assert!(!text.contains("<script"));
+        for (path, item) in paths {
+            for method in item.as_object().expect("methods").keys() {
+                let route = format!("<b>{}</b> <code>{path}</code>", method.to_uppercase());
+                assert!(text.contains(&route), "{route} is not on the page");
+            }
+        }
         assert!(page.header("content-security-policy").is_some_and(|policy| !policy.contains("unsafe")));
     }
 

@@ -78,6 +78,9 @@ testkit::contract! {
         let answer = ask("the-operator");
         assert_eq!((answer.status, answer.json()), (200, json!({ "source": "notion", "armed": true })));
         assert_eq!(answer.header("cache-control"), Some("no-store"));
+        let log = http::get(world.program.admin_addr(), "/api/v1/actions", &[("authorization", "Bearer the-operator")]).json();
+        let line = (&log["items"][0]["kind"], &log["items"][0]["filter"]["source"], log["items"].as_array().map(Vec::len));
+        assert_eq!(line, (&json!("arm"), &json!("notion"), Some(1)), "{log}");
     }
 
     async fn straight_at_the_database_the_config_is_asked(db: TestDatabase) {

@@ -31,6 +31,7 @@ mod pages;
 mod relay;
 mod retention;
 mod security;
+mod security_forms;
 mod stop;
 mod trace;
 mod world;

@@ -98,6 +98,8 @@ contract! {
             run["removed"]["payloads"] == 1
         });
         assert_eq!(world.expect("custom", &event(1), "duplicate"), key);
+        let log = ask(&world, "/api/v1/actions?limit=1");
+        assert_eq!((&log["items"][0]["kind"], &log["items"][0]["finished_at"].is_string()), (&json!("retention"), &true), "{log}");
         let detail = ask(&world, &format!("/api/v1/events/{key}"));
         assert_eq!((&detail["payload"], &detail["deliveries"][0]["state"]), (&Value::Null, &json!("done")));
         assert!(detail["payload_kept_until"].is_string(), "{detail}");

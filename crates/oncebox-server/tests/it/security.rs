@@ -8,23 +8,23 @@ use testkit::{TestDatabase, contract, free_port};
 
 use crate::world::{PATIENCE, SECRETS, Setup, World, custom, stripe, wait_until};
 
-const OPERATOR: &str = "operator-canary-3Kd7";
-const VIEWER: &str = "viewer-canary-5Vb2";
+pub(crate) const OPERATOR: &str = "operator-canary-3Kd7";
+pub(crate) const VIEWER: &str = "viewer-canary-5Vb2";
 const ACTIONS: [&str; 6] = ["replay", "release", "discard", "forget", "handlers/pull/pause", "handlers/pull/resume"];
 const FILTER: &[u8] = br#"{"filter":{"source":"stripe"}}"#;
 
-fn with_tokens(setup: Setup) -> Setup {
+pub(crate) fn with_tokens(setup: Setup) -> Setup {
     setup
         .server(&format!("admin_token = {{ value = \"{OPERATOR}\" }}\nviewer_token = {{ value = \"{VIEWER}\" }}"))
         .server("admin_hosts = [\"hooks.internal\"]")
 }
 
-fn ask(world: &World, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
+pub(crate) fn ask(world: &World, method: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Answer {
     http::request(world.program.admin_addr(), method, path, headers, body).expect("an answer")
 }
 
 /// Logs in and gives cookie and form token.
-fn log_in(world: &World, token: &str, headers: &[(&str, &str)]) -> (Answer, String, String) {
+pub(crate) fn log_in(world: &World, token: &str, headers: &[(&str, &str)]) -> (Answer, String, String) {
     let headers = [&[("content-type", "application/json")], headers].concat();
     let body = json!({ "token": token }).to_string();
     let answer = ask(world, "POST", "/api/v1/session", &headers, body.as_bytes());
@@ -38,7 +38,7 @@ fn log_in(world: &World, token: &str, headers: &[(&str, &str)]) -> (Answer, Stri
 }
 
 /// One dead delivery; what an action would change.
-fn bury(world: &World) {
+pub(crate) fn bury(world: &World) {
     world.expect("stripe", &stripe("a"), "accepted");
     let deliveries = world.db.table("deliveries");
     world
@@ -46,7 +46,7 @@ fn bury(world: &World) {
         .execute(&format!("update {deliveries} set state = 'dead', attempt = 1, finished_at_ms = 1, last_error = 'x'"));
 }
 
-fn state(world: &World) -> String {
+pub(crate) fn state(world: &World) -> String {
     world.db.query(&format!("select state from {}", world.db.table("deliveries"))).remove(0).remove(0)
 }
 
@@ -159,6 +159,29 @@ contract! {
         assert!(locked.header("retry-after").is_some_and(|seconds| seconds.parse::<u32>().is_ok()));
         let bearer = format!("Bearer {OPERATOR}");
         assert_eq!(ask(&world, "GET", "/api/v1/stats", &[("authorization", &bearer)], b"").status, 200, "machines go on");
+    }
+
+    async fn a_bearer_is_not_guessed(db: TestDatabase) {
+        let world = World::start_with(db, |setup| with_tokens(setup).server("trusted_proxies = 1"));
+        let ask_from = |address: &str, token: &str, path: &str| {
+            let bearer = format!("Bearer {token}");
+            ask(&world, "GET", path, &[("authorization", &bearer), ("x-forwarded-for", address)], b"")
+        };
+        let look = |address: &str, token: &str| ask_from(address, token, "/api/v1/stats").status;
+        let stale: Vec<u16> = (0..30).map(|_| look("192.0.2.1", "yesterdays-canary-1Aa1")).collect();
+        assert!(stale.iter().all(|status| *status == 401), "an old config is no guess: {stale:?}");
+        assert_eq!(look("192.0.2.1", OPERATOR), 200, "nor keeps its neighbour out");
+        let refused: Vec<u16> = (0..150).map(|n| look("192.0.2.2", &format!("guess-canary-{n}"))).collect();
+        assert_eq!(refused.iter().filter(|status| **status == 401).count(), 100, "{refused:?}");
+        let locked = ask_from("192.0.2.2", OPERATOR, "/api/v1/stats");
+        assert_eq!(locked.status, 429, "nor found by luck");
+        assert!(locked.header("retry-after").is_some_and(|seconds| seconds.parse::<u32>().is_ok()));
+        assert_eq!(ask_from("192.0.2.2", OPERATOR, "/events").status, 429, "nor on a page");
+        assert_eq!(ask_from("192.0.2.2", "x", "/readyz").status, 200, "which needs no token on this machine");
+        assert_eq!((look("192.0.2.1", OPERATOR), look("192.0.2.3", VIEWER)), (200, 200), "others go on");
+        let log = world.program.log();
+        assert!(log.contains("a request with a wrong token") && log.contains("192.0.2.2"), "{log}");
+        assert!(!log.contains("guess-canary") && !log.contains("yesterdays-canary"), "{log}");
     }
 
     async fn sessions_end_when_the_token_changes(db: TestDatabase) {

@@ -1,6 +1,7 @@
 //! Which rows an action is about: what an operator names, checked against what the action can do.
 
 use super::actions::{ActionError, ActionKind};
+use super::windows::{HIGHEST, LOWEST};
 use super::{Dialect, Value};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
@@ -50,16 +51,28 @@ impl ActionFilter {
         if fits && by_event { Ok(()) } else { Err(ActionError::State) }
     }
 
-    /// The values of `$1` to `$6`.
-    pub(super) fn values(&self, after: EventKey, dialect: Dialect) -> Vec<Value> {
+    /// The values of `$1` to `$6` about events.
+    pub(super) fn of_events(&self, after: EventKey, dialect: Dialect) -> Vec<Value> {
+        self.values(after, self.key.map(|key| (key, key)), dialect)
+    }
+
+    /// The values of `$1` to `$6` about deliveries.
+    pub(super) fn of_deliveries(&self, after: EventKey, dialect: Dialect) -> Vec<Value> {
+        self.values(after, self.key.map(|key| key.delivery_range()), dialect)
+    }
+
+    /// `$1` and `$6` bound the keys, so that an action on one event reads that one and not the table. A key's own time is
+    /// never before its event's; where a clock was set back it is after it, so `until` bounds no keys.
+    fn values(&self, after: EventKey, named: Option<(EventKey, EventKey)>, dialect: Dialect) -> Vec<Value> {
+        let (first, last) = named.unwrap_or((self.since.map_or(LOWEST, EventKey::at), HIGHEST));
         let glob = self.event_type.as_deref().map(|glob| pattern(glob, dialect));
         vec![
-            after.into(),
+            just_below(first).max(after).into(),
             self.source.as_deref().into(),
             glob.as_deref().into(),
             self.since.into(),
             self.until.into(),
-            self.key.into(),
+            last.into(),
         ]
     }
 
@@ -77,6 +90,11 @@ impl ActionFilter {
         }
         about.to_string()
     }
+}
+
+/// The key before this one: what comes after it begins with this one.
+pub(super) fn just_below(key: EventKey) -> EventKey {
+    EventKey::from_bytes(u128::from_be_bytes(*key.as_bytes()).saturating_sub(1).to_be_bytes())
 }
 
 /// SQLite's LIKE ignores case on the connection that handlers share with us, so there it is GLOB.

@@ -10,6 +10,7 @@ use super::action_filter::ActionFilter;
 use super::{Row, Store, StoreError, Tx, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::{Digest, EventKey, Fingerprint, Identity};
+use crate::limits::PAGE_EXAMINED_MAX;
 use crate::routing::Route;
 
 /// Rows of one slice.
@@ -50,7 +51,7 @@ pub struct Action {
 pub struct ActionRecord {
     /// The id.
     pub id: String,
-    /// `replay`, `release`, `discard`, `forget`, `requeue`, `erase`, `pause` or `resume`.
+    /// `replay`, `release`, `discard`, `forget`, `requeue`, `erase`, `pause`, `resume`, `arm`, `retention` or `confirm`.
     pub kind: String,
     /// What it was about, as JSON.
     pub filter: String,
@@ -112,14 +113,17 @@ impl Store {
         }
         let first = EventKey::from_bytes([0; 16]);
         if kind == ActionKind::Forget {
-            return self.count_events(filter, filter.state.as_deref(), false).await;
+            return self.count_events(filter).await;
         }
-        let mut values = filter.values(first, self.dialect());
+        let mut values = filter.of_deliveries(first, self.dialect());
         values.extend([filter.handler.as_deref().into()]);
         values.extend(kind.from(filter).map(Value::from));
+        values.extend([filter.key.into()]);
         let mut count = first_int(&self.query(&sql::ACTION_COUNT, values).await?)?;
         if kind.settles_events(filter) {
-            count += self.count_events(filter, Some("held"), true).await?;
+            let mut values = filter.of_events(first, self.dialect());
+            values.extend([Value::from("held")]);
+            count += first_int(&self.query(&sql::COUNT_BARE_EVENTS, values).await?)?;
         }
         Ok(count)
     }
@@ -130,7 +134,7 @@ impl Store {
         let mut reached = EventKey::from_bytes([0; 16]);
         let mut missing = 0;
         loop {
-            let mut values = filter.values(reached, self.dialect());
+            let mut values = filter.of_events(reached, self.dialect());
             values.extend([Some("accepted").into(), SLICE.into()]);
             let rows = self.query(&sql::ACTION_EVENTS, values).await?;
             let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(missing) };
@@ -198,7 +202,18 @@ impl Store {
 
     /// The newest lines of the audit log.
     pub async fn actions(&self, limit: usize) -> Result<Vec<ActionRecord>, StoreError> {
-        self.query(&sql::ACTIONS, vec![count(limit).into()]).await?.iter().map(read_action).collect()
+        self.actions_after(None, limit).await
+    }
+
+    /// Lines of the audit log that come after one, which is named by its time and id: the next page.
+    pub async fn actions_after(
+        &self,
+        last: Option<(UnixMillis, &str)>,
+        limit: usize,
+    ) -> Result<Vec<ActionRecord>, StoreError> {
+        let (at, id) = last.unzip();
+        let values = vec![count(limit).into(), at.into(), id.into()];
+        self.query(&sql::ACTIONS, values).await?.iter().map(read_action).collect()
     }
 
     /// The line of one action: what it was about and how far it came.
@@ -206,10 +221,12 @@ impl Store {
         self.query(&sql::ACTION_BY_ID, vec![id.into()]).await?.first().map(read_action).transpose()
     }
 
-    async fn count_events(&self, filter: &ActionFilter, state: Option<&str>, bare: bool) -> Result<i64, ActionError> {
-        let mut values = filter.values(EventKey::from_bytes([0; 16]), self.dialect());
-        values.extend([state.into(), i64::from(bare).into()]);
-        Ok(first_int(&self.query(&sql::ACTION_COUNT_EVENTS, values).await?)?)
+    async fn count_events(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
+        let state = filter.state.as_deref();
+        let mut values = filter.of_events(EventKey::from_bytes([0; 16]), self.dialect());
+        values.extend([state.into()]);
+        let statement = if waits(state) { &sql::WAITING_ACTION_COUNT } else { &sql::ACTION_COUNT_EVENTS };
+        Ok(first_int(&self.query(statement, values).await?)?)
     }
 
     pub(super) async fn open_action(
@@ -258,10 +275,10 @@ impl Tx {
     }
 
     async fn move_slice(&mut self, action: &Action, at: &Progress, now: UnixMillis) -> Result<Slice, StoreError> {
-        let mut values = action.filter.values(at.reached, self.dialect());
+        let mut values = action.filter.of_deliveries(at.reached, self.dialect());
         values.extend([action.filter.handler.as_deref().into()]);
         values.extend(action.kind.from(&action.filter).map(Value::from));
-        values.extend([action.kind.to().into(), now.into(), SLICE.into()]);
+        values.extend([action.kind.to().into(), now.into(), SLICE.into(), action.filter.key.into()]);
         let rows = self.query(&sql::ACTION_SLICE, values).await?;
         let mut last = None;
         for row in &rows {
@@ -275,7 +292,7 @@ impl Tx {
 
     /// Held events that no handler wanted have no delivery that could be moved.
     async fn settle_slice(&mut self, action: &Action, at: &Progress) -> Result<Slice, StoreError> {
-        let rows = self.events_slice(&action.filter, Some("held"), at).await?;
+        let (rows, _) = self.events_slice(&action.filter, Some("held"), at).await?;
         let mut slice = Slice { acted: 0, reached: None };
         for row in &rows {
             let key = row.key(0)?;
@@ -298,11 +315,10 @@ impl Tx {
         at: &Progress,
         now: UnixMillis,
     ) -> Result<Slice, StoreError> {
-        let rows = self.events_slice(&action.filter, Some("accepted"), at).await?;
-        let mut slice = Slice { acted: 0, reached: None };
+        let (rows, reached) = self.events_slice(&action.filter, Some("accepted"), at).await?;
+        let mut slice = Slice { acted: 0, reached };
         for row in &rows {
             let key = row.key(0)?;
-            slice.reached = Some(key);
             if !route.wants(&row.text(1)?, &row.text(3)?) {
                 continue;
             }
@@ -320,8 +336,8 @@ impl Tx {
     }
 
     async fn forget_slice(&mut self, action: &Action, at: &Progress) -> Result<Slice, StoreError> {
-        let rows = self.events_slice(&action.filter, action.filter.state.as_deref(), at).await?;
-        let mut slice = Slice { acted: 0, reached: None };
+        let (rows, reached) = self.events_slice(&action.filter, action.filter.state.as_deref(), at).await?;
+        let mut slice = Slice { acted: 0, reached };
         for row in &rows {
             let key = row.key(0)?;
             let (source, event_type) = (row.text(1)?, row.text(3)?);
@@ -340,7 +356,6 @@ impl Tx {
                 self.subtract_ledger_rows(std::iter::once(source.as_str())).await?;
             }
             slice.acted += i64::try_from(gone).unwrap_or(0);
-            slice.reached = Some(key);
         }
         Ok(slice)
     }
@@ -367,15 +382,29 @@ impl Tx {
         Ok(slice)
     }
 
+    /// The events of a slice, and how far it came. A filter that few fit must not hold the one writer for as long as the
+    /// table is, so a slice also ends once it has looked at as many as a page may.
     async fn events_slice(
         &mut self,
         filter: &ActionFilter,
         state: Option<&str>,
         at: &Progress,
-    ) -> Result<Vec<Row>, StoreError> {
-        let mut values = filter.values(at.reached, self.dialect());
+    ) -> Result<(Vec<Row>, Option<EventKey>), StoreError> {
+        let mut values = filter.of_events(at.reached, self.dialect());
+        let mut edge = None;
+        if !waits(state) {
+            let asked = vec![values[0].clone(), values[5].clone(), count(PAGE_EXAMINED_MAX - 1).into()];
+            edge = self.query(&sql::EVENTS_EDGE, asked).await?.first().map(|row| row.key(0)).transpose()?;
+        }
+        if let Some(edge) = edge {
+            values[5] = edge.into();
+        }
         values.extend([state.into(), SLICE.into()]);
-        self.query(&sql::ACTION_EVENTS, values).await
+        let statement = if waits(state) { &sql::WAITING_ACTION_EVENTS } else { &sql::ACTION_EVENTS };
+        let rows = self.query(statement, values).await?;
+        let last = rows.last().map(|row| row.key(0)).transpose()?;
+        let is_full = rows.len() >= count_of(SLICE);
+        Ok((rows, edge.filter(|_| !is_full).or(last)))
     }
 }
 
@@ -433,6 +462,11 @@ impl ActionKind {
         let held = matches!(self, Self::Release | Self::Discard) && self.from(filter)[1] == "held";
         held && filter.handler.is_none() && !filter.is_about_messages()
     }
+}
+
+/// True for the states that have an index of their own.
+fn waits(state: Option<&str>) -> bool {
+    state.is_some_and(|state| state != "accepted")
 }
 
 pub(super) fn first_int(rows: &[Row]) -> Result<i64, StoreError> {

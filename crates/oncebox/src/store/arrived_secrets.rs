@@ -3,7 +3,7 @@
 //! Armed and kept are one row, so that every node knows; taking one is a conditional update, so that of two handshakes at
 //! once exactly one wins. What is kept is sealed before it comes here.
 
-use super::{Commit, Store, StoreError, Value, sql};
+use super::{Asked, Commit, Store, StoreError, Value, sql};
 use crate::clock::UnixMillis;
 
 /// What is known of a source's arrived secret.
@@ -33,6 +33,14 @@ impl Store {
     pub async fn arm_secret(&self, source: &str, now: UnixMillis) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         tx.execute(&sql::ARM_SECRET, vec![source.into(), now.into()]).await?;
+        ended(tx.commit().await)
+    }
+
+    /// The same for an operator, with a line in the audit log.
+    pub async fn arm_secret_as(&self, asked: &Asked, source: &str) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        tx.execute(&sql::ARM_SECRET, vec![source.into(), asked.at.into()]).await?;
+        tx.log_action(asked, "arm", &serde_json::json!({ "source": source }).to_string(), 1).await?;
         ended(tx.commit().await)
     }
 

@@ -115,7 +115,7 @@ impl Store {
     }
 
     async fn find_subject(&self, subject: &Subject, reached: EventKey) -> Result<Found, StoreError> {
-        let mut values = subject.filter().values(reached, self.dialect());
+        let mut values = subject.filter().of_events(reached, self.dialect());
         values.extend([Value::Null, SLICE.into()]);
         let rows = self.query(&sql::ACTION_EVENTS, values).await?;
         let mut found = Found { keys: Vec::new(), last: None };

@@ -1,7 +1,9 @@
 //! What operators do to stopped messages: replay and discard, in the same slices and under the same ids as for
 //! deliveries. Stopped are the dead ones, and those that wait for a destination that nobody serves.
 
+use super::action_filter::just_below;
 use super::actions::{Progress, SLICE, Slice, count, first_int};
+use super::windows::{HIGHEST, LOWEST};
 use super::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
@@ -22,13 +24,15 @@ impl ActionFilter {
     }
 
     fn message_values(&self, after: EventKey) -> Vec<Value> {
+        // An id that is named bounds the ids, so that an action on one message reads that one.
+        let first = self.message.unwrap_or(LOWEST);
         vec![
-            after.into(),
+            just_below(first).max(after).into(),
             self.destination.as_deref().into(),
             self.handler.as_deref().into(),
             self.since.into(),
             self.until.into(),
-            self.message.into(),
+            self.message.unwrap_or(HIGHEST).into(),
         ]
     }
 }
@@ -40,7 +44,8 @@ impl Store {
         if !filter.waiting {
             return Ok(dead);
         }
-        Ok(dead + first_int(&self.query(&sql::WAITING_MESSAGE_COUNT, values).await?)?)
+        let waiting = if filter.message.is_some() { &sql::WAITING_MESSAGE_COUNT } else { &sql::WAITING_MESSAGES_COUNT };
+        Ok(dead + first_int(&self.query(waiting, values).await?)?)
     }
 }
 
@@ -54,7 +59,11 @@ impl Tx {
         let state = if action.kind == ActionKind::Discard { "discarded" } else { "ready" };
         let mut values = action.filter.message_values(at.reached);
         values.extend([state.into(), now.into(), SLICE.into()]);
-        let statement = if at.phase == 0 { &sql::MESSAGE_ACTION_SLICE } else { &sql::WAITING_MESSAGE_SLICE };
+        let statement = match (at.phase, action.filter.message) {
+            (0, _) => &sql::MESSAGE_ACTION_SLICE,
+            (_, Some(_)) => &sql::WAITING_MESSAGE_SLICE,
+            (_, None) => &sql::WAITING_MESSAGES_SLICE,
+        };
         let rows = self.query(statement, values).await?;
         let mut last = None;
         for row in &rows {

@@ -154,6 +154,8 @@ pub struct StoreStats {
     pub ledger_rows: i64,
     /// How many more, or fewer, they are than a day ago.
     pub ledger_rows_last_day: i64,
+    /// They are that many more at least: nobody noted a day ago how many there were, and no more were counted.
+    pub ledger_rows_last_day_is_least: bool,
 }
 
 impl Store {
@@ -308,15 +310,33 @@ impl Store {
         let message_depths = self.message_depths(DEPTH_MAX).await?;
         let messages = self.recent_messages(PAGE_EXAMINED_MAX).await?;
         let ledger_rows = self.ledger_rows().await?.iter().map(|(_, rows)| rows).sum();
-        let ledger_rows_last_day = match self.ledger_rows_at(day_ago).await? {
-            Some(before) => ledger_rows - before,
-            // Nobody looked then: nothing was removed since, either.
-            None => {
-                let last_day = self.query(&sql::COUNT_RECENT, vec![EventKey::at(day_ago).into()]).await?;
-                last_day.first().map(|row| row.int(0)).transpose()?.unwrap_or(0)
-            }
+        let (ledger_rows_last_day, ledger_rows_last_day_is_least) = match self.ledger_rows_at(day_ago).await? {
+            Some(before) => (ledger_rows - before, false),
+            None => self.grown_since(day_ago, ledger_rows).await?,
         };
-        Ok(StoreStats { recent, depths, message_depths, messages, ledger_rows, ledger_rows_last_day })
+        Ok(StoreStats {
+            recent,
+            depths,
+            message_depths,
+            messages,
+            ledger_rows,
+            ledger_rows_last_day,
+            ledger_rows_last_day_is_least,
+        })
+    }
+
+    /// How many identities came since a time at which nobody looked, so that nothing was removed since, either. Where
+    /// there is nothing older, all of them did; otherwise no more are counted than a page looks back.
+    async fn grown_since(&self, since: UnixMillis, ledger_rows: i64) -> Result<(i64, bool), StoreError> {
+        let values = vec![EventKey::at(since).into(), rows_of(PAGE_EXAMINED_MAX)];
+        let rows = self.query(&sql::COUNT_RECENT, values).await?;
+        let Some(row) = rows.first() else { return Ok((0, false)) };
+        let (counted, has_older) = (row.int(0)?, row.int(1)? > 0);
+        let bound = i64::try_from(PAGE_EXAMINED_MAX).unwrap_or(i64::MAX);
+        Ok(match (counted > bound, has_older) {
+            (true, false) => (ledger_rows, false),
+            (is_more, _) => (counted.min(bound), is_more),
+        })
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Row, Store, StoreError, Tx, sql};
+use super::{Asked, Row, Store, StoreError, Tx, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 
@@ -231,6 +231,28 @@ impl Store {
             tx.execute(&sql::NOTE_LEDGER_ROWS, vec![hour.into(), source.as_str().into(), rows.into()]).await?;
         }
         tx.execute(&sql::REMOVE_HISTORY, vec![(now - 3 * DAY_MS).into(), (now - 400 * DAY_MS).into()]).await?;
+        tx.commit_or_fail().await
+    }
+
+    /// Opens a line of the audit log for a run that an operator asks for.
+    pub async fn open_run_as(&self, asked: &Asked) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let (id, who) = (asked.id.as_str(), asked.who.as_str());
+        let about = r#"{"retention":"run now"}"#;
+        let first = EventKey::from_bytes([0; 16]);
+        let values =
+            vec![id.into(), "retention".into(), about.into(), who.into(), Value::Null, first.into(), asked.at.into()];
+        tx.execute(&sql::OPEN_ACTION, values).await?;
+        tx.commit_or_fail().await
+    }
+
+    /// Ends that line with how many rows went.
+    pub async fn end_run_as(&self, asked: &Asked, removed: i64, now: UnixMillis) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        let first = EventKey::from_bytes([0; 16]);
+        let (id, phase, over) = (asked.id.as_str(), 1_i64, 1_i64);
+        let values = vec![id.into(), removed.into(), phase.into(), first.into(), over.into(), now.into()];
+        tx.execute(&sql::ADVANCE_ACTION, values).await?;
         tx.commit_or_fail().await
     }
 

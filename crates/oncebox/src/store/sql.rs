@@ -70,7 +70,10 @@ shared! {
     ACTION_COUNT = "shared/action_count.sql";
     ACTION_SLICE = "shared/action_slice.sql";
     ACTION_EVENTS = "shared/action_events.sql";
+    EVENTS_EDGE = "shared/events_edge.sql";
     ACTION_COUNT_EVENTS = "shared/action_count_events.sql";
+    WAITING_ACTION_COUNT = "shared/waiting_action_count.sql";
+    WAITING_ACTION_EVENTS = "shared/waiting_action_events.sql";
     SETTLE_EVENT = "shared/settle_event.sql";
     ADD_DELIVERY = "shared/add_delivery.sql";
     KEEP_DONE_ATTEMPT = "shared/keep_done_attempt.sql";
@@ -198,6 +201,7 @@ macro_rules! of_two {
 }
 
 of_two! {
+    COUNT_BARE_EVENTS = "postgres/count_bare_events.sql", "sqlite/count_bare_events.sql";
     HAS_MIGRATIONS = "postgres/has_migrations.sql", "sqlite/has_migrations.sql";
     APPLIED_MIGRATIONS = "postgres/applied_migrations.sql", "sqlite/applied_migrations.sql";
     TABLE_SIZES = "postgres/table_sizes.sql", "sqlite/table_sizes.sql";
@@ -211,10 +215,19 @@ fn waiting(of_dead: &str) -> Statement {
     Statement::new(&of_dead.replace("m.state = 'dead'", "m.state = 'ready'"))
 }
 
+/// The same again for all messages to a destination, which the index of what is ready begins with.
+fn waiting_for(of_dead: &str) -> Statement {
+    waiting(&of_dead.replace("(CAST($2 AS text) IS NULL OR m.destination = $2)", "m.destination = $2"))
+}
+
 pub(super) static WAITING_MESSAGE_COUNT: LazyLock<Statement> =
     LazyLock::new(|| waiting(include_str!("../../sql/shared/message_action_count.sql")));
 pub(super) static WAITING_MESSAGE_SLICE: LazyLock<Statement> =
     LazyLock::new(|| waiting(include_str!("../../sql/shared/message_action_slice.sql")));
+pub(super) static WAITING_MESSAGES_COUNT: LazyLock<Statement> =
+    LazyLock::new(|| waiting_for(include_str!("../../sql/shared/message_action_count.sql")));
+pub(super) static WAITING_MESSAGES_SLICE: LazyLock<Statement> =
+    LazyLock::new(|| waiting_for(include_str!("../../sql/shared/message_action_slice.sql")));
 
 /// Only SQLite is asked this.
 pub(super) static QUICK_CHECK: LazyLock<Statement> =

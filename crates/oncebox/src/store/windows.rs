@@ -163,16 +163,27 @@ impl Store {
 
     /// What waits or is stopped, by handler and state, each counted up to a bound.
     pub async fn depths(&self, count_max: usize) -> Result<Vec<Waiting>, StoreError> {
-        let ready = self.query(&sql::READY_DEPTHS, vec![count(count_max + 1)]).await?;
-        let stopped = self.query(&sql::STOPPED_DEPTHS, vec![count(count_max + 1)]).await?;
-        read_depths(&ready, &stopped, count_max)
+        self.depths_up_to(count_max, count_max).await
+    }
+
+    /// The same with a bound for what is ready and another for what is claimed or stopped: whoever asks only since when
+    /// something waits need not count what waits.
+    pub async fn depths_up_to(&self, ready_max: usize, stopped_max: usize) -> Result<Vec<Waiting>, StoreError> {
+        let ready = self.query(&sql::READY_DEPTHS, vec![one_more(ready_max)]).await?;
+        let stopped = self.query(&sql::STOPPED_DEPTHS, vec![one_more(stopped_max)]).await?;
+        read_depths((&ready, ready_max), (&stopped, stopped_max))
     }
 
     /// What waits or is stopped, by destination and state, each counted up to a bound.
     pub async fn message_depths(&self, count_max: usize) -> Result<Vec<Waiting>, StoreError> {
-        let ready = self.query(&sql::MESSAGE_DEPTHS, vec![count(count_max + 1)]).await?;
-        let stopped = self.query(&sql::STOPPED_MESSAGE_DEPTHS, vec![count(count_max + 1)]).await?;
-        read_depths(&ready, &stopped, count_max)
+        self.message_depths_up_to(count_max, count_max).await
+    }
+
+    /// The same with a bound for what is ready and another for what is claimed or stopped.
+    pub async fn message_depths_up_to(&self, ready_max: usize, stopped_max: usize) -> Result<Vec<Waiting>, StoreError> {
+        let ready = self.query(&sql::MESSAGE_DEPTHS, vec![one_more(ready_max)]).await?;
+        let stopped = self.query(&sql::STOPPED_MESSAGE_DEPTHS, vec![one_more(stopped_max)]).await?;
+        read_depths((&ready, ready_max), (&stopped, stopped_max))
     }
 
     /// The newest messages by destination and state.
@@ -213,6 +224,11 @@ pub(super) fn count(number: usize) -> Value {
     Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
 }
 
+/// One row more than is counted, to see whether there are more.
+fn one_more(number: usize) -> Value {
+    count(number.saturating_add(1))
+}
+
 fn read_source_count(row: &Row) -> Result<SourceCount, StoreError> {
     Ok(SourceCount { source: row.text(0)?, state: row.text(1)?, events: row.int(2)?, repeats: row.int(3)? })
 }
@@ -251,8 +267,9 @@ fn tries(deliveries: &[Row], failures: &[Row]) -> Result<Vec<FirstTries>, StoreE
 }
 
 /// A bound on all handlers together may hide some of each.
-fn read_depths(ready: &[Row], stopped: &[Row], count_max: usize) -> Result<Vec<Waiting>, StoreError> {
-    let bound = i64::try_from(count_max).unwrap_or(i64::MAX);
+fn read_depths(ready: (&[Row], usize), stopped: (&[Row], usize)) -> Result<Vec<Waiting>, StoreError> {
+    let bound_of = |count_max: usize| i64::try_from(count_max).unwrap_or(i64::MAX);
+    let ((ready, bound), (stopped, stopped_max)) = ((ready.0, bound_of(ready.1)), (stopped.0, bound_of(stopped.1)));
     let mut depths = Vec::new();
     for row in ready {
         let counted = row.int(1)?;
@@ -268,8 +285,9 @@ fn read_depths(ready: &[Row], stopped: &[Row], count_max: usize) -> Result<Vec<W
     }
     for row in stopped {
         let state = row.text(1)?;
-        let more = totals.get(&state).is_some_and(|total| *total > bound);
-        depths.push(Waiting { name: row.text(0)?, state, count: row.int(2)?.min(bound), more, oldest_due_at: None });
+        let more = totals.get(&state).is_some_and(|total| *total > stopped_max);
+        let count = row.int(2)?.min(stopped_max);
+        depths.push(Waiting { name: row.text(0)?, state, count, more, oldest_due_at: None });
     }
     Ok(depths)
 }

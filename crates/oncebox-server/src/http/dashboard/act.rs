@@ -9,6 +9,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
+use oncebox::limits::DEPTH_MAX;
 use oncebox::store::ActionKind;
 use serde::Deserialize;
 
@@ -68,21 +69,23 @@ pub(super) async fn ask(
 ) -> Result<Response, PageError> {
     let (deed, filter) = (read(&kind)?, asked?.0.filter());
     admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
-    let count = match deed {
+    let (count, question) = match deed {
         Deed::Act(action) => {
             let request = ActionRequest { filter: filter.clone(), dry_run: true, ..ActionRequest::default() };
-            admin.act(action, request).await?.count
+            let count = admin.act(action, request).await?.count;
+            (count, question(action, count, &filter))
         }
-        Deed::Pause(_) => waiting(&admin, &filter).await?,
+        // There is one handler to pause, however much waits for it.
+        Deed::Pause(paused) => (1, pause_question(&admin, paused, &filter).await?),
     };
     page(&AskPage {
-        question: question(deed, count, &filter),
+        question,
         means: means(deed, &filter),
         is_final: matches!(deed, Deed::Act(ActionKind::Discard | ActionKind::Forget)),
         back: back(deed, &filter),
         filter: fields(&filter),
         action_id: new_id(admin.clock()),
-        count: if matches!(deed, Deed::Pause(_)) { count.max(1) } else { count },
+        count,
         kind,
         visit,
     })
@@ -159,13 +162,21 @@ fn read(kind: &str) -> Result<Deed, PageError> {
     })
 }
 
-/// How many deliveries wait for the handler that is to be paused or resumed.
-async fn waiting(admin: &Admin, filter: &FilterRequest) -> Result<i64, PageError> {
+/// Asks with how many deliveries wait for the handler, counted as far as pages count.
+async fn pause_question(admin: &Admin, paused: bool, filter: &FilterRequest) -> Result<String, PageError> {
     let Some(handler) = filter.handler.as_deref() else {
         return Err(PageError::new(StatusCode::BAD_REQUEST, "this cannot be understood", "say which handler"));
     };
-    let depths = admin.store().queue_depths().await?;
-    Ok(depths.iter().filter(|one| one.name == handler && one.state == "ready").map(|one| one.count).sum())
+    let depths = admin.store().depths(DEPTH_MAX).await?;
+    let ready = depths.iter().find(|one| one.name == handler && one.state == "ready");
+    let verb = if paused { "Pause" } else { "Resume" };
+    let waits = match ready.map_or((0, false), |ready| (ready.count, ready.more)) {
+        (0, _) => "Nothing waits".to_owned(),
+        (1, _) => "1 delivery waits".to_owned(),
+        (count, true) => format!("More than {} wait", counted(count, "delivery")),
+        (count, false) => format!("{} wait", counted(count, "delivery")),
+    };
+    Ok(format!("{verb} {handler}? {waits} for it."))
 }
 
 /// The fields that are set, in a fixed order.
@@ -184,18 +195,15 @@ fn fields(filter: &FilterRequest) -> Vec<(&'static str, String)> {
     FIELDS.into_iter().zip(values).filter_map(|(name, value)| Some((name, value.clone()?))).collect()
 }
 
-fn question(deed: Deed, count: i64, filter: &FilterRequest) -> String {
+fn question(kind: ActionKind, count: i64, filter: &FilterRequest) -> String {
     let about_messages = filter.destination.is_some() || filter.message.is_some();
     let letters = if about_messages { "dead message" } else { "dead letter" };
-    let handler = filter.handler.as_deref().unwrap_or_default();
-    match deed {
-        Deed::Act(ActionKind::Replay) => format!("Replay {}?", counted(count, letters)),
-        Deed::Act(ActionKind::Release) if filter.key.is_some() => "Release this held event?".to_owned(),
-        Deed::Act(ActionKind::Release) => format!("Release {}?", counted(count, "held delivery")),
-        Deed::Act(ActionKind::Forget) => format!("Forget {}?", counted(count, "event")),
-        Deed::Act(_) => format!("Discard {}?", counted(count, if about_messages { "message" } else { "delivery" })),
-        Deed::Pause(true) => format!("Pause {handler}?"),
-        Deed::Pause(false) => format!("Resume {handler}?"),
+    match kind {
+        ActionKind::Replay => format!("Replay {}?", counted(count, letters)),
+        ActionKind::Release if filter.key.is_some() => "Release this held event?".to_owned(),
+        ActionKind::Release => format!("Release {}?", counted(count, "held delivery")),
+        ActionKind::Forget => format!("Forget {}?", counted(count, "event")),
+        _ => format!("Discard {}?", counted(count, if about_messages { "message" } else { "delivery" })),
     }
 }
 

@@ -1,14 +1,16 @@
 //! `/audit`: what people did, newest first; `/audit/{id}`: what came of one action.
 
 use askama::Template;
-use axum::extract::{Path, State};
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
 use axum::response::Response;
+use serde::Deserialize;
 
 use super::super::admin::Admin;
-use super::link::Link;
+use super::link::{Link, given};
 use super::pages::{PageError, Visit, page};
 use super::words::When;
-use crate::query::actions;
+use crate::query::actions::{self, ActionsQuery};
 use crate::view::ActionView;
 
 const ROWS: usize = 200;
@@ -18,6 +20,15 @@ const ROWS: usize = 200;
 struct AuditPage {
     visit: Visit,
     rows: Vec<ActionRow>,
+    is_first: bool,
+    older: Option<Link>,
+}
+
+/// Which page of the log.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    cursor: Option<String>,
 }
 
 #[derive(Template)]
@@ -36,10 +47,16 @@ struct ActionRow {
 }
 
 /// The log.
-pub(super) async fn list(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
-    let found = actions::actions(admin.store()).await?.items;
-    let rows = found.into_iter().take(ROWS).map(|action| ActionRow::new(action, &visit)).collect();
-    page(&AuditPage { rows, visit })
+pub(super) async fn list(
+    State(admin): State<Admin>,
+    visit: Visit,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Response, PageError> {
+    let query = ActionsQuery { limit: Some(ROWS), cursor: given(asked?.0.cursor) };
+    let found = actions::actions(admin.store(), &query).await?;
+    let rows = found.items.into_iter().map(|action| ActionRow::new(action, &visit)).collect();
+    let older = found.next_cursor.map(|cursor| Link::to("/audit").with("cursor", &cursor));
+    page(&AuditPage { rows, is_first: query.cursor.is_none(), older, visit })
 }
 
 /// One action.

@@ -10,7 +10,7 @@ use super::super::admin::Admin;
 use super::chart::{self, Drawing, Labels, Series};
 use super::handlers::{HandlerRow, depth};
 use super::pages::{PageError, Visit, page};
-use super::words::{When, counted, grouped, percent, signed, span};
+use super::words::{When, counted, grouped, grown, percent, span};
 use crate::query::overview;
 use crate::view::screens::{MinuteView, OverviewView, RateView, SourceView};
 
@@ -94,7 +94,10 @@ fn numbers(view: &OverviewView, now: UnixMillis) -> [Number; 3] {
             name: "Ledger rows",
             figure: grouped(numbers.ledger_rows),
             of: "identities remembered".to_owned(),
-            baseline: format!("{} within a day", signed(numbers.ledger_rows_daily_change)),
+            baseline: format!(
+                "{} within a day",
+                grown(numbers.ledger_rows_daily_change, numbers.ledger_rows_daily_change_is_least)
+            ),
             raised: false,
         },
     ]

@@ -6,7 +6,7 @@ use axum::response::Response;
 
 use super::super::admin::Admin;
 use super::pages::{PageError, Visit, page};
-use super::words::{When, counted, grouped, signed};
+use super::words::{When, counted, grouped, grown};
 use crate::query;
 use crate::query::retention::{self, RetentionView, RunView};
 
@@ -41,7 +41,7 @@ pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Res
     let runs = std::mem::take(&mut view.runs);
     page(&RetentionPage {
         ledger_rows: grouped(stats.ledger_rows),
-        daily_change: signed(stats.ledger_rows_daily_change),
+        daily_change: grown(stats.ledger_rows_daily_change, stats.ledger_rows_daily_change_is_least),
         by_source: by_source.into_iter().map(|(source, rows)| (source, grouped(rows))).collect(),
         next: When::maybe(view.next_run_at.as_deref(), visit.now),
         stopped: When::maybe(view.stopped_at.as_deref(), visit.now),

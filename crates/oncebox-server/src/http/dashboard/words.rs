@@ -100,9 +100,11 @@ pub(super) fn grouped(number: i64) -> String {
     text
 }
 
-/// A change with its sign.
-pub(super) fn signed(number: i64) -> String {
-    if number > 0 { format!("+{}", grouped(number)) } else { grouped(number) }
+/// A change with its sign, and whether it may be more.
+pub(super) fn grown(number: i64, is_least: bool) -> String {
+    let least = if is_least { "at least " } else { "" };
+    let sign = if number > 0 { "+" } else { "" };
+    format!("{least}{sign}{}", grouped(number))
 }
 
 /// So many things, in English.

@@ -11,7 +11,8 @@ details{border-bottom:1px solid #8884}details>:not(summary){margin-left:1rem}tab
 td,th{text-align:left;vertical-align:top;padding:.15rem 1rem .15rem 0}b{display:inline-block;min-width:4.5rem}
 ";
 
-const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
+/// What stands beside the methods of a path.
+const NO_METHODS: [&str; 4] = ["summary", "description", "servers", "parameters"];
 
 /// The page, and the policy under which a browser shows it.
 pub(super) fn render(document: &Value) -> (String, String) {
@@ -28,14 +29,8 @@ pub(super) fn render(document: &Value) -> (String, String) {
         text(&info["version"]),
         title = text(&info["title"]),
     );
-    for tag in document["tags"].as_array().into_iter().flatten() {
-        page.push_str(&format!("<h2>{}</h2><p>{}</p>", text(&tag["name"]), text(&tag["description"])));
-        for (path, item) in object(&document["paths"]) {
-            let operations = METHODS.into_iter().filter_map(|method| Some((method, item.get(method)?)));
-            for (method, operation) in operations.filter(|(_, operation)| operation["tags"][0] == tag["name"]) {
-                page.push_str(&route(method, path, operation));
-            }
-        }
+    for (name, description, routes) in groups(document) {
+        page.push_str(&format!("<h2>{}</h2><p>{}</p>{routes}", escaped(name), escaped(description)));
     }
     page.push_str("<h2>Schemas</h2>");
     for (name, schema) in object(&document["components"]["schemas"]) {
@@ -47,6 +42,27 @@ pub(super) fn render(document: &Value) -> (String, String) {
     }
     page.push_str("</body></html>\n");
     (page, policy)
+}
+
+/// Every route under its tag, in the order of the tags; whatever has none that is described comes last.
+fn groups(document: &Value) -> Vec<(&str, &str, String)> {
+    let tags = document["tags"].as_array().into_iter().flatten();
+    let mut groups: Vec<(&str, &str, String)> = tags
+        .map(|tag| {
+            (tag["name"].as_str().unwrap_or_default(), tag["description"].as_str().unwrap_or_default(), String::new())
+        })
+        .collect();
+    let others = groups.len();
+    groups.push(("others", "", String::new()));
+    for (path, item) in object(&document["paths"]) {
+        for (method, operation) in object(item).filter(|(method, _)| !NO_METHODS.contains(&method.as_str())) {
+            let tag = operation["tags"][0].as_str().unwrap_or_default();
+            let place = groups.iter().position(|(name, ..)| *name == tag).unwrap_or(others);
+            groups[place].2.push_str(&route(method, path, operation));
+        }
+    }
+    groups.retain(|(.., routes)| !routes.is_empty());
+    groups
 }
 
 fn route(method: &str, path: &str, operation: &Value) -> String {
@@ -133,5 +149,21 @@ mod tests {
         let (page, policy) = render(&document);
         assert!(!page.contains("<script") && page.contains("&lt;script&gt;"), "{page}");
         assert!(policy.contains("default-src 'none'") && !policy.contains("unsafe"), "{policy}");
+    }
+
+    #[test]
+    fn no_route_is_left_out() {
+        let document = json!({
+            "tags": [{"name": "known"}],
+            "paths": {
+                "/a": {"summary": "s", "get": {"tags": ["known"]}, "head": {"tags": ["forgotten"]}},
+                "/b": {"delete": {}},
+            },
+        });
+        let (page, _) = render(&document);
+        for route in ["<b>GET</b> <code>/a</code>", "<b>HEAD</b> <code>/a</code>", "<b>DELETE</b> <code>/b</code>"] {
+            assert!(page.contains(route), "{route} in {page}");
+        }
+        assert!(!page.contains("SUMMARY"), "{page}");
     }
 }

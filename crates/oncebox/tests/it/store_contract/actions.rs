@@ -4,7 +4,9 @@ use oncebox::delivery::Next;
 use oncebox::fault::Faults;
 use oncebox::order::BodyPointer;
 use oncebox::routing::{Glob, Route};
-use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, Asked, Failure, Inserted};
+use oncebox::store::{
+    Action, ActionError, ActionFilter, ActionKind, ActionRecord, Asked, EventFilter, Failure, Inserted,
+};
 use testkit::TestDatabase;
 
 use super::deliveries::{BILLING, claim, finish, processing, states};
@@ -45,6 +47,45 @@ testkit::contract! {
         let lines: Vec<_> = log.iter().map(|one| (one.id.as_str(), one.kind.as_str(), one.acted, one.finished_at.is_some())).collect();
         assert_eq!(lines, [("p1", "pause", 1, true), ("p2", "pause", 0, true), ("p3", "resume", 1, true)]);
         assert_eq!(log[0].filter, format!("{{\"handler\":\"{BILLING}\"}}"));
+    }
+
+    async fn the_log_is_read_in_pages(db: TestDatabase) {
+        let world = processing(db).await;
+        for n in 0..7_i64 {
+            // Some at the same moment, under ids that need not follow time.
+            let asked = Asked { id: format!("{}", (n * 5) % 7), who: "ann".to_owned(), at: NOW };
+            world.store.pause_handler_as(&asked, BILLING, n % 2 == 0).await.unwrap();
+        }
+        world.db.execute(&format!("update {} set started_at_ms = {NOW} + cast(action as int) / 3", world.db.table("actions")));
+        let all: Vec<String> = world.store.actions(10).await.unwrap().into_iter().map(|one| one.id).collect();
+        assert_eq!(all, ["6", "3", "4", "5", "0", "1", "2"]);
+        let mut paged = Vec::new();
+        loop {
+            let last = paged.last().map(|last: &ActionRecord| (last.started_at, last.id.as_str()));
+            let page = world.store.actions_after(last, 2).await.unwrap();
+            if page.is_empty() {
+                break;
+            }
+            paged.extend(page);
+        }
+        assert_eq!(paged.into_iter().map(|one| one.id).collect::<Vec<_>>(), all);
+    }
+
+    async fn what_is_armed_and_run_is_in_the_log(db: TestDatabase) {
+        let world = processing(db).await;
+        let asked = |id: &str| Asked { id: id.to_owned(), who: "ann".to_owned(), at: NOW };
+        world.store.arm_secret_as(&asked("a"), "asana").await.unwrap();
+        world.store.open_run_as(&asked("r")).await.unwrap();
+        let line = async |id: &str| {
+            let one = world.store.action(id).await.unwrap().unwrap();
+            (one.kind, one.filter, one.who, one.acted, one.finished_at.is_some())
+        };
+        let (who, arm, run) = ("ann".to_owned(), "arm".to_owned(), "retention".to_owned());
+        assert_eq!(line("a").await, (arm, r#"{"source":"asana"}"#.to_owned(), who.clone(), 1, true));
+        let about = r#"{"retention":"run now"}"#.to_owned();
+        assert_eq!(line("r").await, (run.clone(), about.clone(), who.clone(), 0, false), "under way");
+        world.store.end_run_as(&asked("r"), 7, NOW).await.unwrap();
+        assert_eq!(line("r").await, (run, about, who, 7, true));
     }
 
     async fn a_replay_gives_dead_letters_a_fresh_budget_once(db: TestDatabase) {
@@ -108,6 +149,31 @@ testkit::contract! {
         assert_eq!(act(&world, "d", ActionKind::Discard, of_source()).await, 2);
         assert_eq!(states(&world), [["claimed", "1"], ["discarded", "0"]]);
         assert_eq!(world.query("select distinct state from {events}"), [["accepted"]]);
+    }
+
+    async fn an_action_on_one_event_leaves_its_neighbours(db: TestDatabase) {
+        let world = processing(db).await;
+        let mut bare = held(world.event("bare", "x"));
+        bare.handlers.clear();
+        world.insert([held(world.event("a", "a")), bare, held(world.event("b", "b"))]).await;
+        let page = world.store.events(&EventFilter::default(), 10).await.unwrap();
+        let one = |id: &str| {
+            let event = page.items.iter().find(|event| event.event_id == id).unwrap();
+            ActionFilter { key: Some(event.key), ..ActionFilter::default() }
+        };
+        for (kind, id, of, left) in [
+            (ActionKind::Release, "bare", 1, vec![["a"], ["b"]]),
+            (ActionKind::Discard, "a", 2, vec![["b"]]),
+            (ActionKind::Discard, "a", 0, vec![["b"]]),
+            (ActionKind::Forget, "b", 1, vec![["b"]]),
+            (ActionKind::Release, "b", 2, vec![]),
+        ] {
+            assert_eq!(world.store.count_action(kind, &one(id)).await.unwrap(), of, "{kind:?} {id}");
+            assert_eq!(act(&world, &format!("{kind:?} {id} {of}"), kind, one(id)).await, of, "{kind:?} {id}");
+            let held = world.query("select event_id from {events} where state = 'held' order by event_id");
+            assert_eq!(held, left, "{kind:?} {id}");
+        }
+        assert_eq!(world.query("select count(*) from {ledger}"), [["2"]]);
     }
 
     async fn a_forgotten_identity_is_new_again(db: TestDatabase) {
