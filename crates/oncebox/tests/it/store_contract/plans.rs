@@ -108,7 +108,7 @@ const STATEMENTS: &[(&str, &[Bound])] = &[
     ("deliveries_of", &[Key(5), Key(5), Key(6)]),
     ("attempts_of", &[Key(5), Key(6), Key(5)]),
     ("payload_of", &[Key(5)]),
-    ("events_after", &[Key(ROWS - 10), Null, Null, Null, Int(500)]),
+    ("events_after", &[Key(ROWS - 10), Null, Null, Null, Int(500), Highest]),
     ("events_by_id", &[Text("evt_5"), Text("src")]),
     ("count_recent", &[Lowest, Int(20_001)]),
     ("queue_depths", &[]),
