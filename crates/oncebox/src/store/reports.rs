@@ -244,7 +244,8 @@ impl Store {
         limit: usize,
         examined_max: usize,
     ) -> Result<Page<EventRecord>, StoreError> {
-        let last = self.query(&sql::EVENTS_CEILING, vec![after.into(), count(examined_max.saturating_sub(1))]).await?;
+        let asked = vec![after.into(), HIGHEST.into(), count(examined_max.saturating_sub(1))];
+        let last = self.query(&sql::EVENTS_EDGE, asked).await?;
         let last = last.first().map(|row| row.key(0)).transpose()?;
         let values = vec![
             after.into(),

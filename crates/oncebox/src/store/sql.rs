@@ -89,7 +89,6 @@ shared! {
     DELIVERIES_BETWEEN = "shared/deliveries_between.sql";
     DONE_DELIVERIES = "shared/done_deliveries.sql";
     EVENTS_AFTER = "shared/events_after.sql";
-    EVENTS_CEILING = "shared/events_ceiling.sql";
     HELD_PAGE = "shared/held_page.sql";
     STOPPED_PAGE = "shared/stopped_page.sql";
     RECORD_ATTEMPT = "shared/record_attempt.sql";

@@ -53,7 +53,6 @@ const STATEMENTS: &[(&str, &[Bound])] = &[
     ("held_page", &[Null, Null, Null, Null, Null, Null, Highest, Int(101), FLOOR, FLOOR, Highest]),
     ("held_page", &[Null, Null, Null, Null, Null, Null, Highest, Int(1001), Lowest, Lowest, Highest]),
     ("events_floor", &[Highest, Int(19_999)]),
-    ("events_ceiling", &[Lowest, Int(19_999)]),
     ("events_after", &[Lowest, Text("no"), Null, Null, Int(1000), Key(20_000)]),
     ("waiting_floor", &[Highest, Int(19_999), Text("held")]),
     ("deliveries_floor", &[Highest, Int(19_999)]),
