@@ -120,6 +120,14 @@ fn read(condition: Condition, limits: &Limits, readings: &Readings) -> Reading {
             let what = format!("events within {window} had come before");
             share(lately.duplicates, lately.arrived, limits.duplicates, limits.sample, &what)
         }
+        Condition::Conflicts => {
+            let text = format!(
+                "{} events within {window} came under a known id with another body; they are kept and do not run: \
+                 `oncebox events --state conflict`",
+                lately.conflicts
+            );
+            Reading::of(lately.conflicts as f64, limits.conflicts as f64, text)
+        }
         Condition::FirstTryErrors => {
             let what = format!("first attempts within {window} failed");
             share(lately.failed, lately.tried, limits.first_try_errors, limits.sample, &what)

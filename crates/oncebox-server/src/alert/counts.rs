@@ -17,6 +17,8 @@ pub(crate) struct Counts {
     pub(crate) arrived: u64,
     /// Those of them that had come before.
     pub(crate) duplicates: u64,
+    /// Those of them whose id had come before with another body.
+    pub(crate) conflicts: u64,
     /// Requests that could not be verified.
     pub(crate) rejected: u64,
     /// First attempts that ended.
@@ -63,6 +65,7 @@ impl Counts {
         } else if !has(labels, "result", "unavailable") {
             self.arrived += value;
             self.duplicates += if has(labels, "result", "duplicate") { value } else { 0 };
+            self.conflicts += if has(labels, "result", "conflict") { value } else { 0 };
         }
     }
 
@@ -76,6 +79,7 @@ impl Counts {
         Self {
             arrived: with(self.arrived, other.arrived),
             duplicates: with(self.duplicates, other.duplicates),
+            conflicts: with(self.conflicts, other.conflicts),
             rejected: with(self.rejected, other.rejected),
             tried: with(self.tried, other.tried),
             failed: with(self.failed, other.failed),
@@ -126,6 +130,7 @@ mod tests {
             oncebox_arrivals_total{source=\"a\",result=\"accepted\"} 5\n\
             oncebox_arrivals_total{source=\"b\",result=\"duplicate\"} 3\n\
             oncebox_arrivals_total{source=\"b\",result=\"held\"} 1\n\
+            oncebox_arrivals_total{source=\"b\",result=\"conflict\"} 2\n\
             oncebox_arrivals_total{source=\"b\",result=\"rejected\"} 7\n\
             oncebox_arrivals_total{source=\"b\",result=\"unavailable\"} 9\n\
             oncebox_attempts_total{handler=\"h\",try=\"first\",outcome=\"done\"} 10\n\
@@ -133,7 +138,7 @@ mod tests {
             oncebox_attempts_total{handler=\"h\",try=\"first\",outcome=\"dead\"} 1\n\
             oncebox_attempts_total{handler=\"h\",try=\"retry\",outcome=\"failed\"} 90\n\
             oncebox_ack_seconds_count 4\nnonsense\n";
-        let expected = Counts { arrived: 9, duplicates: 3, rejected: 7, tried: 13, failed: 3 };
+        let expected = Counts { arrived: 11, duplicates: 3, conflicts: 2, rejected: 7, tried: 13, failed: 3 };
         assert_eq!(Counts::of_metrics(page), expected);
     }
 

@@ -5,7 +5,7 @@ use super::*;
 const NOW: UnixMillis = 1_731_700_000_000;
 
 fn counted(arrived: u64, duplicates: u64, rejected: u64, tried: u64, failed: u64) -> Readings {
-    Readings { lately: Counts { arrived, duplicates, rejected, tried, failed }, ..Readings::default() }
+    Readings { lately: Counts { arrived, duplicates, rejected, tried, failed, conflicts: 0 }, ..Readings::default() }
 }
 
 fn dead(count: i64) -> Readings {
@@ -46,6 +46,10 @@ fn rates_are_counted_within_the_window() {
     check(&counted(20, 10, 0, 0, 0), Some((Condition::Duplicates, again)));
     let failed = "5 of 20 first attempts within 10m failed (25 %)";
     check(&counted(0, 0, 0, 20, 5), Some((Condition::FirstTryErrors, failed)));
+    let conflict = Readings { lately: Counts { arrived: 1, conflicts: 1, ..Counts::default() }, ..Readings::default() };
+    let kept = "1 events within 10m came under a known id with another body; they are kept and do not run: \
+                `oncebox events --state conflict`";
+    check(&conflict, Some((Condition::Conflicts, kept)));
     // Too few to say anything.
     check(&counted(19, 19, 0, 19, 19), None);
 }

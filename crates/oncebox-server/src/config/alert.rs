@@ -56,6 +56,8 @@ pub(crate) enum Condition {
     Rejections,
     /// Events that came again.
     Duplicates,
+    /// Events whose id came before with another body.
+    Conflicts,
     /// First attempts that failed.
     FirstTryErrors,
     /// Events that wait for a person.
@@ -77,13 +79,15 @@ pub(crate) struct Limits {
     pub(crate) rejections: usize,
     /// So many of a hundred events within the window.
     pub(crate) duplicates: usize,
+    /// So many conflicts within the window.
+    pub(crate) conflicts: usize,
     /// So many of a hundred first attempts within the window.
     pub(crate) first_try_errors: usize,
     /// So many held.
     pub(crate) held: usize,
     /// So far off.
     pub(crate) clock: Duration,
-    /// What rejections and shares are counted over.
+    /// What rejections, conflicts and shares are counted over.
     pub(crate) window: Duration,
     /// A share of fewer than so many says nothing.
     pub(crate) sample: usize,
@@ -91,11 +95,12 @@ pub(crate) struct Limits {
 
 impl Condition {
     /// All of them, in the order of the manual.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::Dead,
         Self::OldestWaiting,
         Self::Rejections,
         Self::Duplicates,
+        Self::Conflicts,
         Self::FirstTryErrors,
         Self::Held,
         Self::Clock,
@@ -108,6 +113,7 @@ impl Condition {
             Self::OldestWaiting => "oldest_waiting",
             Self::Rejections => "rejections",
             Self::Duplicates => "duplicates",
+            Self::Conflicts => "conflicts",
             Self::FirstTryErrors => "first_try_errors",
             Self::Held => "held",
             Self::Clock => "clock",
@@ -162,6 +168,7 @@ impl Limits {
             oldest_waiting: table.duration("oldest_waiting", SECOND..=MONTH).unwrap_or(usual.oldest_waiting),
             rejections: table.count("rejections", 1..=COUNT_MAX).unwrap_or(usual.rejections),
             duplicates: table.count("duplicates", 1..=100).unwrap_or(usual.duplicates),
+            conflicts: table.count("conflicts", 1..=COUNT_MAX).unwrap_or(usual.conflicts),
             first_try_errors: table.count("first_try_errors", 1..=100).unwrap_or(usual.first_try_errors),
             held: table.count("held", 1..=COUNT_MAX).unwrap_or(usual.held),
             clock: table.duration("clock", SECOND..=hour).unwrap_or(usual.clock),
@@ -180,6 +187,7 @@ impl Default for Limits {
             oldest_waiting: minutes(5),
             rejections: 100,
             duplicates: 50,
+            conflicts: 1,
             first_try_errors: 20,
             held: 1,
             clock: Duration::from_secs(30),
