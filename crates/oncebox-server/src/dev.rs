@@ -59,9 +59,12 @@ pub(crate) fn dev_config(
     for slug in dev_slugs() {
         let Some(spec) = spec(slug, &public_url, secrets) else { continue };
         match Source::build(spec.clone()) {
-            Ok(_) => {
-                config.sources.push(SourceConfig { spec, retention: config.retention.clone(), stale: Stale::Hold })
-            }
+            Ok(_) => config.sources.push(SourceConfig {
+                spec,
+                retention: config.retention.clone(),
+                stale: Stale::Hold,
+                allow_from: Vec::new(),
+            }),
             Err(problems) => {
                 let first = problems.first().map(|problem| problem.message.as_str()).unwrap_or_default();
                 config.warnings.push(format!("{slug} is left out: {first}"));

@@ -5,6 +5,10 @@ use oncebox::verdict::{Reason, Rejection};
 /// What a rejection usually means, and what to do.
 pub(crate) fn of_rejection(rejection: &Rejection) -> String {
     let sentence = match rejection.reason {
+        Reason::Address => {
+            "it comes from an address that allow_from does not name: somebody else, or the vendor sends from new ones; \
+             behind a proxy, is trusted_proxies set?"
+        }
         Reason::Method => "the sender uses a method that this provider never uses: check the URL at the vendor",
         Reason::MissingSignature => {
             "there is no signature: somebody else calls this URL, or a proxy removes the header"

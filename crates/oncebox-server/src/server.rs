@@ -322,6 +322,9 @@ fn build_setup(config: &Config) -> anyhow::Result<Setup> {
             let lines: Vec<String> = problems.iter().map(|one| format!("{}: {}", one.key, one.message)).collect();
             anyhow::anyhow!("source {}: {}", source.spec.name, lines.join("; "))
         })?;
+        if !source.allow_from.is_empty() {
+            setup.allow_from.insert(source.spec.name.clone(), source.allow_from.clone());
+        }
         let built = Arc::new(built);
         setup.configured.insert(source.spec.name.clone(), built.clone());
         setup.sources.insert(source.spec.name.clone(), built);

@@ -140,6 +140,11 @@ impl Ingest {
         }
     }
 
+    /// Counts a request that was refused before it was judged.
+    pub fn refused(&self, source: &Source, rejection: &Rejection) {
+        metric::rejected(source.name(), rejection);
+    }
+
     fn out_of_reach(&self, context: &Context<'_>) -> Answer {
         metric::out_of_reach(context.source.name());
         Answer::Unavailable(Unavailable::VendorOutOfReach)

@@ -147,6 +147,8 @@ pub struct Reply {
 /// Where a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
+    /// Where it comes from.
+    Address,
     /// The method.
     Method,
     /// The signature over the raw bytes.
@@ -159,6 +161,7 @@ impl Step {
     /// The word in logs and in `explain`.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Address => "address",
             Self::Method => "method",
             Self::Signature => "signature",
             Self::Window => "window",
@@ -169,6 +172,8 @@ impl Step {
 /// Why a request was refused: a bounded set, fit for a metric label.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
+    /// It does not come from where the sender's requests come from.
+    Address,
     /// The provider does not use this method.
     Method,
     /// The signature header or field is missing or blank.
@@ -203,7 +208,8 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 15] = [
+    pub const ALL: [Self; 16] = [
+        Self::Address,
         Self::Method,
         Self::MissingSignature,
         Self::MalformedSignature,
@@ -224,6 +230,7 @@ impl Reason {
     /// The metric label.
     pub fn as_str(self) -> &'static str {
         match self {
+            Self::Address => "address",
             Self::Method => "method",
             Self::MissingSignature => "missing_signature",
             Self::MalformedSignature => "malformed_signature",

@@ -16,6 +16,7 @@ use toml::de::{DeValue, ValueDeserializer};
 use super::reader::{Item, Scope, Table};
 use super::retention::RetentionConfig;
 use super::server::{BODY_BYTES_MAX, BODY_BYTES_MIN, ServerConfig};
+use super::web::{self, AddressRange};
 use super::{name, suggest};
 
 const SECRETS_MAX: usize = 16;
@@ -33,6 +34,8 @@ pub(crate) struct SourceConfig {
     pub(crate) retention: RetentionConfig,
     /// What happens to an event older than the ledger's memory.
     pub(crate) stale: Stale,
+    /// Where its requests come from; anywhere when empty.
+    pub(crate) allow_from: Vec<AddressRange>,
 }
 
 /// An event older than what the ledger remembers: nobody can tell whether it is new.
@@ -52,6 +55,7 @@ impl SourceConfig {
         let provider = read_provider(&mut table);
         let stale = table.word("stale", &[("hold", Stale::Hold), ("run", Stale::Run)]).unwrap_or(Stale::Hold);
         let retention_table = table.section("retention");
+        let allow_from = web::ranges(&mut table, "allow_from", "203.0.113.0/24");
         let path_token = table.secret("path_token");
         let unverified = read_unverified(&mut table, server);
         let mut spec = SourceSpec {
@@ -75,7 +79,7 @@ impl SourceConfig {
         if let Err(problems) = Source::build(spec.clone()) {
             problems.iter().for_each(|problem| report(&all, problem));
         }
-        Some(Self { spec, retention, stale })
+        Some(Self { spec, retention, stale, allow_from })
     }
 }
 

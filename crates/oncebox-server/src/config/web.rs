@@ -77,9 +77,14 @@ pub(crate) fn headers(table: &mut Table<'_>) -> Vec<(HeaderName, Secret)> {
 
 /// Takes `allow = ["169.254.0.0/16"]`.
 pub(crate) fn allow(table: &mut Table<'_>) -> Vec<AddressRange> {
-    let list = table.take("allow").and_then(|item| item.list()).unwrap_or_default();
-    let form = "an address range such as \"169.254.0.0/16\"";
-    list.iter().filter_map(|item| item.parsed(AddressRange::parse, form)).collect()
+    ranges(table, "allow", "169.254.0.0/16")
+}
+
+/// Takes a list of address ranges.
+pub(crate) fn ranges<'a>(table: &mut Table<'a>, key: &'a str, such_as: &str) -> Vec<AddressRange> {
+    let list = table.take(key).and_then(|item| item.list()).unwrap_or_default();
+    let form = format!("an address range such as \"{such_as}\"");
+    list.iter().filter_map(|item| item.parsed(AddressRange::parse, &form)).collect()
 }
 
 /// Takes a list of host names, without scheme and port.

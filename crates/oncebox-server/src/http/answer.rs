@@ -20,6 +20,9 @@ pub(crate) fn into_response(answer: Answer, allow: impl FnOnce() -> String) -> R
     match answer {
         Answer::Stored(receipt) => stored(receipt),
         Answer::Handshake(reply) => replied(reply),
+        Answer::Rejected(rejection) if rejection.step == Step::Address => {
+            Problem::forbidden("this source takes nothing from your address").closing().into_response()
+        }
         Answer::Rejected(rejection) if rejection.step == Step::Method => Problem::method(allow()).into_response(),
         // Whoever keeps arrived secrets has taken his; nobody waits for this one.
         Answer::Rejected(_) | Answer::Secret(_) => Problem::unauthorized().into_response(),

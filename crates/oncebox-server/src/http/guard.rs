@@ -256,7 +256,7 @@ pub(super) async fn check_site(State(admin): State<Admin>, mut request: Request,
 /// Where a request comes from: the connection's address, or what the trusted proxies in front of us saw.
 fn address_of(admin: &Admin, request: &Request) -> IpAddr {
     let peer = request.extensions().get::<SocketAddr>().map_or(IpAddr::from([0; 4]), SocketAddr::ip);
-    remote(peer, request.headers(), admin.trusted_proxies()).parse().unwrap_or(peer)
+    remote(peer, request.headers(), admin.trusted_proxies())
 }
 
 /// The answer to somebody whom we do not know, or who was wrong too often.

@@ -1,6 +1,6 @@
 //! `/api/v1/session`: a login with the token opens a browser session, a logout ends it.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 
 use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request, State};
@@ -71,7 +71,6 @@ pub(super) async fn log_out(State(admin): State<Admin>, headers: HeaderMap) -> R
 /// Opens a session for whoever sent this token, from a form or from JSON.
 pub(super) fn open(admin: &Admin, peer: SocketAddr, headers: &HeaderMap, token: &str) -> Result<Opened, Problem> {
     let address = remote(peer.ip(), headers, admin.trusted_proxies());
-    let address: IpAddr = address.parse().unwrap_or(peer.ip());
     admin.guard().log_in(address, token.as_bytes(), channel(headers)).map_err(|refusal| match refusal {
         LoginRefusal::Wrong => Problem::unauthorized(),
         LoginRefusal::TooOften(seconds) => Problem::too_often(seconds),

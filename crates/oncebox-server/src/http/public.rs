@@ -16,10 +16,12 @@ use http_body_util::Full;
 use hyper::body::Incoming;
 use metrics::{counter, histogram};
 use oncebox::ingest::{Answer, Context, Ingest};
+use oncebox::outgoing::AddressRange;
 use oncebox::routing::Routes;
 use oncebox::shutdown::Shutdown;
 use oncebox::source::Source;
 use oncebox::trace::{TARGET, Traceparent};
+use oncebox::verdict::{Reason, Rejection, Step};
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
@@ -42,6 +44,8 @@ pub(crate) struct Setup {
     pub(crate) sources: HashMap<String, Arc<Source>>,
     /// Sources as the config has them, without secrets that arrived.
     pub(crate) configured: HashMap<String, Arc<Source>>,
+    /// Where the requests of a source come from; from anywhere unless it is listed here.
+    pub(crate) allow_from: HashMap<String, Vec<AddressRange>>,
     /// The secrets that arrived and are in use, sealed, by source.
     pub(crate) arrived: HashMap<String, Vec<u8>>,
     /// The handlers' wishes.
@@ -67,6 +71,13 @@ struct Inner {
     traffic: Traffic,
     arrived: ArrivedSecrets,
     draining: Shutdown,
+}
+
+impl Setup {
+    /// Whether requests of a source may come from this address.
+    fn allows(&self, source: &str, remote: IpAddr) -> bool {
+        self.allow_from.get(source).is_none_or(|ranges| ranges.iter().any(|range| range.contains(remote)))
+    }
 }
 
 /// How much is held at once.
@@ -156,6 +167,12 @@ impl Inner {
         if token.is_some_and(|token| token.is_empty() || !source.has_path_token()) {
             return Err(Problem::not_found());
         }
+        let remote = remote(peer.address.ip(), request.headers(), self.trusted_proxies);
+        if !setup.allows(name, remote) {
+            let rejection = Rejection { step: Step::Address, reason: Reason::Address, off_by_seconds: None };
+            self.ingest.refused(source, &rejection);
+            return Ok(self.answered(source, Answer::Rejected(rejection), remote, started));
+        }
         if !source.methods().contains(request.method()) {
             return Err(Problem::method(allow(source)));
         }
@@ -180,9 +197,8 @@ impl Inner {
         }
         let (bytes, _share) =
             body::read(incoming, limit, &self.budget).await.map_err(|error| self.refuse_body(error, source.name()))?;
-        let remote = remote(peer.address.ip(), &head.headers, self.trusted_proxies);
-        let context =
-            Context { source, path_token: token.as_deref(), remote: remote.as_str().into(), routes: &setup.routes };
+        let shown = remote.to_string().into();
+        let context = Context { source, path_token: token.as_deref(), remote: shown, routes: &setup.routes };
         let judged = oncebox::request::Request {
             method: head.method,
             target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
@@ -193,13 +209,18 @@ impl Inner {
             Answer::Secret(brought) => self.arrived.take(source, brought).await,
             answered => answered,
         };
+        Ok(self.answered(source, answered, remote, started))
+    }
+
+    /// Writes down what a request was answered, and answers it.
+    fn answered(&self, source: &Source, answered: Answer, remote: IpAddr, started: Instant) -> Response<Full<Bytes>> {
         if let Answer::Rejected(rejection) = &answered {
-            self.rejections.record(source.name(), rejection, &remote);
+            self.rejections.record(source.name(), rejection, &remote.to_string());
         }
         let took = started.elapsed();
         self.traffic.answered(source.name(), &answered, took);
         histogram!("oncebox_ack_seconds").record(took.as_secs_f64());
-        Ok(answer::into_response(answered, || allow(source)))
+        answer::into_response(answered, || allow(source))
     }
 
     /// Counts a request that was refused before it was looked at, so that overload shows.
@@ -259,7 +280,7 @@ fn is_encoded(headers: &HeaderMap) -> bool {
 }
 
 /// The sender's address: the connection's, or what the trusted proxies in front of us saw.
-pub(super) fn remote(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> String {
+pub(super) fn remote(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> IpAddr {
     let forwarded = || {
         let hops: Vec<&str> = headers
             .get_all("x-forwarded-for")
@@ -272,7 +293,7 @@ pub(super) fn remote(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) 
         hop.parse::<IpAddr>().ok()
     };
     let address = if trusted_proxies == 0 { None } else { forwarded() };
-    address.unwrap_or(peer).to_string()
+    address.unwrap_or(peer)
 }
 
 #[cfg(test)]
@@ -299,7 +320,7 @@ mod tests {
         headers.append("x-forwarded-for", "1.1.1.1, 2.2.2.2".parse().unwrap());
         headers.append("x-forwarded-for", "3.3.3.3".parse().unwrap());
         for (trusted, expected) in [(0, "10.0.0.9"), (1, "3.3.3.3"), (2, "2.2.2.2"), (9, "10.0.0.9")] {
-            assert_eq!(remote(peer, &headers, trusted), expected, "{trusted}");
+            assert_eq!(remote(peer, &headers, trusted).to_string(), expected, "{trusted}");
         }
     }
 }

@@ -161,6 +161,33 @@ contract! {
         world.expect("stripe", &stripe("evt_shed"), "accepted");
     }
 
+    async fn a_source_may_name_where_its_requests_come_from(db: TestDatabase) {
+        let elsewhere = "[[source]]\nname = \"elsewhere\"\nprovider = \"github\"\n\
+            secrets = [{ value = \"s\" }]\nallow_from = [\"203.0.113.0/24\", \"2001:db8::/32\"]\n\n";
+        let world = World::start_with(db, |mut setup| {
+            setup.rest.insert_str(0, elsewhere);
+            setup.server("trusted_proxies = 1")
+        });
+        let push = |hop: &str| {
+            let signed = sender::github("s", "d-1", "push", &serde_json::json!({})).with_header("x-forwarded-for", hop);
+            world.post("elsewhere", &signed)
+        };
+        // What is not from there is not even judged, nor what a sender merely claims about itself.
+        for hop in ["203.0.114.1", "10.0.0.1", "2001:db9::1", "203.0.113.9, 198.51.100.7", "unknown"] {
+            world.expect_nothing_stored(|| {
+                let answer = push(hop);
+                assert_eq!((answer.status, answer.header("connection")), (403, Some("close")), "{hop}");
+                assert_eq!(answer.header("content-type"), Some("application/problem+json"), "{hop}");
+            });
+        }
+        for hop in ["203.0.113.9", "198.51.100.7, 203.0.113.9", "2001:db8::7"] {
+            assert_eq!(push(hop).status, 200, "{hop}");
+        }
+        assert_eq!(world.db.count(&world.db.table("events")), 1);
+        let page = http::get(world.program.admin_addr(), "/metrics", &[]).text();
+        assert!(page.contains(r#"oncebox_rejections_total{source="elsewhere",reason="address"} 5"#), "{page}");
+    }
+
     async fn a_length_alone_takes_nothing_from_the_byte_budget(db: TestDatabase) {
         let world = World::start_with(db, |setup| setup.server("in_flight_bytes = \"64KiB\""));
         let large = custom(format!(r#"{{"id":"large","pad":"{}"}}"#, "x".repeat(40_000)));

@@ -30,6 +30,7 @@ pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, n
     };
     let off = rejection.off_by_seconds.unwrap_or_default();
     match rejection.reason {
+        Reason::Address => Some("it does not come from an address that the source allows".to_owned()),
         Reason::Method => Some(other_method(request)),
         Reason::MissingSignature => Some(missing(verifier, request)),
         Reason::MalformedSignature => {
