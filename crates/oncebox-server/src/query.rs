@@ -148,6 +148,7 @@ pub(crate) async fn stats(
     let mut view = StatsView::new(store, stats, health, unverified, stopped);
     let waiting = view.outbox.iter().filter(|one| one.state == "ready").map(|one| one.destination.as_str());
     view.destinations = destinations.stats(waiting);
+    view.retention = retention::windows(store).await?;
     Ok(view)
 }
 

@@ -29,7 +29,7 @@ use crate::alert::watch::Alerts;
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::changes::Changes;
 use crate::config::Config;
-use crate::config::handler::{HandlerConfig, OrderRule};
+use crate::config::handler::{HandlerConfig, HandlerKind, OrderRule};
 use crate::config::server::ServerConfig;
 use crate::gauges::Gauges;
 use crate::http::admin::{Admin, AdminParts};
@@ -336,6 +336,9 @@ fn build_setup(config: &Config) -> anyhow::Result<Setup> {
         serial: serial_key(handler),
     });
     setup.routes = Routes::new(routes.collect());
+    let run_here = config.handlers.iter().filter(|handler| !matches!(handler.kind, HandlerKind::Pull));
+    setup.run_here = run_here.map(|handler| handler.name.clone()).collect();
+    setup.retention_forced = config.retention.force;
     Ok(setup)
 }
 

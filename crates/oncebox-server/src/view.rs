@@ -11,6 +11,7 @@ use oncebox::store::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::query::retention::WindowView;
 use crate::rejections::Rejected;
 pub(crate) use outbox::{
     DeadLetterView, DestinationStats, MessageAttemptView, MessageDetailView, MessageView, OutboxStats,
@@ -182,6 +183,12 @@ pub(crate) struct StatsView {
     /// Why nothing that is over is removed, if it is not.
     #[serde(default)]
     pub(crate) retention_stopped: Option<String>,
+    /// How long what is kept; the one without a source is for everything else.
+    #[serde(default)]
+    pub(crate) retention: Vec<WindowView>,
+    /// The ledger's memory may be shorter than the senders' retries (`retention.force`).
+    #[serde(default)]
+    pub(crate) retention_forced: bool,
     /// Sources that verify nothing.
     pub(crate) unverified_sources: Vec<String>,
     /// Events by source and state.
@@ -388,6 +395,8 @@ impl StatsView {
             ledger_rows_daily_change: stats.ledger_rows_last_day,
             ledger_rows_daily_change_is_least: stats.ledger_rows_last_day_is_least,
             retention_stopped,
+            retention: Vec::new(),
+            retention_forced: false,
             unverified_sources,
             sources: sources.collect(),
             handlers: handlers.collect(),

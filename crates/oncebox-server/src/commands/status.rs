@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::operator::StatusArgs;
 use crate::operator::Operator;
+use crate::query::retention::WindowView;
 use crate::terminal::{self, Tone};
 use crate::view::{DestinationStats, StatsView};
 
@@ -49,6 +50,13 @@ fn numbers(stats: &StatsView, from: &str) -> String {
     let change = format!("{least}{:+}", stats.ledger_rows_daily_change);
     add("ledger rows", format!("{} ({change} in the last day)", stats.ledger_rows));
     add("store", format!("{} (from {from})", stats.store));
+    if let Some(usual) = stats.retention.iter().find(|one| one.source.is_none()) {
+        let differs = |one: &&WindowView| (&one.ledger, &one.payload) != (&usual.ledger, &usual.payload);
+        let own = stats.retention.iter().filter(differs).count();
+        let others = terminal::counted(own as u64, "source");
+        let others = if own == 0 { String::new() } else { format!("; {others} with another: `oncebox retention`") };
+        add("retention", format!("ledger {}, payload {}{others}", usual.ledger, usual.payload));
+    }
     table.trim_fmt()
 }
 
@@ -61,6 +69,11 @@ fn dangers(stats: &StatsView) -> Vec<String> {
     if let Some(why) = &stats.retention_stopped {
         let line = format!("retention is STOPPED: {}; see `oncebox retention`", terminal::plain(why));
         lines.push(terminal::paint(&line, Tone::Bad));
+    }
+    if stats.retention_forced {
+        let line =
+            "retention is FORCED: the ledger may forget an event that its sender still repeats, which then runs again";
+        lines.push(terminal::paint(line, Tone::Bad));
     }
     for source in &stats.unverified_sources {
         let line = format!("UNSAFE source {}: nobody verifies who sends", terminal::plain(source));
@@ -190,6 +203,14 @@ mod tests {
             ledger_rows_daily_change: 2,
             ledger_rows_daily_change_is_least: false,
             retention_stopped: Some("the clock jumped".into()),
+            retention: [(None, "30d"), (Some("open"), "2d"), (Some("shut"), "30d")]
+                .map(|(source, ledger)| WindowView {
+                    source: source.map(str::to_owned),
+                    ledger: ledger.into(),
+                    payload: "1d".into(),
+                })
+                .into(),
+            retention_forced: true,
             handler_health: vec![HandlerHealth::new("log".into(), true, 4, 1)],
             unverified_sources: vec!["open".into()],
             sources: vec![SourceStats { source: "open".into(), state: "held".into(), events: 2, arrivals: 3 }],
@@ -212,6 +233,8 @@ mod tests {
         };
         let text = text(&stats, "a running server");
         for part in [
+            " retention             ledger 30d, payload 1d; 1 source with another: `oncebox retention`",
+            "retention is FORCED",
             " duplicate rate        98.0 %",
             "3 (+2 in the last day)",
             "UNSAFE database: fsync is off",

@@ -197,7 +197,9 @@ pub(super) async fn stats(State(admin): State<Admin>) -> Result<Response, ApiErr
     let mut unverified: Vec<String> =
         setup.sources.values().filter(|source| source.is_unverified()).map(|source| source.name().to_owned()).collect();
     unverified.sort();
-    Ok(Json(query::stats(admin.store(), admin.clock(), unverified, &admin.destinations()).await?).into_response())
+    let mut stats = query::stats(admin.store(), admin.clock(), unverified, &admin.destinations()).await?;
+    stats.retention_forced = setup.retention_forced;
+    Ok(Json(stats).into_response())
 }
 
 /// Ready means: the database answers.

@@ -3,7 +3,7 @@
 //! Fixed order: route, size, signature over the raw bytes, time window, identity, store, answer. What can be refused
 //! before the body is read is refused before.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -50,6 +50,10 @@ pub(crate) struct Setup {
     pub(crate) arrived: HashMap<String, Vec<u8>>,
     /// The handlers' wishes.
     pub(crate) routes: Routes,
+    /// The handlers that our own workers run; the others are pulled.
+    pub(crate) run_here: HashSet<String>,
+    /// Whether the ledger's memory may be shorter than the senders' retries.
+    pub(crate) retention_forced: bool,
     /// The names of the destinations.
     pub(crate) destinations: Vec<String>,
     /// The body limit of sources that set none, in bytes.

@@ -116,6 +116,11 @@ pub(super) async fn claim(
     let Json(body) = body?;
     let known = admin.store().handlers().await.map_err(QueryError::from)?;
     let known = known.into_iter().find(|known| known.facts.name == handler).ok_or_else(Problem::not_found)?;
+    if admin.setup().run_here.contains(&handler) {
+        return Err(
+            Problem::bad_request("this handler's work is done by the server; only `pull = true` is claimed").into()
+        );
+    }
     let limit = body.max.unwrap_or(MAX_DEFAULT);
     if !(1..=PAGE_MAX).contains(&limit) {
         return Err(Problem::bad_request(format!("max must be from 1 to {PAGE_MAX}")).into());

@@ -72,17 +72,12 @@ pub(crate) async fn show(
     clock: &Clock,
     running: Option<(&Settings, u64)>,
 ) -> Result<RetentionView, QueryError> {
-    let windows = store.windows().await?.into_iter().map(|one| WindowView {
-        source: (!one.source.is_empty()).then_some(one.source),
-        ledger: duration(one.ledger_ms),
-        payload: duration(one.payload_ms),
-    });
     let runs = store.runs(RUNS).await?;
     let last = runs.first().map_or_else(|| clock.now(), |run| run.started_at);
     let next = running.map(|(settings, _)| settings.schedule.next(&settings.windows, last).max(clock.now()));
     let stopped = store.retention(clock.now()).await?.stopped;
     Ok(RetentionView {
-        windows: windows.collect(),
+        windows: windows(store).await?,
         schedule: running.map(|(settings, _)| words(settings)),
         next_run_at: next.filter(|_| stopped.is_none()).map(time),
         stopped_at: stopped.as_ref().map(|(at, _)| time(*at)),
@@ -90,6 +85,16 @@ pub(crate) async fn show(
         progress: running.map(|(_, progress)| progress),
         runs: runs.into_iter().map(Into::into).collect(),
     })
+}
+
+/// How long what is kept.
+pub(crate) async fn windows(store: &Store) -> Result<Vec<WindowView>, QueryError> {
+    let windows = store.windows().await?.into_iter().map(|one| WindowView {
+        source: (!one.source.is_empty()).then_some(one.source),
+        ledger: duration(one.ledger_ms),
+        payload: duration(one.payload_ms),
+    });
+    Ok(windows.collect())
 }
 
 /// Says that the time is right; false when nothing was stopped.

@@ -334,10 +334,7 @@ impl Store {
         let Some(row) = rows.first() else { return Ok((0, false)) };
         let (counted, has_older) = (row.int(0)?, row.int(1)? > 0);
         let bound = i64::try_from(PAGE_EXAMINED_MAX).unwrap_or(i64::MAX);
-        Ok(match (counted > bound, has_older) {
-            (true, false) => (ledger_rows, false),
-            (is_more, _) => (counted.min(bound), is_more),
-        })
+        Ok(if has_older { (counted.min(bound).min(ledger_rows), counted > bound) } else { (ledger_rows, false) })
     }
 }
 

@@ -111,9 +111,12 @@ contract! {
     }
 
     async fn what_makes_no_sense_is_4xx(db: TestDatabase) {
-        let world = start(db);
+        let ours = "[[handler]]\nname = \"ours\"\nsources = [\"custom\"]\nsql = \"select 1\"\n";
+        let jobs = format!("[[handler]]\nname = \"jobs\"\nsources = [\"custom\"]\npull = true\nlease = \"30s\"\n{HASTY}");
+        let world = start_on(db, &format!("{jobs}{ours}"));
         for (path, body, status) in [
             ("/api/v1/handlers/nobody/claim", json!({}), 404),
+            ("/api/v1/handlers/ours/claim", json!({}), 400),
             ("/api/v1/handlers/jobs/claim", json!({"max": 0}), 400),
             ("/api/v1/handlers/jobs/claim", json!({"max": 1001}), 400),
             ("/api/v1/handlers/jobs/claim", json!({"lease": "soon"}), 400),

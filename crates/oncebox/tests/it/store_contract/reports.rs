@@ -1,7 +1,7 @@
 //! Reading for people: pages, one event, counts.
 
 use oncebox::event::EventKey;
-use oncebox::store::{EventFilter, NewEvent, QueueCount, SourceCount};
+use oncebox::store::{Action, ActionFilter, ActionKind, EventFilter, NewEvent, QueueCount, SourceCount};
 use oncebox::verdict::OnRepeat;
 use testkit::TestDatabase;
 
@@ -109,6 +109,25 @@ testkit::contract! {
         }
         let nothing = world.store.events(&EventFilter::default(), 0).await.unwrap();
         assert!(nothing.items.is_empty());
+    }
+
+    async fn an_empty_body_is_one_that_holds_nothing(db: TestDatabase) {
+        let world = World::new(db).await;
+        world.insert([world.event("evt_1", "abc"), world.event("evt_2", ""), world.event("evt_3", "de")]).await;
+        let bodies = world.store.bodies_below(None, None, 10, 2).await.unwrap();
+        let bodies: Vec<Vec<u8>> = bodies.into_iter().map(|(_, body)| body).collect();
+        assert_eq!(bodies, [b"de".to_vec(), Vec::new(), b"ab".to_vec()]);
+    }
+
+    async fn what_was_forgotten_did_not_grow(db: TestDatabase) {
+        let world = World::new(db).await;
+        world.insert((0..5).map(|n| world.event(&format!("evt_{n}"), "{}"))).await;
+        let key = world.store.events_named(SOURCE, "evt_1").await.unwrap()[0].key;
+        let filter = ActionFilter { key: Some(key), ..ActionFilter::default() };
+        let forget = Action { id: "a".to_owned(), kind: ActionKind::Forget, filter, who: "ann".to_owned() };
+        assert_eq!(world.store.act(&forget, None, NOW).await.unwrap(), 1);
+        let stats = world.store.stats(NOW).await.unwrap();
+        assert_eq!((stats.ledger_rows, stats.ledger_rows_last_day), (4, 4));
     }
 
     async fn counts_are_by_source_handler_and_state(db: TestDatabase) {
