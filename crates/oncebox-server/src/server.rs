@@ -160,11 +160,17 @@ impl Server {
             alerts: &alerts,
             retention: &retention,
         };
-        tokio::select! {
-            stopped = changing.until_stop(&mut signals, reload) => stopped?,
+        let broke = tokio::select! {
+            stopped = changing.until_stop(&mut signals, reload) => stopped.err(),
             // Started anew, it goes on with what is on the disk.
-            () = self.store.broke() => anyhow::bail!("the database file cannot be written to any more"),
-            () = batcher.broke() => anyhow::bail!("the ingest path broke"),
+            () = self.store.broke() => Some(anyhow::anyhow!("the database file cannot be written to any more")),
+            () = batcher.broke() => Some(anyhow::anyhow!("the ingest path broke")),
+        };
+        if let Some(reason) = broke {
+            draining.request();
+            // Whoever was promised an answer still hears 503; nothing else is waited for.
+            let _ = tokio::time::timeout(LAST_COMMIT, public).await;
+            return Err(reason);
         }
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();

@@ -4,6 +4,8 @@
 //! id and a type first (`stripe`). Times are Unix seconds and are always handed in. Providers whose id sits in a
 //! header (GitHub, Shopify, Twilio) do not repeat it in the body: vary `extra` where bodies must differ.
 
+use std::io;
+
 use data_encoding::{BASE64, HEXLOWER};
 use ring::{digest, hmac};
 use serde_json::{Value, json};
@@ -28,6 +30,11 @@ impl Signed {
     /// Sends it to `/in/{source}`.
     pub fn post(&self, addr: &str, source: &str) -> Answer {
         http::post(addr, &format!("/in/{source}"), &self.header_refs(), &self.body)
+    }
+
+    /// Sends it where there may be nobody to answer.
+    pub fn try_post(&self, addr: &str, source: &str) -> io::Result<Answer> {
+        http::request(addr, "POST", &format!("/in/{source}"), &self.header_refs(), &self.body)
     }
 
     /// Sets a header, in place of one of that name.
