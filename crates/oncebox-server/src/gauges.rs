@@ -129,8 +129,8 @@ impl Gauges {
         let (store, names, ledger) = (store.clone(), self.sources.clone(), self.ledger_due.clone());
         let counting = tokio::spawn(async move {
             let started = Instant::now();
-            match store.ledger_rows().await {
-                Ok(rows) => show_ledger(&names, &rows),
+            match store.ledger_rows(usize::MAX).await {
+                Ok(ledger) => show_ledger(&names, &ledger.by_source),
                 Err(error) => tracing::warn!("the ledger could not be counted: {}", error.chain()),
             }
             let next = Instant::now() + started.elapsed().saturating_mul(LEDGER_PAUSE);

@@ -23,6 +23,7 @@ use oncebox::source::Source;
 use oncebox::store::{Access, Store};
 use oncebox::wake::Wake;
 use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
 
 use crate::alert::receiver::Receiver;
 use crate::alert::watch::Alerts;
@@ -112,8 +113,7 @@ impl Server {
     ) -> anyhow::Result<()> {
         let (draining, stopped) = (Shutdown::new(), Shutdown::new());
         let clock = self.clock;
-        let rejections = Rejections::new(clock.clone());
-        let traffic = Traffic::new(clock.clone());
+        let (rejections, traffic) = (Rejections::new(clock.clone()), Traffic::new(clock.clone()));
         let wake = Wake::default();
         let keys = Arc::new(KeyMaker::default());
         let (ingest, mut batcher) =
@@ -148,8 +148,7 @@ impl Server {
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
-        let caps = caps(&self.config);
-        let seen = (rejections, traffic);
+        let (caps, seen) = (caps(&self.config), (rejections, traffic));
         let public = Public::new(self.setup.clone(), ingest, caps, seen, arrived.clone(), draining.clone());
         let public = tokio::spawn(serve_public(self.public, public, &self.config, draining.clone()));
         let changing = Changing {
@@ -160,17 +159,12 @@ impl Server {
             alerts: &alerts,
             retention: &retention,
         };
-        let broke = tokio::select! {
+        let broken = tokio::select! {
             stopped = changing.until_stop(&mut signals, reload) => stopped.err(),
-            // Started anew, it goes on with what is on the disk.
-            () = self.store.broke() => Some(anyhow::anyhow!("the database file cannot be written to any more")),
-            () = batcher.broke() => Some(anyhow::anyhow!("the ingest path broke")),
+            reason = broke(&self.store, &mut batcher) => Some(reason),
         };
-        if let Some(reason) = broke {
-            draining.request();
-            // Whoever was promised an answer still hears 503; nothing else is waited for.
-            let _ = tokio::time::timeout(LAST_COMMIT, public).await;
-            return Err(reason);
+        if let Some(reason) = broken {
+            return Err(answer_waiting(&draining, public, reason).await);
         }
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
@@ -186,6 +180,21 @@ impl Server {
         tracing::info!("stopped");
         Ok(())
     }
+}
+
+/// Waits until nothing can be kept any more, and says why. Started anew, the server goes on with what is on the disk.
+async fn broke(store: &Store, batcher: &mut Batcher) -> anyhow::Error {
+    tokio::select! {
+        () = store.broke() => anyhow::anyhow!("the database file cannot be written to any more"),
+        () = batcher.broke() => anyhow::anyhow!("the ingest path broke"),
+    }
+}
+
+/// Whoever waits for an answer still hears 503 before the server goes; nothing else is waited for.
+async fn answer_waiting(draining: &Shutdown, public: JoinHandle<()>, reason: anyhow::Error) -> anyhow::Error {
+    draining.request();
+    let _ = tokio::time::timeout(LAST_COMMIT, public).await;
+    reason
 }
 
 /// No request holds an ingest any more, so this ends with the commit that is under way.

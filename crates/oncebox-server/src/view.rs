@@ -175,6 +175,9 @@ pub(crate) struct StatsView {
     pub(crate) duplicate_rate: f64,
     /// Identities remembered.
     pub(crate) ledger_rows: i64,
+    /// They are that many at least: more came lately than a look counts.
+    #[serde(default)]
+    pub(crate) ledger_rows_is_least: bool,
     /// How many more, or fewer, they are than a day ago.
     pub(crate) ledger_rows_daily_change: i64,
     /// They are that many more at least: nobody noted a day ago how many there were, and no more were counted.
@@ -392,6 +395,7 @@ impl StatsView {
             first_try_error_rate: rate(failed, tried),
             duplicate_rate: rate(repeats, events + repeats).unwrap_or(0.0),
             ledger_rows: stats.ledger_rows,
+            ledger_rows_is_least: stats.ledger_rows_is_least,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
             ledger_rows_daily_change_is_least: stats.ledger_rows_last_day_is_least,
             retention_stopped,

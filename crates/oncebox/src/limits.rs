@@ -25,6 +25,8 @@ pub const REJECTIONS_MAX: usize = 1000;
 pub const PAGE_MAX: usize = 1000;
 /// Rows that one page may examine where no index serves its filter.
 pub const PAGE_EXAMINED_MAX: usize = 20_000;
+/// Identities that nobody has counted yet are looked at up to this where people look.
+pub const LEDGER_EXAMINED_MAX: usize = 100_000;
 /// What waits is counted up to this where people look: beyond it, "more" is all that matters.
 pub const DEPTH_MAX: usize = 10_000;
 /// A body this large is hashed beside the event loop, which would stall otherwise.

@@ -291,11 +291,13 @@ impl Keeper {
             }
             (None, None) => Ok((database - behind.0, database)),
         };
+        let written = database - behind.0 - WRITERS_MS;
+        while store.has_slice_to_count(written).await? && store.count_ledger(written).await? {}
         if self.noted_at.is_none_or(|at| now.passed.saturating_sub(at) >= NOTE_EVERY) {
             if self.time.is_ok() {
                 store.note_look(database, boot.as_ref()).await?;
             }
-            while store.count_ledger(database - behind.0 - WRITERS_MS).await? {}
+            while store.count_ledger(written).await? {}
             store.note_ledger_rows(database).await?;
             self.noted_at = Some(now.passed);
         }

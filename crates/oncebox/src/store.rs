@@ -112,7 +112,7 @@ pub use reports::{
     StoreStats,
 };
 pub use retention::{Aged, AgedDelivery, AgedRow, RetentionLock, Trail};
-pub use retention_log::{Removed, RetentionRecord, RunRecord, WindowRecord};
+pub use retention_log::{LedgerRows, Removed, RetentionRecord, RunRecord, WindowRecord};
 pub use sizes::{TableSize, TierRows};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;

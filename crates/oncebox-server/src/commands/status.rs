@@ -46,9 +46,10 @@ fn numbers(stats: &StatsView, from: &str) -> String {
     let first_try = stats.first_try_error_rate.map_or_else(|| "nothing was tried yet".to_owned(), percent);
     add("first-try error rate", first_try);
     add("duplicate rate", percent(stats.duplicate_rate));
-    let least = if stats.ledger_rows_daily_change_is_least { "at least " } else { "" };
-    let change = format!("{least}{:+}", stats.ledger_rows_daily_change);
-    add("ledger rows", format!("{} ({change} in the last day)", stats.ledger_rows));
+    let at_least = |is_least: bool| if is_least { "at least " } else { "" };
+    let (rows, change) = (stats.ledger_rows, stats.ledger_rows_daily_change);
+    let least = (at_least(stats.ledger_rows_is_least), at_least(stats.ledger_rows_daily_change_is_least));
+    add("ledger rows", format!("{}{rows} ({}{change:+} in the last day)", least.0, least.1));
     add("store", format!("{} (from {from})", stats.store));
     if let Some(usual) = stats.retention.iter().find(|one| one.source.is_none()) {
         let differs = |one: &&WindowView| (&one.ledger, &one.payload) != (&usual.ledger, &usual.payload);
@@ -200,6 +201,7 @@ mod tests {
             first_try_error_rate: None,
             duplicate_rate: 0.98,
             ledger_rows: 3,
+            ledger_rows_is_least: false,
             ledger_rows_daily_change: 2,
             ledger_rows_daily_change_is_least: false,
             retention_stopped: Some("the clock jumped".into()),

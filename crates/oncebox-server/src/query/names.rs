@@ -3,6 +3,7 @@
 //!
 //! What is not configured any more and still has events or deliveries counts as known.
 
+use oncebox::limits::LEDGER_EXAMINED_MAX;
 use oncebox::store::Store;
 
 use super::QueryError;
@@ -37,7 +38,7 @@ pub(crate) async fn check(
 
 /// The sources that an id may belong to: those that ever sent something that is remembered, configured or not.
 pub(crate) async fn sources(store: &Store) -> Result<Vec<String>, QueryError> {
-    Ok(store.ledger_rows().await?.into_iter().map(|(source, _)| source).collect())
+    Ok(store.ledger_rows(LEDGER_EXAMINED_MAX).await?.by_source.into_iter().map(|(source, _)| source).collect())
 }
 
 async fn check_handler(store: &Store, configured: &[String], handler: &str) -> Result<(), QueryError> {
@@ -60,7 +61,7 @@ async fn check_source(store: &Store, configured: Option<&[String]>, source: &str
         return Ok(());
     }
     let mut known = store.sources_seen().await?;
-    known.extend(store.ledger_rows().await?.into_iter().map(|(source, _)| source));
+    known.extend(store.ledger_rows(LEDGER_EXAMINED_MAX).await?.by_source.into_iter().map(|(source, _)| source));
     if has(&known, source) {
         return Ok(());
     }

@@ -26,6 +26,7 @@ pub(crate) async fn overview(desk: &Desk) -> Result<OverviewView, QueryError> {
             first_try_error_rate: RateView::new(first_tries(&now), first_tries(&before)),
             duplicate_rate: RateView::new(came_again(&minutes), repeats(&before)),
             ledger_rows: stats.ledger_rows,
+            ledger_rows_is_least: stats.ledger_rows_is_least,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
             ledger_rows_daily_change_is_least: stats.ledger_rows_last_day_is_least,
         },

@@ -45,6 +45,8 @@ pub(crate) struct NumbersView {
     pub(crate) duplicate_rate: RateView,
     /// Identities remembered.
     pub(crate) ledger_rows: i64,
+    /// They are that many at least: more came lately than a look counts.
+    pub(crate) ledger_rows_is_least: bool,
     /// How many more, or fewer, than a day ago.
     pub(crate) ledger_rows_daily_change: i64,
     /// They are that many more at least: no more were counted.

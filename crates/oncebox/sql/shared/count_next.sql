@@ -1,2 +1,3 @@
--- Where the next slice of uncounted events ends; none when there is less than a slice.
-SELECT key FROM oncebox.events WHERE key >= $1 AND key < $2 ORDER BY key LIMIT 1 OFFSET $3
+-- The event behind the next slice; none when there is less than a slice. Only one end of the range is asked for: between
+-- two a database without statistics expects a handful, and would read and sort all of them.
+SELECT key FROM oncebox.events WHERE key >= $1 ORDER BY key LIMIT 1 OFFSET $2

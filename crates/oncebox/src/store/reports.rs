@@ -5,7 +5,7 @@ use super::windows::{HIGHEST, Page, Range, Recent, Waiting, count};
 use super::{Row, Store, StoreError, Value, sql};
 use crate::clock::UnixMillis;
 use crate::event::{EventKey, Identity};
-use crate::limits::{DEPTH_MAX, PAGE_EXAMINED_MAX};
+use crate::limits::{DEPTH_MAX, LEDGER_EXAMINED_MAX, PAGE_EXAMINED_MAX};
 
 /// One event as `events_v1` shows it, with what explains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -152,6 +152,8 @@ pub struct StoreStats {
     pub messages: Vec<QueueCount>,
     /// Identities remembered.
     pub ledger_rows: i64,
+    /// They are that many at least: more came lately than a look counts.
+    pub ledger_rows_is_least: bool,
     /// How many more, or fewer, they are than a day ago.
     pub ledger_rows_last_day: i64,
     /// They are that many more at least: nobody noted a day ago how many there were, and no more were counted.
@@ -310,9 +312,10 @@ impl Store {
         let depths = self.depths(DEPTH_MAX).await?;
         let message_depths = self.message_depths(DEPTH_MAX).await?;
         let messages = self.recent_messages(PAGE_EXAMINED_MAX).await?;
-        let ledger_rows = self.ledger_rows().await?.iter().map(|(_, rows)| rows).sum();
+        let ledger = self.ledger_rows(LEDGER_EXAMINED_MAX).await?;
+        let ledger_rows = ledger.total();
         let (ledger_rows_last_day, ledger_rows_last_day_is_least) = match self.ledger_rows_at(day_ago).await? {
-            Some(before) => (ledger_rows - before, false),
+            Some(before) => (ledger_rows - before, ledger.is_least),
             None => self.grown_since(day_ago, ledger_rows).await?,
         };
         Ok(StoreStats {
@@ -321,6 +324,7 @@ impl Store {
             message_depths,
             messages,
             ledger_rows,
+            ledger_rows_is_least: ledger.is_least,
             ledger_rows_last_day,
             ledger_rows_last_day_is_least,
         })

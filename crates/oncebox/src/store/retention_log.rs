@@ -42,6 +42,22 @@ pub struct RetentionRecord {
     pub remembers_ms: Option<i64>,
 }
 
+/// Identities remembered.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LedgerRows {
+    /// How many, by source.
+    pub by_source: Vec<(String, i64)>,
+    /// There are that many at least: more came since they were counted than a look goes through.
+    pub is_least: bool,
+}
+
+impl LedgerRows {
+    /// Those of all sources.
+    pub fn total(&self) -> i64 {
+        self.by_source.iter().map(|(_, rows)| rows).sum()
+    }
+}
+
 /// One run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RunRecord {
@@ -193,6 +209,13 @@ impl Store {
         self.query(&sql::RUNS, vec![limit.into()]).await?.iter().map(read).collect()
     }
 
+    /// Whether a whole slice waits to be counted before that time: a read, so that an idle node writes nothing.
+    pub async fn has_slice_to_count(&self, until: UnixMillis) -> Result<bool, StoreError> {
+        let from = self.counted_to().await?;
+        let next = self.query(&sql::COUNT_NEXT, vec![from.into(), COUNT_SLICE.into()]).await?;
+        Ok(slice_end(&next, EventKey::at(until))?.is_some())
+    }
+
     /// Counts events up to a time, one slice; false when nothing was left to count. The time is one behind which nobody
     /// writes any more.
     pub async fn count_ledger(&self, until: UnixMillis) -> Result<bool, StoreError> {
@@ -203,8 +226,8 @@ impl Store {
             tx.rollback().await;
             return Ok(false);
         }
-        let next = tx.query(&sql::COUNT_NEXT, vec![from.into(), until.into(), COUNT_SLICE.into()]).await?;
-        let next = next.first().map(|row| row.key(0)).transpose()?;
+        let next = tx.query(&sql::COUNT_NEXT, vec![from.into(), COUNT_SLICE.into()]).await?;
+        let next = slice_end(&next, until)?;
         let to = next.unwrap_or(until);
         for row in tx.query(&sql::COUNT_BETWEEN, vec![from.into(), to.into()]).await? {
             tx.add_ledger_rows(&row.text(0)?, row.int(1)?).await?;
@@ -214,20 +237,33 @@ impl Store {
         Ok(next.is_some())
     }
 
-    /// Identities remembered, by source.
-    pub async fn ledger_rows(&self) -> Result<Vec<(String, i64)>, StoreError> {
-        let read = |row: &Row| Ok((row.text(0)?, row.int(1)?));
+    /// Identities remembered, by source. Of what came since they were last counted, so many are looked at.
+    pub async fn ledger_rows(&self, examined_max: usize) -> Result<LedgerRows, StoreError> {
+        let examined_max = i64::try_from(examined_max).unwrap_or(i64::MAX);
+        let values = vec![self.counted_to().await?.into(), examined_max.into()];
+        let rows = self.query(&sql::LEDGER_ROWS, values).await?;
+        let mut found = LedgerRows::default();
+        let mut uncounted = 0;
+        for row in &rows {
+            found.by_source.push((row.text(0)?, row.int(1)?));
+            uncounted += row.int(2)?;
+        }
+        found.is_least = uncounted >= examined_max;
+        Ok(found)
+    }
+
+    async fn counted_to(&self) -> Result<EventKey, StoreError> {
         let counted = self.query(&sql::LEDGER_COUNTED_TO, Vec::new()).await?;
-        let counted_to = counted.first().ok_or(StoreError::Corrupt { what: "retention" })?.key(0)?;
-        self.query(&sql::LEDGER_ROWS, vec![counted_to.into()]).await?.iter().map(read).collect()
+        counted.first().ok_or(StoreError::Corrupt { what: "retention" })?.key(0)
     }
 
     /// Notes the sizes of the hour, once, and drops what is too old to be compared with.
     pub async fn note_ledger_rows(&self, now: UnixMillis) -> Result<(), StoreError> {
         let hour = now - now.rem_euclid(HOUR_MS);
-        let sizes = self.ledger_rows().await?;
+        // What is compared with a day later is worth a longer look.
+        let sizes = self.ledger_rows(usize::MAX).await?;
         let mut tx = self.begin().await?;
-        for (source, rows) in sizes {
+        for (source, rows) in sizes.by_source {
             tx.execute(&sql::NOTE_LEDGER_ROWS, vec![hour.into(), source.as_str().into(), rows.into()]).await?;
         }
         tx.execute(&sql::REMOVE_HISTORY, vec![(now - 3 * DAY_MS).into(), (now - 400 * DAY_MS).into()]).await?;
@@ -261,6 +297,11 @@ impl Store {
         let rows = self.query(&sql::LEDGER_ROWS_BEFORE, vec![at.into(), (at - 6 * HOUR_MS).into()]).await?;
         rows.first().map_or(Ok(None), |row| row.optional_int(0))
     }
+}
+
+/// Where a slice ends, if it is whole and ends before that key.
+fn slice_end(next: &[Row], until: EventKey) -> Result<Option<EventKey>, StoreError> {
+    Ok(next.first().map(|row| row.key(0)).transpose()?.filter(|key| *key < until))
 }
 
 impl Tx {

@@ -10,7 +10,7 @@ use super::super::admin::Admin;
 use super::chart::{self, Drawing, Labels, Series};
 use super::handlers::{HandlerRow, depth};
 use super::pages::{PageError, Visit, page};
-use super::words::{When, counted, grouped, grown, percent, span};
+use super::words::{When, counted, grown, least, percent, span};
 use crate::query::overview;
 use crate::view::screens::{MinuteView, OverviewView, RateView, SourceView};
 
@@ -92,7 +92,7 @@ fn numbers(view: &OverviewView, now: UnixMillis) -> [Number; 3] {
         Number {
             id: "ledger-rows",
             name: "Ledger rows",
-            figure: grouped(numbers.ledger_rows),
+            figure: least(numbers.ledger_rows, numbers.ledger_rows_is_least),
             of: "identities remembered".to_owned(),
             baseline: format!(
                 "{} within a day",

@@ -3,10 +3,11 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use oncebox::limits::LEDGER_EXAMINED_MAX;
 
 use super::super::admin::Admin;
 use super::pages::{PageError, Visit, page};
-use super::words::{When, counted, grouped, grown};
+use super::words::{When, counted, grouped, grown, least};
 use crate::query;
 use crate::query::retention::{self, RetentionView, RunView};
 
@@ -34,15 +35,15 @@ struct Run {
 /// The ledger and its growth, the windows, and the newest runs.
 pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
     let stats = query::stats(admin.store(), admin.clock(), Vec::new(), &admin.destinations()).await?;
-    let by_source = admin.store().ledger_rows().await?;
+    let ledger = admin.store().ledger_rows(LEDGER_EXAMINED_MAX).await?;
     let desk = admin.retention();
     let running = (&desk.settings(), desk.progress().thousandths());
     let mut view = retention::show(admin.store(), admin.clock(), Some(running)).await?;
     let runs = std::mem::take(&mut view.runs);
     page(&RetentionPage {
-        ledger_rows: grouped(stats.ledger_rows),
+        ledger_rows: least(stats.ledger_rows, stats.ledger_rows_is_least),
         daily_change: grown(stats.ledger_rows_daily_change, stats.ledger_rows_daily_change_is_least),
-        by_source: by_source.into_iter().map(|(source, rows)| (source, grouped(rows))).collect(),
+        by_source: ledger.by_source.into_iter().map(|(source, rows)| (source, grouped(rows))).collect(),
         next: When::maybe(view.next_run_at.as_deref(), visit.now),
         stopped: When::maybe(view.stopped_at.as_deref(), visit.now),
         runs: runs.iter().map(|run| Run::new(run, &visit)).collect(),

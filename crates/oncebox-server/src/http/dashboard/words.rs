@@ -102,9 +102,17 @@ pub(super) fn grouped(number: i64) -> String {
 
 /// A change with its sign, and whether it may be more.
 pub(super) fn grown(number: i64, is_least: bool) -> String {
-    let least = if is_least { "at least " } else { "" };
     let sign = if number > 0 { "+" } else { "" };
-    format!("{least}{sign}{}", grouped(number))
+    format!("{}{sign}{}", at_least(is_least), grouped(number))
+}
+
+/// A number that may be larger than was counted.
+pub(super) fn least(number: i64, is_least: bool) -> String {
+    format!("{}{}", at_least(is_least), grouped(number))
+}
+
+fn at_least(is_least: bool) -> &'static str {
+    if is_least { "at least " } else { "" }
 }
 
 /// So many things, in English.

@@ -71,7 +71,7 @@ testkit::contract! {
         for (id, age) in [("a", LEDGER + DAY), ("b", DAY), ("c", 0)] {
             stored(&world, aged(&world, SOURCE, id, age), "done").await;
         }
-        let rows = async || world.store.ledger_rows().await.unwrap();
+        let rows = async || world.store.ledger_rows(10).await.unwrap().by_source;
         assert_eq!(rows().await, [(SOURCE.to_owned(), 3)]);
         run(&world).await;
         assert_eq!(rows().await, [(SOURCE.to_owned(), 2)]);
