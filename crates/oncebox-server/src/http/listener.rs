@@ -21,6 +21,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
+use super::problem::Problem;
 use super::prompt_reader::PromptReader;
 use super::strict_head::StrictHead;
 
@@ -43,8 +44,6 @@ const QUEUED_MAX: usize = 1_024;
 
 /// Refused connections that get an answer at once; beyond it they are closed without one.
 const REFUSALS_MAX: usize = 256;
-
-const BUSY: &str = r#"{"status":503,"title":"too many connections are open","type":"urn:oncebox:problem:unavailable"}"#;
 
 /// What a connection knows about its peer.
 #[derive(Clone, Debug)]
@@ -146,11 +145,7 @@ impl Refusals {
 
 /// The answer of a connection that nobody reads from.
 fn busy() -> String {
-    format!(
-        "HTTP/1.1 503 Service Unavailable\r\nretry-after: 1\r\ncontent-type: application/problem+json\r\n\
-         content-length: {}\r\nconnection: close\r\n\r\n{BUSY}",
-        BUSY.len()
-    )
+    Problem::unavailable("too many connections are open").to_wire()
 }
 
 async fn converse<S, B>(stream: TcpStream, service: S, shutdown: Shutdown)

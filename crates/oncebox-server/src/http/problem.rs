@@ -60,6 +60,12 @@ impl Problem {
         Self::new(StatusCode::URI_TOO_LONG, "target-too-long", "the request target is too long").closing()
     }
 
+    /// The head is over its limits.
+    pub(crate) const fn head_too_large() -> Self {
+        let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
+        Self::new(status, "head-too-large", "the request has too many headers, or too long ones").closing()
+    }
+
     /// Something of the request's form is wrong.
     pub(crate) fn bad_request(detail: impl Into<String>) -> Self {
         let problem = Self::new(StatusCode::BAD_REQUEST, "bad-request", "the request cannot be understood");
@@ -108,17 +114,34 @@ impl Problem {
         self
     }
 
-    /// The answer.
-    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
+    fn body(&self) -> String {
         let mut body = serde_json::json!({
             "type": format!("urn:oncebox:problem:{}", self.name),
             "title": self.title,
             "status": self.status.as_u16(),
         });
-        if let Some(detail) = self.detail {
-            body["detail"] = detail.into();
+        if let Some(detail) = &self.detail {
+            body["detail"] = detail.as_str().into();
         }
-        let mut response = Response::new(Full::new(Bytes::from(body.to_string())));
+        body.to_string()
+    }
+
+    /// The answer as it goes over the wire, the last of its connection: for those that no request was read of.
+    pub(crate) fn to_wire(&self) -> String {
+        let (body, status) = (self.body(), self.status);
+        let retry_after = self.retry_after.map_or_else(String::new, |seconds| format!("retry-after: {seconds}\r\n"));
+        format!(
+            "HTTP/1.1 {} {}\r\ncontent-type: application/problem+json\r\ncache-control: no-store\r\n{retry_after}\
+             content-length: {}\r\nconnection: close\r\n\r\n{body}",
+            status.as_u16(),
+            status.canonical_reason().unwrap_or_default(),
+            body.len()
+        )
+    }
+
+    /// The answer.
+    pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
+        let mut response = Response::new(Full::new(Bytes::from(self.body())));
         *response.status_mut() = self.status;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/problem+json"));

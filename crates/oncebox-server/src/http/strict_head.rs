@@ -4,15 +4,19 @@
 //! about where a request ends are how requests are smuggled. The guard follows the stream on its own, heads and bodies,
 //! so that the second request of a connection is read as strictly as the first wherever the pieces are cut. It spoils
 //! a bad head with a NUL, which the parser answers with 400 and a close.
+//!
+//! What the parser answers by itself has no body. On its way out it gets the one that every error has.
 
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::sync::Notify;
+
+use super::problem::Problem;
 
 /// How much of a line is looked at: more than any length needs.
 const LINE_KEPT: usize = 64;
@@ -24,12 +28,14 @@ pub(crate) struct StrictHead {
     scan: Scan,
     /// Told once, when the first bytes are read.
     heard: Option<Arc<Notify>>,
+    /// An answer that goes out in place of the parser's, and how much of it is gone.
+    worded: Option<(String, usize)>,
 }
 
 impl StrictHead {
     /// Guards a stream and tells when something was heard on it.
     pub(crate) fn new(stream: TcpStream, heard: Arc<Notify>) -> Self {
-        Self { stream, scan: Scan::default(), heard: Some(heard) }
+        Self { stream, scan: Scan::default(), heard: Some(heard), worded: None }
     }
 
     /// The stream itself.
@@ -158,7 +164,19 @@ impl AsyncRead for StrictHead {
 
 impl AsyncWrite for StrictHead {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
+        let this = &mut *self;
+        if this.worded.is_none() {
+            this.worded = worded(bytes).map(|answer| (answer, 0));
+        }
+        let Some((answer, gone)) = &mut this.worded else { return Pin::new(&mut this.stream).poll_write(cx, bytes) };
+        while *gone < answer.len() {
+            match ready!(Pin::new(&mut this.stream).poll_write(cx, &answer.as_bytes()[*gone..]))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                more => *gone += more,
+            }
+        }
+        this.worded = None;
+        Poll::Ready(Ok(bytes.len()))
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -174,7 +192,10 @@ impl AsyncWrite for StrictHead {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
+        match slices {
+            [head] => self.poll_write(cx, head),
+            _ => Pin::new(&mut self.stream).poll_write_vectored(cx, slices),
+        }
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -182,9 +203,45 @@ impl AsyncWrite for StrictHead {
     }
 }
 
+/// The answer with a body for one of the parser's own; nothing for everybody else's, which have one.
+fn worded(bytes: &[u8]) -> Option<String> {
+    let head = bytes.strip_prefix(b"HTTP/1.").filter(|head| head.get(1..3) == Some(b" 4"))?;
+    let head = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
+    head.split("\r\n").find(|line| line.eq_ignore_ascii_case("content-length: 0"))?;
+    let problem = match head.get(2..5)? {
+        "400" => Problem::bad_request("the head of the request is malformed"),
+        "414" => Problem::target_too_long(),
+        "431" => Problem::head_too_large(),
+        _ => return None,
+    };
+    Some(problem.to_wire())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_the_parsers_answers_are_worded() {
+        let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        let answer = worded(bare.as_bytes()).expect("it has no body of its own");
+        assert!(
+            answer
+                .starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/problem+json")
+        );
+        assert!(answer.contains("urn:oncebox:problem:head-too-large"), "{answer}");
+        assert!(worded(bare.replace("431", "400").as_bytes()).is_some_and(|answer| answer.contains("\"status\":400")));
+        for other in [
+            bare.replace("431", "200"),
+            bare.replace("431", "404"),
+            bare.replace(": 0", ": 02"),
+            bare.trim_end().to_owned(),
+            Problem::head_too_large().to_wire(),
+            String::new(),
+        ] {
+            assert_eq!(worded(other.as_bytes()), None, "{other}");
+        }
+    }
 
     /// Where a stream is spoilt, whatever the pieces it comes in.
     fn check(stream: &str, expected: Option<usize>) {

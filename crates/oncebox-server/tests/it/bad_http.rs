@@ -289,10 +289,20 @@ fn wide() -> String {
     format!(r#"{{{keys}"id":"wide"}}"#)
 }
 
-/// The statuses of all answers in a stream of bytes.
+/// The statuses of all answers in a stream of bytes. Every error among them has its words.
 fn statuses(answer: &[u8]) -> Vec<u16> {
     let text = String::from_utf8_lossy(answer);
-    text.match_indices("HTTP/1.1 ").filter_map(|(at, _)| text.get(at + 9..at + 12)?.parse().ok()).collect()
+    let starts: Vec<usize> = text.match_indices("HTTP/1.1 ").map(|(at, _)| at).collect();
+    let ends = starts.iter().skip(1).copied().chain([text.len()]);
+    let answers = starts.iter().zip(ends).map(|(start, end)| &text[*start..end]);
+    let read = |answer: &str| {
+        let status: u16 = answer.get(9..12)?.parse().ok()?;
+        let is_problem = answer.contains("content-type: application/problem+json\r\n")
+            && answer.contains(&format!("\"status\":{status}"));
+        assert!(status < 400 || is_problem, "{answer}");
+        Some(status)
+    };
+    answers.filter_map(read).collect()
 }
 
 fn still_serves(world: &World, id: &str) {
