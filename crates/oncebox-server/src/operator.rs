@@ -36,8 +36,6 @@ use live::Following;
 
 const DEFAULT_CONFIG: &str = "oncebox.toml";
 const DEFAULT_ADMIN: &str = "http://127.0.0.1:8081";
-/// More events under one id than this are not listed beside the one that is shown.
-const NAMESAKES_MAX: usize = 100;
 
 /// Where answers come from.
 #[derive(Debug)]
@@ -204,19 +202,6 @@ impl Operator {
                 query::event(store, name, &destinations(store, names.as_ref()).await?).await.map_err(refuse)
             }
         }
-    }
-
-    /// The other events that carry the same id of the same source.
-    pub(crate) async fn namesakes(&self, event: &EventView) -> anyhow::Result<Vec<EventView>> {
-        let query = EventsQuery {
-            source: Some(event.source.clone()),
-            id: Some(event.event_id.clone()),
-            limit: Some(NAMESAKES_MAX),
-            ..EventsQuery::default()
-        };
-        let mut found = self.events(query).await?.items;
-        found.retain(|other| other.event_id == event.event_id && other.key != event.key);
-        Ok(found)
     }
 
     /// What is kept for how long, and what went.

@@ -120,7 +120,7 @@ pub(crate) async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, 
     Ok(store.events_named(source, event_id).await?)
 }
 
-/// One event with all that belongs to it; the first where an id names several.
+/// One event with all that belongs to it; the first where an id names several, with the others beside it.
 pub(crate) async fn event(
     store: &Store,
     name: &str,
@@ -131,7 +131,12 @@ pub(crate) async fn event(
     let attempts = store.attempts(first.key).await?;
     let messages = outbox::of_event(store, first.key, destinations).await?;
     let (received_at, windows) = (detail.event.received_at, store.windows().await?);
-    Ok(Some(EventDetailView::new(detail, attempts, messages).with_windows(received_at, &windows)))
+    let named = match first.event_id.as_str() {
+        "" => Vec::new(),
+        id => store.events_named(&first.source, id).await?,
+    };
+    let view = EventDetailView::new(detail, attempts, messages).with_windows(received_at, &windows);
+    Ok(Some(view.with_namesakes(named)))
 }
 
 /// The numbers of `status`.

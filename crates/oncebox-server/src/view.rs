@@ -108,6 +108,9 @@ pub(crate) struct EventDetailView {
     /// What its handlers want sent, newest first.
     #[serde(default)]
     pub(crate) messages: Vec<MessageView>,
+    /// Other events that carry its id: other bytes under it, or the same where the id is not signed.
+    #[serde(default)]
+    pub(crate) namesakes: Vec<EventView>,
     /// Its bytes, until retention removes them.
     pub(crate) payload: Option<PayloadView>,
     /// When the window of its bytes ended, where they are gone.
@@ -343,10 +346,18 @@ impl EventDetailView {
             deliveries: detail.deliveries.into_iter().map(Into::into).collect(),
             attempts: attempts.into_iter().map(Into::into).collect(),
             messages,
+            namesakes: Vec::new(),
             payload,
             payload_kept_until: None,
             repeats,
         }
+    }
+
+    /// The same, knowing which other events carry its id.
+    pub(crate) fn with_namesakes(mut self, named: Vec<EventRecord>) -> Self {
+        let others = named.into_iter().map(EventView::from);
+        self.namesakes = others.filter(|other| other.key != self.event.key).collect();
+        self
     }
 
     /// The same, knowing how long payloads of each source are kept.

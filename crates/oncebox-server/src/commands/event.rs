@@ -28,9 +28,8 @@ pub(crate) async fn run(args: &EventArgs) -> anyhow::Result<ExitCode> {
         terminal::print_json(&detail)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let namesakes = operator.namesakes(&detail.event).await?;
     let body = if io::stdout().is_terminal() { Body::Pretty } else { Body::AsItIs };
-    terminal::print(text(&detail, &namesakes, body))?;
+    terminal::print(text(&detail, body))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -54,7 +53,7 @@ fn print_raw(detail: &EventDetailView) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(detail: &EventDetailView, namesakes: &[EventView], body: Body) -> String {
+fn text(detail: &EventDetailView, body: Body) -> String {
     let event = &detail.event;
     let mut sections = vec![facts(event), arrivals(detail), deliveries(detail)];
     sections.extend(attempts(detail));
@@ -62,8 +61,8 @@ fn text(detail: &EventDetailView, namesakes: &[EventView], body: Body) -> String
         sections.push(format!("Messages\n{}", outbox::table(&detail.messages)));
     }
     sections.extend(advice(detail));
-    if !namesakes.is_empty() {
-        sections.push(format!("Other events with this id\n{}", events::table(namesakes)));
+    if !detail.namesakes.is_empty() {
+        sections.push(format!("Other events with this id\n{}", events::table(&detail.namesakes)));
     }
     sections.push(match &detail.payload {
         Some(payload) => payload_text(event, payload, body),

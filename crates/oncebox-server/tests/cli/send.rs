@@ -53,6 +53,8 @@ fn ids_and_types_are_as_told() {
     assert_eq!(counts(&inbox.send(&["stripe", "--id", "evt_mine"]))[2], 1, "another body under a known id");
     let event = inbox.ask_json(&["event", "stripe/evt_mine"]);
     assert_eq!((&event["type"], &event["state"]), (&json!("charge.refunded"), &json!("accepted")));
+    let namesakes = event["namesakes"].as_array().expect("other events are listed");
+    assert_eq!(namesakes.iter().map(|other| &other["state"]).collect::<Vec<_>>(), [&json!("conflict")]);
     let text = inbox.ask(&["event", "stripe/evt_mine"]).stdout;
     assert!(text.contains("Other events with this id"), "{text}");
 }

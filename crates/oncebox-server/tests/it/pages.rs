@@ -157,6 +157,8 @@ contract! {
         let text = page(&world, &format!("/events/{conflict}"));
         assert!(!text.contains(">duplicate<") && text.matches("mark conflict\">conflict</span></td>").count() == 2, "{text}");
         assert!(text.contains("these were answered <code>conflict</code>"), "{text}");
+        let others = text.split_once("Other events with this id").expect("the original is listed").1;
+        assert!(others.contains("mark accepted"), "{others}");
     }
 
     async fn a_source_that_is_gone_leads_nowhere(db: TestDatabase) {

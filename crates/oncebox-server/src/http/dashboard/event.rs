@@ -38,6 +38,7 @@ struct EventPage {
     unlisted: i64,
     deliveries: Vec<DeliveryStory>,
     messages: Vec<MessageView>,
+    namesakes: Vec<Namesake>,
     payload: Option<Payload>,
     payload_gone: Option<When>,
     offers: Vec<Offer>,
@@ -60,6 +61,14 @@ struct Arrival {
     at: When,
     remote: String,
     answer: &'static str,
+}
+
+/// Another event that carries its id.
+struct Namesake {
+    key: String,
+    kind: String,
+    state: String,
+    first: When,
 }
 
 /// The bytes, in the forms in which somebody may want them.
@@ -99,6 +108,7 @@ pub(super) async fn show(
         messages,
         repeats,
         payload_kept_until,
+        namesakes,
     } = detail;
     let mut arrivals: Vec<Arrival> = recent_arrivals
         .into_iter()
@@ -111,11 +121,12 @@ pub(super) async fn show(
     arrivals.push(Arrival { at: first.clone(), remote: first_remote, answer });
     let more = repeats.count.max(0);
     page(&EventPage {
-        kind: if event.r#type.is_empty() { "(no type)".to_owned() } else { event.r#type.clone() },
+        kind: kind(&event),
         last: When::read(&event.last_arrival_at, visit.now),
         repeats: Repeats { more, words: counted(more, "more time"), rule: repeats.rule },
         answer,
         has_source: source.is_some(),
+        namesakes: namesakes.into_iter().map(|event| Namesake::new(event, &visit)).collect(),
         held_because: held_because(&event),
         unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
         offers: offers(&event, &deliveries),
@@ -128,6 +139,17 @@ pub(super) async fn show(
         event,
         visit,
     })
+}
+
+fn kind(event: &EventView) -> String {
+    if event.r#type.is_empty() { "(no type)".to_owned() } else { event.r#type.clone() }
+}
+
+impl Namesake {
+    fn new(event: EventView, visit: &Visit) -> Self {
+        let (first, kind) = (When::read(&event.received_at, visit.now), kind(&event));
+        Self { key: event.key, kind, state: event.state, first }
+    }
 }
 
 fn held_because(event: &EventView) -> Option<HeldBecause> {
