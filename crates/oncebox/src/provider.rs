@@ -33,6 +33,7 @@ mod sample;
 mod scheme;
 mod sign;
 mod sns;
+mod spelling;
 mod template;
 mod timestamp;
 mod twilio;
