@@ -8,7 +8,7 @@ use http::Method;
 use super::describe::{CarriedAt, TimeAt};
 use super::mac::KeyForm;
 use super::place::looks_like_json;
-use super::spelling::{Style, reflow};
+use super::spelling::spellings;
 use super::verifier::Verifier;
 use crate::clock::UnixMillis;
 use crate::request::Request;
@@ -102,7 +102,37 @@ fn mismatch(source: &Source, verifier: &Verifier, request: &Request, now: UnixMi
     other_body(verifier, request, now)
         .or_else(|| other_secret(source.spec(), request, now))
         .or_else(|| other_address(verifier, request, now))
+        .or_else(|| other_credential(source.spec()))
         .unwrap_or_else(|| unexplained(source, verifier))
+}
+
+/// What stands beside the webhook's secret at a vendor and is pasted in its place: the vendor, how it begins, what it is.
+const CREDENTIALS: [(&str, &str, &str); 16] = [
+    ("stripe", "sk_", "an API key of Stripe; the signing secret of the endpoint begins with whsec_"),
+    ("stripe", "rk_", "an API key of Stripe; the signing secret of the endpoint begins with whsec_"),
+    ("stripe", "pk_", "a publishable key of Stripe; the signing secret of the endpoint begins with whsec_"),
+    ("stripe", "we_", "the id of the endpoint; its signing secret begins with whsec_"),
+    ("github", "ghp_", "a personal access token; the secret is the one typed into the webhook's own form"),
+    ("github", "github_pat_", "a personal access token; the secret is the one typed into the webhook's own form"),
+    ("github", "ghs_", "a token of an installation; the secret is the one typed into the webhook's own form"),
+    ("gitlab", "glpat-", "a personal access token; the secret is the one typed into the webhook's own form"),
+    ("slack", "xox", "a token of the bot or the user; the signing secret is among the app's basic information"),
+    ("slack", "xapp-", "an app-level token; the signing secret is among the app's basic information"),
+    ("shopify", "shpat_", "an access token; webhooks are signed with the app's client secret"),
+    ("shopify", "shpca_", "an access token; webhooks are signed with the app's client secret"),
+    ("twilio", "AC", "the account's SID; webhooks are signed with its auth token"),
+    ("twilio", "SK", "the SID of an API key; webhooks are signed with the account's auth token"),
+    ("linear", "lin_api_", "an API key; the signing secret of the webhook begins with lin_wh_"),
+    ("", "https://", "a URL"),
+];
+
+/// Never shows the secret, only what kind of thing it is.
+fn other_credential(spec: &SourceSpec) -> Option<String> {
+    let secrets = || spec.secrets.iter().map(Secret::expose);
+    let begins = |begin: &str| secrets().any(|secret| secret.starts_with(begin.as_bytes()));
+    let mut of_vendor = CREDENTIALS.iter().filter(|(vendor, ..)| spec.provider.starts_with(vendor));
+    let (.., what) = of_vendor.find(|(_, begin, _)| begins(begin))?;
+    Some(format!("the secret is of the wrong kind: it looks like {what}"))
 }
 
 /// Nothing that was tried fits: what is left, the most frequent first.
@@ -122,9 +152,7 @@ fn other_body(verifier: &Verifier, request: &Request, now: UnixMillis) -> Option
     if request.body.len() > BODY_BYTES_MAX {
         return None;
     }
-    let changed =
-        |what: &str| format!("the body was changed on the way: the signature fits {what}. Pass on the raw bytes");
-    let mut spellings: Vec<(&str, Vec<u8>)> = vec![
+    let trimmed: [(&str, Vec<u8>); 4] = [
         ("the body without the white space at its end", request.body.trim_ascii_end().to_vec()),
         ("the body with white space at its end (a line feed)", [&request.body[..], b"\n"].concat()),
         ("the body with bare line feeds", request.body.iter().copied().filter(|byte| *byte != b'\r').collect()),
@@ -133,17 +161,14 @@ fn other_body(verifier: &Verifier, request: &Request, now: UnixMillis) -> Option
             request.body.strip_prefix(b"\xef\xbb\xbf").unwrap_or_default().to_vec(),
         ),
     ];
-    if looks_like_json(&request.body) {
-        spellings.push(("the same JSON written without spaces", reflow(&request.body, Style::Compact)));
-        spellings.push(("the same JSON with a space after commas and colons", reflow(&request.body, Style::Spaced)));
-        spellings.push(("the same JSON written over many lines", reflow(&request.body, Style::Pretty(2))));
-        spellings.push(("the same JSON written over many lines", reflow(&request.body, Style::Pretty(4))));
-    }
-    let found = spellings.into_iter().find(|(_, body)| {
+    let json = looks_like_json(&request.body).then(|| spellings(&request.body)).into_iter().flatten();
+    let bodies = trimmed.into_iter().map(|(what, body)| (what.to_owned(), body)).chain(json);
+    let mut others = bodies.filter(|(_, body)| *body != request.body);
+    let (what, _) = others.find(|(_, body)| {
         let changed = Request { body: Bytes::from(body.clone()), ..request.clone() };
-        *body != request.body && fits(verifier, &changed, now)
-    });
-    found.map(|(what, _)| changed(what))
+        fits(verifier, &changed, now)
+    })?;
+    Some(format!("the body was changed on the way: the signature fits {what}. Pass on the raw bytes"))
 }
 
 fn other_secret(spec: &SourceSpec, request: &Request, now: UnixMillis) -> Option<String> {

@@ -254,5 +254,13 @@ fn likely_causes() {
     check(elsewhere("http://hooks.example.com:8080"), "its scheme and its port");
     check(elsewhere("https://hooks.example.com/proxied"), "its path");
     check(elsewhere("https://other.example.com"), "a wrong public_url");
+    let escaped = |request: &mut Request| {
+        let text = String::from_utf8(request.body.to_vec()).unwrap();
+        request.body = text.replacen("id1", "\\u0069d1", 1).into();
+    };
+    check(cause("stripe", SECRET, escaped, NOW), "letters and slashes as they are");
+    check(cause("stripe", "sk_live_51H", |_| {}, NOW), "wrong kind: it looks like an API key of Stripe");
+    check(cause("slack", "xoxb-17653672481", |_| {}, NOW), "the signing secret is among");
+    check(cause("github", "https://hooks.example.com", |_| {}, NOW), "it looks like a URL");
     check(cause("stripe", "another", |_| {}, NOW), "no secret matches: a wrong secret, or a body");
 }
