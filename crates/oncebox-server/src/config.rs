@@ -5,6 +5,7 @@
 //! is handed in.
 
 pub(crate) mod alert;
+pub(crate) mod at_start;
 pub(crate) mod destination;
 pub(crate) mod handler;
 mod name;

@@ -30,6 +30,7 @@ use crate::alert::watch::Alerts;
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::changes::Changes;
 use crate::config::Config;
+use crate::config::at_start::AtStart;
 use crate::config::handler::{HandlerConfig, HandlerKind, OrderRule};
 use crate::config::server::ServerConfig;
 use crate::gauges::Gauges;
@@ -59,6 +60,7 @@ pub(crate) struct Server {
     secret_key: Option<Secret>,
     settings: Settings,
     config: ServerConfig,
+    at_start: AtStart,
     clock: Clock,
     handlers: Prepared,
     keeping: Keeping,
@@ -87,6 +89,7 @@ impl Server {
             secret_key: config.store.secret_key.clone(),
             settings: Settings { batch: config.store.batch, writers: config.store.writers },
             config: config.server.clone(),
+            at_start: AtStart::of(config),
             clock,
             handlers,
             keeping: retention::settings(config),
@@ -114,8 +117,7 @@ impl Server {
         let (draining, stopped) = (Shutdown::new(), Shutdown::new());
         let clock = self.clock;
         let (rejections, traffic) = (Rejections::new(clock.clone()), Traffic::new(clock.clone()));
-        let wake = Wake::default();
-        let keys = Arc::new(KeyMaker::default());
+        let (wake, keys) = (Wake::default(), Arc::new(KeyMaker::default()));
         let (ingest, mut batcher) =
             Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
         let processing = self.handlers.start(wake);
@@ -158,6 +160,7 @@ impl Server {
             processing: &processing,
             alerts: &alerts,
             retention: &retention,
+            at_start: &self.at_start,
         };
         let broken = tokio::select! {
             stopped = changing.until_stop(&mut signals, reload) => stopped.err(),
@@ -261,6 +264,7 @@ struct Changing<'a> {
     processing: &'a Processing,
     alerts: &'a Alerts,
     retention: &'a Retention,
+    at_start: &'a AtStart,
 }
 
 impl Changing<'_> {
@@ -319,6 +323,10 @@ impl Changing<'_> {
         self.arrived.look().await;
         let told = [sources.told("source"), wanted.told("handler"), reached.told("destination")];
         tracing::info!("reloaded: {}", told.join(", "));
+        let left = self.at_start.changed(&AtStart::of(config));
+        if !left.is_empty() {
+            tracing::warn!("a reload leaves {} as it was; restart to change it", left.join(", "));
+        }
         // A database that is slow to answer must not keep a signal to stop waiting.
         let (store, handlers) = (self.processing.store().clone(), config.handlers.clone());
         tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });

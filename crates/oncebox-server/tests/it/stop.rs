@@ -161,7 +161,8 @@ contract! {
         world.expect("added", &fresh, "accepted");
         world.expect_nothing_stored(|| assert_eq!(world.post("custom", &fresh).status, 404));
         world.expect("github", &github("d-1", &serde_json::json!({})), "accepted");
-        reload(&mut world, &setup, "reloaded");
+        let elsewhere = setup.clone().server("in_flight = 7").server("body_limit = \"2MiB\"");
+        reload(&mut world, &elsewhere, "a reload leaves server.in_flight as it was; restart to change it");
         assert_eq!(world.post("added", &fresh).status, 404);
     }
 
