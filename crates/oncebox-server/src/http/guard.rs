@@ -12,7 +12,7 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::{
     AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY,
-    X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
+    WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use oncebox::secret::Secret;
@@ -263,7 +263,11 @@ fn address_of(admin: &Admin, request: &Request) -> IpAddr {
 fn stranger(request: &Request) -> Response {
     match request.extensions().get::<TooOften>() {
         Some(TooOften(seconds)) => refuse(Problem::too_often(*seconds)),
-        None => refuse(Problem::unauthorized()),
+        None => {
+            let mut refusal = refuse(Problem::unauthorized());
+            refusal.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            refusal
+        }
     }
 }
 

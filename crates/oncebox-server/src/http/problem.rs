@@ -108,6 +108,11 @@ impl Problem {
         self.status
     }
 
+    /// After how many seconds it is worth another try.
+    pub(crate) const fn retry_after(&self) -> Option<u32> {
+        self.retry_after
+    }
+
     /// The same problem, with the connection closed after it.
     pub(crate) const fn closing(mut self) -> Self {
         self.close = true;

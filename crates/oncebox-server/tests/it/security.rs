@@ -157,6 +157,10 @@ contract! {
         let (locked, ..) = log_in(&world, OPERATOR, &[]);
         assert_eq!(locked.status, 429, "nor found by luck");
         assert!(locked.header("retry-after").is_some_and(|seconds| seconds.parse::<u32>().is_ok()));
+        let page = ask(&world, "POST", "/login", &[("content-type", "application/x-www-form-urlencoded")], format!("token={OPERATOR}").as_bytes());
+        assert_eq!((page.status, page.header("retry-after").is_some()), (429, true), "nor by a form");
+        let stranger = ask(&world, "GET", "/api/v1/stats", &[], b"");
+        assert_eq!((stranger.status, stranger.header("www-authenticate")), (401, Some("Bearer")));
         let bearer = format!("Bearer {OPERATOR}");
         assert_eq!(ask(&world, "GET", "/api/v1/stats", &[("authorization", &bearer)], b"").status, 200, "machines go on");
     }

@@ -7,7 +7,7 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::{Extension, Form};
-use http::header::SET_COOKIE;
+use http::header::{RETRY_AFTER, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
@@ -66,7 +66,11 @@ pub(super) async fn log_in(
                 StatusCode::BAD_REQUEST => "No token is configured, so nobody needs to log in.",
                 _ => "The server cannot open a session now.",
             };
-            page_with(status, &LoginPage { next, refusal })
+            let mut page = page_with(status, &LoginPage { next, refusal })?;
+            if let Some(seconds) = problem.retry_after() {
+                page.headers_mut().insert(RETRY_AFTER, seconds.into());
+            }
+            Ok(page)
         }
     }
 }
