@@ -29,6 +29,7 @@ pub(crate) fn show(setup: &Setup) {
             let reason = reason.as_str();
             counter!("oncebox_rejections_total", "source" => name.clone(), "reason" => reason).increment(0);
         }
+        counter!("oncebox_id_mismatches_total", "source" => name.clone()).increment(0);
         for secret in 1..=source.secrets_count() {
             let secret = secret.to_string();
             counter!("oncebox_secret_matches_total", "source" => name.clone(), "secret" => secret).increment(0);

@@ -47,6 +47,7 @@ pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
         .install_recorder()?;
     metrics::describe_counter!("oncebox_arrivals_total", "Events that arrived, by what became of them");
     metrics::describe_counter!("oncebox_rejections_total", "Requests that could not be verified, by reason");
+    metrics::describe_counter!("oncebox_id_mismatches_total", "Events whose id differs in header and body");
     metrics::describe_counter!("oncebox_secret_matches_total", "Verified requests, by the secret that matched");
     metrics::describe_histogram!("oncebox_ack_seconds", "From a request's head to its answer");
     metrics::describe_counter!(

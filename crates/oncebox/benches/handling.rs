@@ -86,6 +86,7 @@ fn event(keys: &KeyMaker, n: usize) -> NewEvent {
         body_sha256: sha256(&body),
         body,
         held: None,
+        id_disagrees: false,
     };
     let handlers = vec!["h".into()];
     let (headers, remote) = (Bytes::new(), "192.0.2.1:7".into());

@@ -153,6 +153,7 @@ impl Ingest {
     async fn store(&self, context: &Context<'_>, request: &Request, accepted: Accepted) -> Answer {
         let Accepted { secret, signed_at, events, batch, reply } = accepted;
         metric::secret_matched(context.source.name(), secret);
+        metric::ids_disagree(context.source.name(), &events);
         if let Some(signed_at) = signed_at {
             self.sender_clock.note(signed_at, &self.clock);
         }

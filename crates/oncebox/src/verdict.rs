@@ -72,6 +72,8 @@ pub struct Identified {
     pub body_sha256: Digest,
     /// Why the event must wait for a person, if it must.
     pub held: Option<HeldReason>,
+    /// The id stands in a header and in the body, and they are not the same; the place that is named first has won.
+    pub id_disagrees: bool,
 }
 
 /// A known body under a new identity.

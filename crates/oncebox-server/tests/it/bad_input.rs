@@ -249,7 +249,13 @@ contract! {
 
     async fn the_configured_place_of_an_id_wins(db: TestDatabase) {
         // D11: header and body disagree, each way round.
-        let world = World::start(db);
+        let world = World::start_with(db, |mut setup| {
+            let custom = setup.rest.split("[[source]]").find(|text| text.contains("name = \"custom\"")).expect("it is there");
+            let both = custom.replace("\"custom\"\nprovider", "\"both\"\nprovider");
+            let both = both.replace("id = \"json:/id\"", "id = [\"header:x-id\", \"json:/id\"]");
+            setup.rest.push_str(&format!("[[source]]{both}"));
+            setup
+        });
         let github = |id: &str| github(id, &json!({"id": "in-body", "delivery": "in-body"}));
         let key = world.expect_stored(1, 1, || world.expect("github", &github("in-header"), "accepted"));
         assert_eq!(world.event(&key).id, "in-header");
@@ -266,6 +272,16 @@ contract! {
         let standard = sender::standard_webhooks(STANDARD, now(), "in-header", "t", &json!({"id": "in-body"}));
         let key = world.expect_stored(1, 1, || world.expect("standard-webhooks", &standard, "accepted"));
         assert_eq!(world.event(&key).id, "in-header");
+
+        // Where both places are named, the first wins, and only a difference is counted.
+        for (body, header, id) in [("a", Some("a"), "a"), ("b", None, "b"), ("c", Some("d"), "d"), ("e", Some("f"), "f")] {
+            let signed = self::custom(format!("{{\"id\":\"{body}\"}}"));
+            let signed = header.map_or(signed.clone(), |header| signed.with_header("x-id", header));
+            let key = world.expect("both", &signed, "accepted");
+            assert_eq!(world.event(&key).id, id);
+        }
+        let counted = |source: &str, count: u32| world.metrics().contains(&format!("oncebox_id_mismatches_total{{source=\"{source}\"}} {count}\n"));
+        assert!(counted("both", 2) && counted("github", 0) && counted("custom", 0), "{}", world.metrics());
     }
 
     async fn a_flood_of_unverified_ids_leaves_nothing(db: TestDatabase) {

@@ -191,6 +191,7 @@ contract! {
             r#"oncebox_arrivals_total{source="github",result="rejected"} 0"#,
             r#"oncebox_rejections_total{source="github",reason="mismatch"} 0"#,
             r#"oncebox_secret_matches_total{source="github",secret="1"} 0"#,
+            r#"oncebox_id_mismatches_total{source="github"} 0"#,
             r#"oncebox_attempts_total{handler="pull",try="first",outcome="failed"} 0"#,
             r#"oncebox_handler_seconds_count{handler="pull"} 0"#,
             "oncebox_ack_seconds_count 0",

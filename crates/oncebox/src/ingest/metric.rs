@@ -4,7 +4,7 @@ use metrics::counter;
 
 use super::bookkeeper::Entry;
 use crate::store::{Inserted, NewEvent};
-use crate::verdict::Rejection;
+use crate::verdict::{Identified, Rejection};
 
 pub(super) fn rejected(source: &str, rejection: &Rejection) {
     arrivals(source, "rejected");
@@ -16,6 +16,14 @@ pub(super) fn secret_matched(source: &str, position: usize) {
     if position > 0 {
         counter!("oncebox_secret_matches_total", "source" => source.to_owned(), "secret" => position.to_string())
             .increment(1);
+    }
+}
+
+/// Counts the events whose id stands in two places and differs.
+pub(super) fn ids_disagree(source: &str, events: &[Identified]) {
+    let disagreeing = events.iter().filter(|event| event.id_disagrees).count();
+    if disagreeing > 0 {
+        counter!("oncebox_id_mismatches_total", "source" => source.to_owned()).increment(disagreeing as u64);
     }
 }
 

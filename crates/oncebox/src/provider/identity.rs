@@ -41,6 +41,8 @@ pub(crate) struct Naming {
     body_varies: bool,
     /// Some id may stand outside the body, so that the same bytes may come under several ids.
     has_outside_id: bool,
+    /// Places inside and outside the body that should hold the same id; none where there is one kind only.
+    id_copies: Vec<Place>,
     scope: RepeatScope,
     on_repeat: OnRepeat,
     /// Where the event's own time stands, and the age from which on nobody can tell whether it is new.
@@ -86,6 +88,7 @@ impl Naming {
             body_covered: verifier.is_some() && description.body_covered(),
             body_varies: description.body_varies,
             has_outside_id,
+            id_copies: id_copies(&description.id),
             scope: description.repeat_scope,
             on_repeat: spec.repeated_body.unwrap_or(if doubtful { OnRepeat::Hold } else { OnRepeat::Run }),
             stale,
@@ -178,6 +181,7 @@ impl Naming {
             Ok(id) => id,
             Err(reason) => return self.by_body(body, digest, event_type, Some(reason)),
         };
+        let id_disagrees = self.has_other_id(view, &id);
         let fixed = covered.unwrap_or(digest);
         let is_open = id.outside && !self.id_signed && self.body_covered;
         let with_body = (is_open || !self.id_unique) && !self.body_varies;
@@ -197,6 +201,7 @@ impl Naming {
             body,
             body_sha256: digest,
             held: self.is_stale(view, now).then_some(HeldReason::Stale),
+            id_disagrees,
         }
     }
 
@@ -212,6 +217,7 @@ impl Naming {
             body,
             body_sha256: digest,
             held,
+            id_disagrees: false,
         }
     }
 
@@ -240,6 +246,12 @@ impl Naming {
         Err(HeldReason::NoId)
     }
 
+    /// True when another place that should hold the id holds something else.
+    fn has_other_id(&self, view: &View<'_, '_>, id: &Id<'_>) -> bool {
+        let is_other = |place| matches!(view.read(place), Reading::Text(text) if text.as_bytes() != &*id.compared);
+        self.id_copies.iter().any(is_other)
+    }
+
     /// The type, and why it cannot be believed: handlers are chosen by it, so a doubtful one must not pass as none.
     fn event_type(&self, view: &View<'_, '_>) -> (String, Option<HeldReason>) {
         let mut joined = String::new();
@@ -257,6 +269,14 @@ impl Naming {
         }
         (joined, odd)
     }
+}
+
+/// Where an id of one part may stand, if that is inside as well as outside the body: joined ids are made of other things.
+fn id_copies(ids: &[Composite]) -> Vec<Place> {
+    let single = ids.iter().filter(|id| id.parts().len() == 1);
+    let places: Vec<Place> = single.flat_map(Composite::parts).flat_map(Part::places).cloned().collect();
+    let inside = places.iter().filter(|place| place.is_in_body()).count();
+    if (1..places.len()).contains(&inside) { places } else { Vec::new() }
 }
 
 fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'a>>, HeldReason> {

@@ -201,6 +201,7 @@ fn new_event(keys: &KeyMaker, id: &str) -> NewEvent {
             body: id.to_owned().into(),
             body_sha256: sha256(id.as_bytes()),
             held: None,
+            id_disagrees: false,
         },
         headers: bytes::Bytes::new(),
         remote: "192.0.2.1:7".into(),

@@ -58,6 +58,7 @@ impl World {
                 body: Bytes::copy_from_slice(body.as_bytes()),
                 body_sha256,
                 held: None,
+                id_disagrees: false,
             },
             headers: Bytes::from_static(b"content-type: application/json\n"),
             remote: "192.0.2.1:7".into(),

@@ -235,6 +235,7 @@ impl Bench {
             body_sha256: sha256(&self.body),
             body: self.body.clone(),
             held: None,
+            id_disagrees: false,
         };
         NewEvent {
             key: self.keys.make(now),
