@@ -43,6 +43,8 @@ mod postgres;
 #[cfg(feature = "postgres")]
 mod postgres_batch;
 #[cfg(feature = "postgres")]
+mod postgres_danger;
+#[cfg(feature = "postgres")]
 mod postgres_deliveries;
 #[cfg(feature = "postgres")]
 mod postgres_effects;

@@ -14,6 +14,7 @@ use futures_util::future::join;
 use tokio_postgres::Config;
 
 use super::postgres_batch::Staged;
+use super::postgres_danger::danger;
 use super::sql::postgres as sql;
 use super::{Commit, Durability, Row, StoreError, Value, postgres_tls};
 use crate::adapter::refused_commit;
@@ -29,8 +30,6 @@ const END_WAIT: Duration = Duration::from_secs(2);
 const READERS_MAX: usize = 4;
 /// Connections for statements that end their session.
 const APART_MAX: usize = 2;
-/// The oldest server whose behaviour the tests cover.
-const VERSION_MIN: i32 = 140_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct Database {
@@ -398,22 +397,6 @@ pub(super) async fn by_index(
 ) -> Result<Vec<tokio_postgres::Row>, tokio_postgres::Error> {
     let (set, rows) = join(client.batch_execute(sql::BY_INDEX), question).await;
     set.and(rows)
-}
-
-/// What makes this server unsafe to acknowledge from.
-async fn danger(client: &tokio_postgres::Client) -> Result<Option<String>, tokio_postgres::Error> {
-    let row = client.query_one(sql::SETTINGS, &[]).await?;
-    let (version, name): (i32, String) = (row.get(0), row.get(1));
-    let (fsync, synchronous_commit): (String, String) = (row.get(2), row.get(3));
-    Ok(if version < VERSION_MIN {
-        Some(format!("PostgreSQL {name} is too old; use 14 or newer"))
-    } else if fsync == "off" {
-        Some("PostgreSQL runs with fsync = off, so a crash would lose acknowledged events; turn it on".into())
-    } else if synchronous_commit == "off" {
-        Some("PostgreSQL has synchronous_commit = off for this role or database; set it to on".into())
-    } else {
-        None
-    })
 }
 
 pub(super) fn no_connection(error: PoolError) -> StoreError {
