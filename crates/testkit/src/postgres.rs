@@ -177,7 +177,6 @@ impl Own {
             "listen_addresses=127.0.0.1".to_owned(),
             format!("port={}", self.port),
             format!("unix_socket_directories={socket_dir}"),
-            "fsync=on".to_owned(),
             "max_connections=300".to_owned(),
             "shared_buffers=64MB".to_owned(),
         ];
@@ -255,6 +254,7 @@ mod tests {
 
     #[test]
     fn a_cluster_stops_and_comes_back_on_its_port() {
+        assert_eq!(setting(&Cluster::start(Options::default()), "fsync"), "on");
         let mut cluster = Cluster::start(Options::default().setting("fsync=off"));
         let port = cluster.port();
         assert_eq!(setting(&cluster, "fsync"), "off");

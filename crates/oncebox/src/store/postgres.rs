@@ -14,7 +14,7 @@ use futures_util::future::join;
 use tokio_postgres::Config;
 
 use super::postgres_batch::Staged;
-use super::postgres_danger::danger;
+use super::postgres_danger::{LastGood, danger};
 use super::sql::postgres as sql;
 use super::{Commit, Durability, Row, StoreError, Value, postgres_tls};
 use crate::adapter::refused_commit;
@@ -49,7 +49,9 @@ impl Database {
         let mut config: Config = url.parse().map_err(|error| StoreError::Refused(Box::new(BadUrl(error))))?;
         config.connect_timeout(CONNECT_WAIT).application_name("oncebox");
         let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
+        let last_good = Arc::new(LastGood::now());
         let pool = |connections, settings: &'static str| {
+            let last_good = last_good.clone();
             let manager = Manager::from_config(config.clone(), postgres_tls::connector(&proof)?, recycling.clone());
             Pool::builder(manager)
                 .max_size(connections)
@@ -67,6 +69,15 @@ impl Database {
                             return Err(HookError::message(danger));
                         }
                         client.batch_execute(settings).await.map_err(HookError::Backend)
+                    })
+                }))
+                .post_recycle(Hook::async_fn(move |client, _| {
+                    let last_good = last_good.clone();
+                    Box::pin(async move {
+                        match (durability, last_good.danger(client).await.map_err(HookError::Backend)?) {
+                            (Durability::Required, Some(danger)) => Err(HookError::message(danger)),
+                            _ => Ok(()),
+                        }
                     })
                 }))
                 .build()

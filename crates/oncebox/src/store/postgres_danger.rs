@@ -1,9 +1,42 @@
-//! What a Postgres server must be set to before anything is acknowledged from it.
+//! What a Postgres server must be set to before anything is acknowledged from it, and as long as anything is.
+//!
+//! Every new session is asked. `fsync` can be turned off for all of them at once by a reload, and no session can keep its
+//! own value; so a session that comes out of the pool is asked again, one of them every few seconds.
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::sql::postgres as sql;
 
+/// How long an answer is believed.
+const ASK_EVERY: Duration = Duration::from_secs(5);
 /// The oldest server whose behaviour the tests cover.
 const VERSION_MIN: i32 = 140_000;
+
+/// When some session last found everything in order.
+#[derive(Debug)]
+pub(super) struct LastGood(Mutex<Instant>);
+
+impl LastGood {
+    pub(super) fn now() -> Self {
+        Self(Mutex::new(Instant::now()))
+    }
+
+    /// Asks where the last good answer is old; a bad one is not remembered, so that the next session asks, too.
+    pub(super) async fn danger(
+        &self,
+        client: &tokio_postgres::Client,
+    ) -> Result<Option<String>, tokio_postgres::Error> {
+        if self.0.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < ASK_EVERY {
+            return Ok(None);
+        }
+        let found = danger(client).await?;
+        if found.is_none() {
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+        }
+        Ok(found)
+    }
+}
 
 /// What makes this server unsafe to acknowledge from.
 pub(super) async fn danger(client: &tokio_postgres::Client) -> Result<Option<String>, tokio_postgres::Error> {

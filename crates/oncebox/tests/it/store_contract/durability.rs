@@ -7,6 +7,7 @@ use testkit::postgres::{Cluster, Options};
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{claim, processing};
+use crate::world::World;
 use crate::world::{committed, open, open_with};
 
 testkit::contract! {
@@ -119,6 +120,42 @@ fn a_session_keeps_waiting_for_the_disk() {
             committed(tx).await.unwrap();
         }
         assert_eq!(world.db.query("select setting from seen"), [["on"], ["on"]]);
+    });
+}
+
+/// No session can keep `fsync` on for itself: it must be noticed while serving, and without a restart when it is back.
+#[test]
+fn flushing_that_is_turned_off_is_noticed() {
+    let cluster = Cluster::start(Options::default());
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    runtime.block_on(async {
+        let world = World::new(TestDatabase::fresh_on(&cluster)).await;
+        let turn = |setting: &str| {
+            world.db.execute(&format!("alter system set fsync = {setting}"));
+            world.db.execute("select pg_reload_conf()");
+        };
+        // Ended cleanly, so that its session goes back and comes again.
+        let begins = async || match world.store.begin().await {
+            Ok(tx) => {
+                tx.rollback().await;
+                true
+            }
+            Err(_) => false,
+        };
+        let until = async |wanted: bool| {
+            let begun = Instant::now();
+            while begins().await != wanted {
+                assert!(begun.elapsed() < Duration::from_secs(60), "it is noticed");
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        };
+        until(true).await;
+        turn("off");
+        until(false).await;
+        let refused = world.store.begin().await;
+        assert!(matches!(&refused, Err(StoreError::Unsafe(text)) if text.contains("fsync = off")), "{refused:?}");
+        turn("on");
+        until(true).await;
     });
 }
 
