@@ -37,6 +37,8 @@ pub(crate) use claimed::count;
 pub use claimed::{Buried, Claimed, Fence, Fenced};
 pub(crate) use claimed::{Claim, fenced, kept, millis, read_claim};
 pub use commit::Commit;
+#[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres"))]
+use error::ReadOnly;
 pub use error::StoreError;
 pub(crate) use messages::send;
 pub use migrate::migrate;
@@ -101,8 +103,12 @@ pub(crate) fn classify_postgres(code: Option<&str>, error: impl Into<BoxError>) 
     if ["40001", "40P01", "55P03", "57014"].contains(&code) {
         return StoreError::Busy(error.into());
     }
-    // 08 connection, 53 out of resources, 57 operator intervention, 58 system error, 25006 a standby.
-    if ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class)) || code == "25006" {
+    // A standby; or somebody made the transaction so.
+    if code == "25006" {
+        return StoreError::Disconnected(Box::new(ReadOnly(error.into())));
+    }
+    // 08 connection, 53 out of resources, 57 operator intervention, 58 system error.
+    if ["08", "53", "57", "58"].iter().any(|class| code.starts_with(class)) {
         return StoreError::Disconnected(error.into());
     }
     StoreError::Refused(error.into())

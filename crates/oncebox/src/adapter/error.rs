@@ -40,6 +40,16 @@ impl StoreError {
         matches!(self, Self::Busy(_) | Self::Disconnected(_))
     }
 
+    /// True when nothing can be written in this transaction: on a standby, or after somebody's own word.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn is_read_only(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Disconnected(cause) => cause.is::<ReadOnly>(),
+            _ => false,
+        }
+    }
+
     /// The whole chain of causes in one line, for a log.
     pub fn chain(&self) -> String {
         let mut text = self.to_string();
@@ -58,3 +68,9 @@ impl From<Injected> for StoreError {
         Self::Disconnected(Box::new(injected))
     }
 }
+
+/// Nothing can be written in this transaction.
+#[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres"))]
+#[derive(Debug, thiserror::Error)]
+#[error("only reading is allowed")]
+pub(crate) struct ReadOnly(#[source] pub(crate) BoxError);

@@ -212,6 +212,8 @@ impl Tx {
             #[cfg(feature = "sqlite")]
             TxInner::Sqlite(tx) => tx.run_steps(steps, apart, limit).await,
             #[cfg(feature = "postgres")]
+            TxInner::Postgres(tx) if sql.leaves_traces => tx.run_steps(&own_role_again(steps), apart, limit).await,
+            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.run_steps(&steps, apart, limit).await,
         }
     }
@@ -222,6 +224,20 @@ pub(super) struct Step {
     pub(super) index: usize,
     pub(super) sql: String,
     pub(super) values: Vec<Value>,
+}
+
+/// Puts the session's own role back after each event: neither the next event's statements nor our mark may run as
+/// whoever the last one chose to be.
+#[cfg(feature = "postgres")]
+fn own_role_again(steps: Vec<Step>) -> Vec<Step> {
+    let mut all = Vec::with_capacity(steps.len() * 2);
+    for step in steps {
+        let before = all.last().map(|before: &Step| before.index);
+        all.extend(before.filter(|before| *before != step.index).map(Step::own_role));
+        all.push(step);
+    }
+    all.extend(all.last().map(|last| Step::own_role(last.index)));
+    all
 }
 
 /// What stopped a chunk, and who is to blame.
@@ -283,6 +299,11 @@ impl Step {
             }
         }
         Ok(steps)
+    }
+
+    #[cfg(feature = "postgres")]
+    fn own_role(index: usize) -> Self {
+        Self { index, sql: "SET LOCAL ROLE NONE".to_owned(), values: Vec::new() }
     }
 
     fn new(index: usize, statement: &Prepared, claimed: &Claimed) -> Result<Self, NotText> {

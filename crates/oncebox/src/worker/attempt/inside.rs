@@ -287,10 +287,20 @@ async fn write(
         match tx.finish(&done, now).await {
             Ok(Finished::All) => {}
             Ok(Finished::LeaseLost(lost)) => return Err(Ran::LeaseLost(lost)),
-            Err(error) => return Err(Ran::Away(error)),
+            Err(error) => return Err(unmarked(error)),
         }
     }
     Ok(verdicts)
+}
+
+/// The effects are there and the marks are refused: whatever ran before them in the transaction has made it so, and would
+/// again. Where the database is away, nobody is to blame.
+fn unmarked(error: StoreError) -> Ran {
+    if error.is_transient() && !error.is_read_only() {
+        return Ran::Away(error);
+    }
+    let error = format!("its effect cannot be marked in the same transaction: {}", error.chain());
+    Ran::Failed { at: None, failed: Failed::Transient { retry_after: None }, error }
 }
 
 /// Runs the statements of all that are to run, and writes down whichever failed.
@@ -325,7 +335,7 @@ async fn run_statements(
         match tx.fail(&failure, now).await {
             Ok(Fenced::Recorded) => verdicts[at] = Verdict::Failed(failure),
             Ok(Fenced::LeaseLost) => return Err(Ran::LeaseLost(vec![claim.fence.delivery])),
-            Err(error) => return Err(Ran::Away(error)),
+            Err(error) => return Err(unmarked(error)),
         }
     }
     Ok(())

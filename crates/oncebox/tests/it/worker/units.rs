@@ -98,6 +98,45 @@ testkit::contract! {
     }
 }
 
+/// Statements that make their transaction unfit for the mark: they fail like any other, and others do not notice.
+#[test]
+fn statements_that_keep_the_mark_from_being_written_cost_their_event_alone() {
+    testkit::database::run(testkit::Backend::Postgres, async |db| {
+        let world = world(db).await;
+        world.db.execute(
+            "create function seal(id text) returns void language plpgsql as $$ begin \
+            if id = 'sealed' then set transaction read only; end if; \
+            if id = 'barred' then set local role pg_monitor; end if; end $$",
+        );
+        let text = "insert into effects (event_id) values (:event_id); select seal(:event_id)";
+        let ids = (0..20).map(|n| format!("evt_{n}")).chain(["sealed", "barred"].map(str::to_owned));
+        world.insert(ids.map(|id| event(&world, &id, "{}"))).await;
+        let workers = start(&world, vec![handler(sql(&world, text))]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(outcomes(&world), [["barred", "dead", "3"], ["sealed", "dead", "3"]]);
+        assert_eq!(world.db.query("select count(*), count(distinct event_id) from effects"), [["20", "20"]]);
+        let errors = world.query("select last_error from {deliveries_v1} where state = 'dead' order by event_id");
+        assert!(errors.iter().all(|one| one[0].contains("cannot be marked in the same transaction")), "{errors:?}");
+        workers.stop(Duration::from_secs(1)).await;
+    });
+}
+
+/// Whoever runs its statements as another role needs no rights on our tables.
+#[test]
+fn statements_may_run_as_another_role() {
+    testkit::database::run(testkit::Backend::Postgres, async |db| {
+        let world = world(db).await;
+        world.db.execute("grant insert on effects to pg_monitor");
+        let text = "set local role pg_monitor; insert into effects (event_id) values (:event_id)";
+        world.insert((0..20).map(|n| event(&world, &format!("evt_{n}"), "{}"))).await;
+        let workers = start(&world, vec![handler(sql(&world, text))]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(outcomes(&world), [[""; 3]; 0]);
+        assert_eq!(world.db.query("select count(*), count(distinct event_id) from effects"), [["20", "20"]]);
+        workers.stop(Duration::from_secs(1)).await;
+    });
+}
+
 /// The nearest that a statement can come to killing a worker.
 #[test]
 fn a_statement_that_ends_its_session_costs_its_event_alone() {
