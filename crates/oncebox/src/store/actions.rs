@@ -13,6 +13,7 @@ use crate::event::{Digest, EventKey, Fingerprint, Identity};
 use crate::limits::PAGE_EXAMINED_MAX;
 use crate::routing::Route;
 
+const FIRST: EventKey = EventKey::from_bytes([0; 16]);
 /// Rows of one slice.
 pub(super) const SLICE: i64 = 500;
 
@@ -113,7 +114,7 @@ impl Store {
         }
         let first = EventKey::from_bytes([0; 16]);
         if kind == ActionKind::Forget {
-            return self.count_events(filter).await;
+            return self.count_forgettable(filter).await;
         }
         let mut values = filter.of_deliveries(first, self.dialect());
         values.extend([filter.handler.as_deref().into()]);
@@ -219,6 +220,33 @@ impl Store {
     /// The line of one action: what it was about and how far it came.
     pub async fn action(&self, id: &str) -> Result<Option<ActionRecord>, StoreError> {
         self.query(&sql::ACTION_BY_ID, vec![id.into()]).await?.first().map(read_action).transpose()
+    }
+
+    /// One that is named is counted exactly; of many, those that were forgotten before are counted, too: to leave them out
+    /// each would have to be looked up.
+    async fn count_forgettable(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
+        let count = match filter.state.as_deref() {
+            // It has no identity of its own.
+            Some("conflict") => 0,
+            _ => self.count_events(filter).await?,
+        };
+        let Some(key) = filter.key.filter(|_| count > 0) else { return Ok(count) };
+        Ok(if self.is_remembered(key).await? { count } else { 0 })
+    }
+
+    /// Whether a duplicate of this event would be known as one.
+    pub async fn is_remembered(&self, key: EventKey) -> Result<bool, StoreError> {
+        let mut values = ActionFilter { key: Some(key), ..ActionFilter::default() }.of_events(FIRST, self.dialect());
+        values.extend([Value::Null, SLICE.into()]);
+        let rows = self.query(&sql::ACTION_EVENTS, values).await?;
+        let Some(row) = rows.first() else { return Ok(false) };
+        let digest = digest(row)?;
+        let identity = EventKey::from_bytes(*identity(row, key, &digest)?.as_bytes());
+        let found = first_int(&self.query(&sql::HAS_IDENTITY, vec![identity.into(), key.into()]).await?)?;
+        if found > 0 || !may_be_joined(row)? {
+            return Ok(found > 0);
+        }
+        Ok(first_int(&self.query(&sql::HAS_LEDGER_KEY, vec![key.into()]).await?)? > 0)
     }
 
     async fn count_events(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
@@ -341,11 +369,12 @@ impl Tx {
         for row in &rows {
             let key = row.key(0)?;
             let (source, event_type) = (row.text(1)?, row.text(3)?);
-            let digest = Digest::try_from(row.bytes(5)?.as_slice());
-            let digest = digest.map_err(|_length| StoreError::Corrupt { what: "digest" })?;
-            let identity = identity(row, key, &digest)?;
-            let identity = EventKey::from_bytes(*identity.as_bytes());
-            let gone = self.execute(&sql::FORGET_IDENTITY, vec![identity.into(), key.into()]).await?;
+            let digest = digest(row)?;
+            let identity = EventKey::from_bytes(*identity(row, key, &digest)?.as_bytes());
+            let mut gone = self.execute(&sql::FORGET_IDENTITY, vec![identity.into(), key.into()]).await?;
+            if gone == 0 && may_be_joined(row)? {
+                gone = self.execute(&sql::FORGET_KEY, vec![key.into()]).await?;
+            }
             for print in
                 [Fingerprint::of_body(&source, &digest), Fingerprint::of_type_and_body(&source, &event_type, &digest)]
             {
@@ -421,7 +450,16 @@ fn read_action(row: &Row) -> Result<ActionRecord, StoreError> {
     })
 }
 
-/// The identity under which the event was stored.
+fn digest(row: &Row) -> Result<Digest, StoreError> {
+    Digest::try_from(row.bytes(5)?.as_slice()).map_err(|_length| StoreError::Corrupt { what: "digest" })
+}
+
+/// Whether the id may have been made of several parts, which are shown with colons between them.
+fn may_be_joined(row: &Row) -> Result<bool, StoreError> {
+    Ok(row.text(2)?.contains(':'))
+}
+
+/// The identity under which the event was stored, unless its id was joined.
 pub(super) fn identity(row: &Row, key: EventKey, digest: &Digest) -> Result<Identity, StoreError> {
     let (source, id) = (row.text(1)?, row.text(2)?);
     Ok(match row.text(4)?.as_str() {

@@ -72,6 +72,8 @@ shared! {
     ACTION_EVENTS = "shared/action_events.sql";
     EVENTS_EDGE = "shared/events_edge.sql";
     ACTION_COUNT_EVENTS = "shared/action_count_events.sql";
+    HAS_IDENTITY = "shared/has_identity.sql";
+    HAS_LEDGER_KEY = "shared/has_ledger_key.sql";
     WAITING_ACTION_COUNT = "shared/waiting_action_count.sql";
     WAITING_ACTION_EVENTS = "shared/waiting_action_events.sql";
     SETTLE_EVENT = "shared/settle_event.sql";
@@ -79,6 +81,7 @@ shared! {
     KEEP_DONE_ATTEMPT = "shared/keep_done_attempt.sql";
     REQUEUE = "shared/requeue.sql";
     FORGET_IDENTITY = "shared/forget_identity.sql";
+    FORGET_KEY = "shared/forget_key.sql";
     FORGET_FINGERPRINT = "shared/forget_fingerprint.sql";
     OPEN_ACTION = "shared/open_action.sql";
     LOCK_ACTION = "shared/lock_action.sql";

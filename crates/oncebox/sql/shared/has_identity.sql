@@ -1,0 +1,1 @@
+SELECT count(*) FROM oncebox.ledger WHERE identity = $1 AND key = $2

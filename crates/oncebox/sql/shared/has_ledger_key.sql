@@ -1,0 +1,1 @@
+SELECT count(*) FROM oncebox.ledger WHERE key = $1
