@@ -97,7 +97,7 @@ impl Told {
 
     /// Under the names and labels that the workers use.
     fn count<P: Pool>(&self, lane: &Lane<P>, outcome: &'static str) {
-        let nth = if self.attempt.saturating_sub(self.attempts_before) <= 1 { "first" } else { "retry" };
+        let nth = if self.attempt <= 1 { "first" } else { "retry" };
         let handler = lane.name.to_string();
         counter!("oncebox_attempts_total", "handler" => handler, "try" => nth, "outcome" => outcome).increment(1);
     }

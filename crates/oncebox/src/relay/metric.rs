@@ -45,7 +45,7 @@ macro_rules! line {
 
 /// Counts an attempt and leaves its line.
 pub(super) fn ended(message: &ClaimedMessage, outcome: Outcome, error: &str) {
-    let nth = if message.attempt.saturating_sub(message.attempts_before) <= 1 { "first" } else { "retry" };
+    let nth = if message.attempt <= 1 { "first" } else { "retry" };
     let name = message.destination.clone();
     counter!("oncebox_outbox_attempts_total", "destination" => name, "try" => nth, "outcome" => outcome.as_str())
         .increment(1);

@@ -42,7 +42,7 @@ impl Outcome {
 
 /// Counts an attempt and leaves its line.
 pub(super) fn ended(claim: &Claimed, outcome: Outcome, error: &str) {
-    counted(&claim.handler, claim.attempt.saturating_sub(claim.attempts_before) <= 1, outcome);
+    counted(&claim.handler, claim.attempt <= 1, outcome);
     tracing::Span::current().record("outcome", outcome.as_str());
     let Claimed { handler, source, event_id, key, attempt, .. } = claim;
     match outcome {
@@ -61,7 +61,7 @@ pub(super) fn took(handler: &str, time: Duration, deliveries: usize) {
 
 /// Counts an attempt that was made outside this process, from its claim to its report.
 pub fn count_pulled(claim: &PulledClaim, outcome: Outcome) {
-    counted(&claim.handler, claim.attempt.saturating_sub(claim.attempts_before) <= 1, outcome);
+    counted(&claim.handler, claim.attempt <= 1, outcome);
     took(&claim.handler, claim.held_for, 1);
 }
 
