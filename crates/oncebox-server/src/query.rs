@@ -66,6 +66,18 @@ pub(crate) struct EventsQuery {
     pub(crate) sources: Vec<String>,
 }
 
+/// Which page of a list that has no filters.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PageQuery {
+    /// At most so many.
+    #[param(minimum = 1, maximum = 1000)]
+    pub(crate) limit: Option<usize>,
+    /// Where the page before ended.
+    pub(crate) cursor: Option<String>,
+}
+
 /// Why a question got no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum QueryError {
@@ -163,9 +175,31 @@ fn page_limit(asked: Option<usize>) -> Result<usize, QueryError> {
     if fits { Ok(limit) } else { Err(QueryError::Bad(format!("limit must be between 1 and {PAGE_MAX}"))) }
 }
 
+/// Cursors are keys of rows, and we make those in one way only.
 fn cursor(text: Option<&str>) -> Result<Option<EventKey>, QueryError> {
-    let before = text.map(str::parse).transpose();
-    before.map_err(|_forged| QueryError::Bad("the cursor is not one of ours".into()))
+    let read = |text: &str| text.parse::<EventKey>().ok().filter(EventKey::is_ours).ok_or_else(not_our_cursor);
+    text.map(read).transpose()
+}
+
+fn not_our_cursor() -> QueryError {
+    QueryError::Bad("the cursor is not one of ours".into())
+}
+
+/// A page of a list that is short enough to be at hand as a whole; its cursor is the name of the last row.
+pub(crate) fn page_of<T>(
+    items: Vec<T>,
+    query: &PageQuery,
+    name: impl Fn(&T) -> String,
+) -> Result<Items<T>, QueryError> {
+    let limit = page_limit(query.limit.or(Some(PAGE_MAX)))?;
+    let start = match query.cursor.as_deref() {
+        Some(cursor) => items.iter().position(|item| name(item) == cursor).ok_or_else(not_our_cursor)? + 1,
+        None => 0,
+    };
+    let mut items: Vec<T> = items.into_iter().skip(start).collect();
+    let next_cursor = if items.len() > limit { items.get(limit - 1).map(name) } else { None };
+    items.truncate(limit);
+    Ok(Items { items, next_cursor, searched_until: None })
 }
 
 fn check_event_state(state: Option<&str>) -> Result<(), QueryError> {

@@ -1,6 +1,7 @@
 //! The last rejections, in memory: an unverified request leaves no trace in the store. No body, no signature, no secret.
 
-use std::collections::VecDeque;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -31,46 +32,86 @@ pub(crate) struct Rejections {
     clock: Clock,
 }
 
+/// Rejections of one source at one step for one reason.
+#[derive(Clone, Debug)]
+pub(crate) struct Group {
+    /// The latest of them.
+    pub(crate) last: Rejected,
+    /// How many there were since the start.
+    pub(crate) count: u64,
+}
+
 #[derive(Debug)]
 struct Kept {
-    last: VecDeque<Rejected>,
+    /// By source, step and reason: few, since sources are configured.
+    groups: BTreeMap<(String, &'static str, &'static str), Log>,
+    entries: usize,
+    /// The number of the latest entry, from 1.
+    number: u64,
     second: Instant,
     lines: u32,
+}
+
+#[derive(Debug, Default)]
+struct Log {
+    entries: VecDeque<(u64, Rejected)>,
+    count: u64,
 }
 
 impl Rejections {
     /// An empty log.
     pub(crate) fn new(clock: Clock) -> Self {
-        let kept = Kept { last: VecDeque::new(), second: Instant::now(), lines: 0 };
+        let kept = Kept { groups: BTreeMap::new(), entries: 0, number: 0, second: Instant::now(), lines: 0 };
         Self { kept: Arc::new(Mutex::new(kept)), clock }
     }
 
-    /// Keeps one, dropping the oldest where the log is full.
+    /// Keeps one. Where the log is full the oldest of the largest group goes: one noisy sender hides nobody else.
     pub(crate) fn record(&self, source: &str, rejection: &Rejection, remote: &str) {
+        let (step, reason) = (rejection.step.as_str(), rejection.reason.as_str());
+        let at = self.clock.now();
+        let entry = Rejected { at, source: source.to_owned(), rejection: *rejection, remote: remote.to_owned() };
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        if kept.last.len() == REJECTIONS_MAX {
-            kept.last.pop_front();
-        }
-        kept.last.push_back(Rejected {
-            at: self.clock.now(),
-            source: source.to_owned(),
-            rejection: *rejection,
-            remote: remote.to_owned(),
-        });
+        kept.add((source.to_owned(), step, reason), entry);
         if kept.may_log() {
-            let (step, reason) = (rejection.step.as_str(), rejection.reason.as_str());
             tracing::warn!(source, step, reason, remote, off_by_seconds = rejection.off_by_seconds, "rejected");
         }
     }
 
-    /// The latest first.
-    pub(crate) fn latest(&self, limit: usize) -> Vec<Rejected> {
+    /// The latest first, with their numbers; only those before `before`.
+    pub(crate) fn latest(&self, before: Option<u64>, limit: usize) -> Vec<(u64, Rejected)> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.last.iter().rev().take(limit).cloned().collect()
+        let is_before = |number: u64| before.is_none_or(|before| number < before);
+        let entries = kept.groups.values().flat_map(|log| &log.entries).filter(|(number, _)| is_before(*number));
+        let mut found: Vec<_> = entries.collect();
+        found.sort_unstable_by_key(|(number, _)| Reverse(*number));
+        found.into_iter().take(limit).cloned().collect()
+    }
+
+    /// What was refused since the start, the most frequent first.
+    pub(crate) fn groups(&self) -> Vec<Group> {
+        let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let group = |log: &Log| Some(Group { last: log.entries.back()?.1.clone(), count: log.count });
+        let mut groups: Vec<Group> = kept.groups.values().filter_map(group).collect();
+        groups.sort_by_key(|group| Reverse(group.count));
+        groups
     }
 }
 
 impl Kept {
+    fn add(&mut self, group: (String, &'static str, &'static str), entry: Rejected) {
+        if self.entries == REJECTIONS_MAX
+            && let Some(largest) = self.groups.values_mut().max_by_key(|log| log.entries.len())
+        {
+            largest.entries.pop_front();
+            self.entries -= 1;
+        }
+        self.number += 1;
+        self.entries += 1;
+        let log = self.groups.entry(group).or_default();
+        log.count += 1;
+        log.entries.push_back((self.number, entry));
+    }
+
     fn may_log(&mut self) -> bool {
         if self.second.elapsed() >= Duration::from_secs(1) {
             if self.lines > LINES_PER_SECOND {
@@ -80,5 +121,28 @@ impl Kept {
         }
         self.lines += 1;
         self.lines <= LINES_PER_SECOND
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use oncebox::verdict::{Reason, Step};
+
+    use super::*;
+
+    #[test]
+    fn one_noisy_sender_hides_nobody() {
+        let log = Rejections::new(Clock::system());
+        let rejection = |reason| Rejection { step: Step::Signature, reason, off_by_seconds: None };
+        log.record("quiet", &rejection(Reason::TooOld), "192.0.2.1");
+        for _ in 0..REJECTIONS_MAX + 300 {
+            log.record("noisy", &rejection(Reason::Mismatch), "192.0.2.2");
+        }
+        let groups: Vec<_> = log.groups().into_iter().map(|group| (group.last.source, group.count)).collect();
+        assert_eq!(groups, [("noisy".to_owned(), 1300), ("quiet".to_owned(), 1)]);
+        let all = log.latest(None, usize::MAX);
+        assert_eq!((all.len(), all[0].0, all[REJECTIONS_MAX - 1].0), (REJECTIONS_MAX, 1301, 1));
+        assert_eq!(log.latest(Some(all[0].0), 1)[0].0, 1300);
+        assert!(log.latest(Some(1), 1).is_empty());
     }
 }

@@ -53,6 +53,12 @@ impl EventKey {
         Self::from_bytes(bytes)
     }
 
+    /// Whether it could be one that we made: time first, and the mark of that kind.
+    pub fn is_ours(&self) -> bool {
+        let bytes = self.as_bytes();
+        bytes[6] >> 4 == 7 && bytes[8] >> 6 == 0b10
+    }
+
     /// The smallest and the largest key that a delivery of this event can have.
     pub fn delivery_range(&self) -> (Self, Self) {
         let (mut first, mut last) = (*self.as_bytes(), *self.as_bytes());

@@ -17,8 +17,9 @@ use super::admin::Admin;
 use super::openapi::Refusals;
 use super::problem::Problem;
 use crate::query::deliveries::DeliveriesQuery;
+use crate::query::held::HeldQuery;
 use crate::query::outbox::OutboxQuery;
-use crate::query::{self, EventsQuery, QueryError};
+use crate::query::{self, EventsQuery, PageQuery, QueryError};
 use crate::view::screens::{
     DeadGroupsView, DestinationView, HandlerView, HeldView, OverviewView, SourceDetailView, SourceView,
 };
@@ -47,10 +48,15 @@ pub(super) async fn overview(State(admin): State<Admin>) -> Result<Response, Api
 }
 
 /// The sources.
-#[utoipa::path(get, path = "/api/v1/sources", tag = "sources",
+#[utoipa::path(get, path = "/api/v1/sources", tag = "sources", params(PageQuery),
     responses((status = 200, description = "The sources.", body = Items<SourceView>), Refusals))]
-pub(super) async fn sources(State(admin): State<Admin>) -> Result<Response, ApiError> {
-    Ok(Json(Items::whole(query::sources::sources(&admin.desk()).await?)).into_response())
+pub(super) async fn sources(
+    State(admin): State<Admin>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    let sources = query::sources::sources(&admin.desk()).await?;
+    Ok(Json(query::page_of(sources, &query, |one| one.name.clone())?).into_response())
 }
 
 /// One source, with the guide of its provider.
@@ -62,17 +68,27 @@ pub(super) async fn source(State(admin): State<Admin>, Named(name): Named) -> Re
 }
 
 /// The handlers.
-#[utoipa::path(get, path = "/api/v1/handlers", tag = "handlers",
+#[utoipa::path(get, path = "/api/v1/handlers", tag = "handlers", params(PageQuery),
     responses((status = 200, description = "The handlers.", body = Items<HandlerView>), Refusals))]
-pub(super) async fn handlers(State(admin): State<Admin>) -> Result<Response, ApiError> {
-    Ok(Json(Items::whole(query::queues::handlers(&admin.desk()).await?)).into_response())
+pub(super) async fn handlers(
+    State(admin): State<Admin>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    let handlers = query::queues::handlers(&admin.desk()).await?;
+    Ok(Json(query::page_of(handlers, &query, |one| one.handler.clone())?).into_response())
 }
 
 /// The destinations.
-#[utoipa::path(get, path = "/api/v1/destinations", tag = "outbox",
+#[utoipa::path(get, path = "/api/v1/destinations", tag = "outbox", params(PageQuery),
     responses((status = 200, description = "The destinations of the outbox.", body = Items<DestinationView>), Refusals))]
-pub(super) async fn destinations(State(admin): State<Admin>) -> Result<Response, ApiError> {
-    Ok(Json(Items::whole(query::queues::destinations(&admin.desk()).await?)).into_response())
+pub(super) async fn destinations(
+    State(admin): State<Admin>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    let destinations = query::queues::destinations(&admin.desk()).await?;
+    Ok(Json(query::page_of(destinations, &query, |one| one.destination.clone())?).into_response())
 }
 
 /// Dead letters by error.
@@ -98,15 +114,15 @@ pub(super) async fn events(
 }
 
 /// A page of what waits for a person, newest first.
-#[utoipa::path(get, path = "/api/v1/held", tag = "events", params(EventsQuery),
+#[utoipa::path(get, path = "/api/v1/held", tag = "events", params(HeldQuery),
     responses((status = 200, description = "A page of what waits for a person, newest first.", body = Items<HeldView>), Refusals))]
 pub(super) async fn held(
     State(admin): State<Admin>,
-    query: Result<Query<EventsQuery>, QueryRejection>,
+    query: Result<Query<HeldQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
     admin.check_names(query.source.as_deref(), None).await?;
-    Ok(Json(query::held::held(admin.store(), admin.clock(), query).await?).into_response())
+    Ok(Json(query::held::held(admin.store(), admin.clock(), query.into()).await?).into_response())
 }
 
 /// A page of deliveries, newest first.
@@ -183,10 +199,14 @@ pub(super) async fn payload(State(admin): State<Admin>, Named(name): Named) -> R
 }
 
 /// The last rejections of this node, newest first.
-#[utoipa::path(get, path = "/api/v1/rejections", tag = "sources",
+#[utoipa::path(get, path = "/api/v1/rejections", tag = "sources", params(PageQuery),
     responses((status = 200, description = "The last rejections of this node, newest first.", body = Items<RejectionView>), Refusals))]
-pub(super) async fn rejections(State(admin): State<Admin>) -> Response {
-    Json(Items::whole(query::sources::rejections(&admin.desk()))).into_response()
+pub(super) async fn rejections(
+    State(admin): State<Admin>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    Ok(Json(query::sources::rejections(&admin.desk(), &query)?).into_response())
 }
 
 /// The numbers of `oncebox status`.

@@ -14,6 +14,8 @@ use crate::view::{ActionView, Done, Items};
 
 const ID_CHARS_MAX: usize = 128;
 const WHO_CHARS_MAX: usize = 200;
+/// How far the time that an age meant may be from the start of its action.
+const AGE_SLACK_MS: u64 = 1000;
 
 /// Which lines of the audit log.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
@@ -91,7 +93,8 @@ pub(crate) async fn act(
         Some(id) => known_action(store, id).await?,
         None => None,
     };
-    let mut filter = read(store, clock, &request.filter, known.as_ref()).await?;
+    let now = clock.now();
+    let mut filter = read(store, now, &request.filter, known.as_ref()).await?;
     // What an action took is gone from the outbox, and the action may be submitted again nevertheless.
     if known.is_none() {
         config.destinations.check(store, filter.destination.as_deref()).await?;
@@ -109,7 +112,7 @@ pub(crate) async fn act(
     }
     let id = request.action_id.unwrap_or_else(|| new_id(clock));
     let action = Action { id, kind, filter, who: who(request.who) };
-    let count = store.act(&action, route, clock.now()).await?;
+    let count = store.act(&action, route, now).await?;
     let repeated = known.is_some_and(|known| known.finished_at.is_some());
     if !repeated {
         tracing::info!(action = action.id, kind = kind.as_str(), who = action.who, count, "an operator acted");
@@ -190,7 +193,7 @@ fn backfill<'a>(kind: ActionKind, filter: &ActionFilter, routes: &'a Routes) -> 
 
 async fn read(
     store: &Store,
-    clock: &Clock,
+    now: UnixMillis,
     asked: &FilterRequest,
     known: Option<&ActionRecord>,
 ) -> Result<ActionFilter, QueryError> {
@@ -206,13 +209,8 @@ async fn read(
         Some(id) => Some(one_message(store, id).await?),
         None => None,
     };
-    let now = clock.now();
-    let time = |text: &Option<String>, name: &str| match text {
-        // An age means another time at every submission; the action's own is the first one's.
-        Some(age) if is_age(age) && known.is_some() => Ok(known.and_then(|known| recorded(known, name))),
-        Some(text) => moment(text, now).map(Some),
-        None => Ok(None),
-    };
+    let time =
+        |text: &Option<String>, name: &str| text.as_deref().map(|text| moment_of(text, name, now, known)).transpose();
     Ok(ActionFilter {
         source: asked.source.clone(),
         event_type: asked.r#type.clone(),
@@ -227,11 +225,21 @@ async fn read(
     })
 }
 
-pub(super) fn is_age(text: &str) -> bool {
-    text.parse::<jiff::SignedDuration>().is_ok()
+/// The time that is meant. An age means another one at every submission; an action that is known keeps the first one's,
+/// if that was the same age.
+pub(super) fn moment_of(
+    text: &str,
+    name: &str,
+    now: UnixMillis,
+    known: Option<&ActionRecord>,
+) -> Result<UnixMillis, QueryError> {
+    let (Some(known), true) = (known, text.parse::<jiff::SignedDuration>().is_ok()) else { return moment(text, now) };
+    let meant = moment(text, known.started_at)?;
+    let recorded = recorded(known, name).filter(|at| at.abs_diff(meant) <= AGE_SLACK_MS);
+    recorded.ok_or_else(|| ActionError::Reused.into())
 }
 
-pub(super) fn recorded(action: &ActionRecord, name: &str) -> Option<i64> {
+fn recorded(action: &ActionRecord, name: &str) -> Option<i64> {
     let filter: serde_json::Value = serde_json::from_str(&action.filter).ok()?;
     filter.get(name)?.as_i64()
 }

@@ -26,7 +26,7 @@ pub(crate) async fn groups(store: &Store) -> Result<DeadGroupsView, QueryError> 
     }
     let mut items: Vec<DeadGroupView> = groups.into_values().collect();
     items.sort_by(|a, b| (b.count, &a.name, &a.error).cmp(&(a.count, &b.name, &b.error)));
-    Ok(DeadGroupsView { items, more })
+    Ok(DeadGroupsView { items, more, next_cursor: None })
 }
 
 impl DeadGroupView {

@@ -1,12 +1,12 @@
 //! Erasing a subject as a person asks for it: read strictly, counted, done. The value is nowhere but in the request.
 
-use oncebox::clock::Clock;
+use oncebox::clock::{Clock, UnixMillis};
 use oncebox::order::BodyPointer;
 use oncebox::store::{ActionRecord, Erasure, Store, Subject, SubjectValue};
 use serde::{Deserialize, Serialize};
 
-use super::actions::{is_age, known_action, new_id, one_event, recorded, who};
-use super::{QueryError, moment};
+use super::QueryError;
+use super::actions::{known_action, moment_of, new_id, one_event, who};
 
 /// An erasure as it is submitted.
 #[derive(Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
@@ -64,7 +64,8 @@ pub(crate) async fn erase(store: &Store, clock: &Clock, request: EraseRequest) -
         Some(id) => known_action(store, id).await?,
         None => None,
     };
-    let subject = read(store, clock, &request.filter, known.as_ref()).await?;
+    let now = clock.now();
+    let subject = read(store, now, &request.filter, known.as_ref()).await?;
     if request.dry_run {
         let found = store.count_erasure(&subject).await?;
         let (count, waiting) = (found.events, Some(found.waiting));
@@ -72,7 +73,7 @@ pub(crate) async fn erase(store: &Store, clock: &Clock, request: EraseRequest) -
     }
     let id = request.action_id.unwrap_or_else(|| new_id(clock));
     let erasure = Erasure { id, who: who(request.who), subject };
-    let count = store.erase(&erasure, clock.now()).await?;
+    let count = store.erase(&erasure, now).await?;
     let repeated = known.is_some_and(|known| known.finished_at.is_some());
     if !repeated {
         tracing::info!(action = erasure.id, kind = "erase", who = erasure.who, count, "an operator acted");
@@ -82,7 +83,7 @@ pub(crate) async fn erase(store: &Store, clock: &Clock, request: EraseRequest) -
 
 async fn read(
     store: &Store,
-    clock: &Clock,
+    now: UnixMillis,
     asked: &SubjectRequest,
     known: Option<&ActionRecord>,
 ) -> Result<Subject, QueryError> {
@@ -96,12 +97,8 @@ async fn read(
             let Some(place) = BodyPointer::parse(pointer).filter(|_| !pointer.is_empty()) else {
                 return bad("the pointer is none; write one such as /data/object/customer");
             };
-            let now = clock.now();
-            let time = |text: &Option<String>, name: &str| match text {
-                // An age means another time at every submission; the action's own is the first one's.
-                Some(age) if is_age(age) && known.is_some() => Ok(known.and_then(|known| recorded(known, name))),
-                Some(text) => moment(text, now).map(Some),
-                None => Ok(None),
+            let time = |text: &Option<String>, name: &str| {
+                text.as_deref().map(|text| moment_of(text, name, now, known)).transpose()
             };
             Ok(Subject::Value(SubjectValue {
                 source: source.clone(),

@@ -2,11 +2,40 @@
 
 use oncebox::clock::Clock;
 use oncebox::store::Store;
+use serde::{Deserialize, Serialize};
 
 use super::{EventsQuery, QueryError};
 use crate::diagnosis;
 use crate::view::Items;
 use crate::view::screens::HeldView;
+
+/// Filters as a person writes them: those of events, as far as they make sense for what waits.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct HeldQuery {
+    /// Exactly this source.
+    pub(crate) source: Option<String>,
+    /// A type glob.
+    pub(crate) r#type: Option<String>,
+    /// A time, or an age such as `2h`.
+    pub(crate) since: Option<String>,
+    /// A time, or an age.
+    pub(crate) until: Option<String>,
+    /// A part of the id or the type.
+    pub(crate) text: Option<String>,
+    /// Where the page before ended.
+    pub(crate) cursor: Option<String>,
+    /// Rows of a page.
+    pub(crate) limit: Option<usize>,
+}
+
+impl From<HeldQuery> for EventsQuery {
+    fn from(query: HeldQuery) -> Self {
+        let HeldQuery { source, r#type, since, until, text, cursor, limit } = query;
+        Self { source, r#type, since, until, text, cursor, limit, ..Self::default() }
+    }
+}
 
 /// A page of it, newest first.
 pub(crate) async fn held(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<HeldView>, QueryError> {

@@ -89,6 +89,9 @@ pub(crate) async fn dead_letters(
     clock: &Clock,
     query: DeliveriesQuery,
 ) -> Result<Items<DeadLetterView>, QueryError> {
+    if query.state.as_deref().is_some_and(|state| state != "dead") {
+        return Err(QueryError::Bad("dead letters are dead; for other states ask for deliveries or the outbox".into()));
+    }
     let query = DeliveriesQuery { state: Some("dead".to_owned()), ..query };
     let limit = page_limit(query.limit)?;
     let mut letters: Vec<DeadLetterView> = Vec::new();

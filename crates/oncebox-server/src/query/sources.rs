@@ -4,11 +4,11 @@ use oncebox::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
 use oncebox::source::Source;
 use oncebox::store::Recent;
 
-use super::QueryError;
 use super::desk::Desk;
+use super::{PageQuery, QueryError, not_our_cursor, page_limit};
 use crate::commands::providers::guide;
 use crate::view::screens::{GuideView, SecretUseView, SourceDetailView, SourceView};
-use crate::view::{RejectionView, time};
+use crate::view::{Items, RejectionView, time};
 
 /// All of them, those first that the config names; one that was removed is shown while its newest events are.
 pub(crate) async fn sources(desk: &Desk) -> Result<Vec<SourceView>, QueryError> {
@@ -32,9 +32,16 @@ pub(crate) async fn source(desk: &Desk, name: &str) -> Result<Option<SourceDetai
     Ok(Some(SourceDetailView { source: view(desk, source, &recent), guide }))
 }
 
-/// The last rejections of this node, newest first.
-pub(crate) fn rejections(desk: &Desk) -> Vec<RejectionView> {
-    desk.rejections.latest(PAGE_MAX).into_iter().map(Into::into).collect()
+/// A page of the last rejections of this node, newest first; its cursor is the number of the last one.
+pub(crate) fn rejections(desk: &Desk, query: &PageQuery) -> Result<Items<RejectionView>, QueryError> {
+    let limit = page_limit(query.limit.or(Some(PAGE_MAX)))?;
+    let before = query.cursor.as_deref().map(str::parse).transpose().map_err(|_forged| not_our_cursor())?;
+    let mut found = desk.rejections.latest(before, limit + 1);
+    let is_more = found.len() > limit;
+    found.truncate(limit);
+    let next_cursor = found.last().filter(|_| is_more).map(|(number, _)| number.to_string());
+    let items = found.into_iter().map(|(_, rejected)| rejected.into()).collect();
+    Ok(Items { items, next_cursor, searched_until: None })
 }
 
 /// The same from numbers that are at hand.

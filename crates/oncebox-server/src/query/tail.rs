@@ -12,7 +12,7 @@ use oncebox::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
 use oncebox::store::{EventFilter, Store};
 use serde::{Deserialize, Serialize};
 
-use super::{QueryError, check_event_state, cursor};
+use super::{QueryError, check_event_state, not_our_cursor};
 use crate::view::EventView;
 
 /// How long a look goes back: longer than a commit may take.
@@ -73,7 +73,8 @@ impl Tail {
         last: Option<EventKey>,
     ) -> Result<Self, QueryError> {
         check_event_state(query.state.as_deref())?;
-        let after = cursor(query.after.as_deref())?;
+        // The first key of a moment is no row's, and a page without rows begins its stream there.
+        let after = query.after.as_deref().map(str::parse).transpose().map_err(|_forged| not_our_cursor())?;
         let since = last.or(after).unwrap_or_else(|| EventKey::at(clock.now()));
         let filter = EventFilter {
             source: query.source,

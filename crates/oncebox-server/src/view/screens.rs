@@ -260,6 +260,8 @@ pub(crate) struct DeadGroupsView {
     pub(crate) items: Vec<DeadGroupView>,
     /// There are more dead letters than were grouped: these are the newest.
     pub(crate) more: bool,
+    /// Always nothing: all groups are on one page.
+    pub(crate) next_cursor: Option<String>,
 }
 
 /// Dead letters with one error.

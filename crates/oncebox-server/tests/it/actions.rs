@@ -83,6 +83,10 @@ contract! {
         bury(&world.db);
         let replay = json!({"filter": {"since": "1h"}, "action_id": "again"});
         assert_eq!((act(&world, "replay", &replay), act(&world, "replay", &replay)), (1, 1));
+        for other in [json!({"since": "2h"}), json!({"since": "1h", "until": "1m"}), json!({"until": "1h"})] {
+            let answer = post(&world, "replay", &json!({"filter": other, "action_id": "again"}));
+            assert_eq!(answer.status, 409, "{other}: {}", answer.text());
+        }
     }
 
     async fn one_event_is_meant_by_key_or_by_name(db: TestDatabase) {

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use testkit::http::{self, Answer};
 use testkit::{Backend, TestDatabase, contract};
 
-use crate::world::{PATIENCE, World, custom, stripe, wait_until};
+use crate::world::{PATIENCE, World, custom, github, stripe, wait_until};
 
 const METHODS: [&str; 5] = ["get", "post", "put", "patch", "delete"];
 
@@ -173,6 +173,37 @@ contract! {
         let lines: Vec<_> = groups["items"].as_array().expect("groups").iter().map(|one| (one["error"].as_str(), one["count"].as_i64(), one["name"].as_str())).collect();
         assert_eq!(lines, [(Some("row # is gone"), Some(2), Some("pull")), (Some("connection refused"), Some(1), Some("pull"))]);
         assert_eq!(groups["more"], false);
+    }
+
+    async fn pages_and_cursors_are_checked(db: TestDatabase) {
+        let world = World::start(db);
+        let refused = |path: &str| {
+            let answer = http::get(world.program.admin_addr(), &format!("/api/v1/{path}"), &[]);
+            assert_eq!((answer.status, answer.header("content-type")), (400, Some("application/problem+json")), "{path}");
+        };
+        for list in ["events", "held", "deliveries", "dead-letters", "outbox", "rejections", "sources", "handlers", "destinations"] {
+            for query in ["limit=0", "limit=1001", "cursor=x", "cursor=ffffffff-ffff-ffff-ffff-ffffffffffff", "nonsense=1"] {
+                refused(&format!("{list}?{query}"));
+            }
+        }
+        for path in ["dead-letters?state=done", "held?id=x", "held?body=x", "held?delivery_state=held"] {
+            refused(path);
+        }
+        for n in 0..5 {
+            world.expect_401("github", &github(&format!("d-{n}"), &json!({})).tampered());
+        }
+        for (list, name) in [("rejections", "at"), ("sources", "name")] {
+            let all = get(&world, list)["items"].as_array().expect("items").clone();
+            let (mut paged, mut cursor) = (Vec::new(), String::new());
+            loop {
+                let page = get(&world, &format!("{list}?limit=2{cursor}"));
+                paged.extend(page["items"].as_array().expect("items").clone());
+                let Some(next) = page["next_cursor"].as_str() else { break };
+                cursor = format!("&cursor={next}");
+            }
+            assert!(all.len() > 4 && all.iter().all(|one| one[name].is_string()), "{all:?}");
+            assert_eq!(paged, all, "{list}");
+        }
     }
 
     async fn the_header_names_an_action_too(db: TestDatabase) {

@@ -1,14 +1,13 @@
 //! `/rejections`: what was refused at the door, and what is most likely the cause.
 
-use std::collections::BTreeMap;
-
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 
 use super::super::admin::Admin;
 use super::pages::{PageError, Visit, page};
-use super::words::{When, span};
+use super::words::{When, grouped, span};
+use crate::rejections;
 use crate::view::RejectionView;
 
 const ROWS: usize = 100;
@@ -26,7 +25,7 @@ struct Group {
     source: String,
     step: String,
     reason: String,
-    count: usize,
+    count: String,
     last: When,
     diagnosis: String,
 }
@@ -39,10 +38,10 @@ struct Row {
 
 /// The latest rejections of this node, grouped and one by one.
 pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
-    let latest = admin.desk().rejections.latest(oncebox::limits::REJECTIONS_MAX);
-    let latest: Vec<RejectionView> = latest.into_iter().map(Into::into).collect();
-    let groups = grouped(&latest, visit.now);
-    let rows = latest.into_iter().take(ROWS).map(|rejection| Row {
+    let desk = admin.desk();
+    let groups = desk.rejections.groups().into_iter().map(|group| Group::new(group, visit.now)).collect();
+    let latest = desk.rejections.latest(None, ROWS).into_iter().map(|(_, one)| RejectionView::from(one));
+    let rows = latest.map(|rejection| Row {
         at: When::read(&rejection.at, visit.now),
         off_by: rejection.off_by_seconds.map(off_by),
         rejection,
@@ -50,23 +49,18 @@ pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Res
     page(&RejectionsPage { groups, rows: rows.collect(), visit })
 }
 
-/// The most frequent first.
-fn grouped(latest: &[RejectionView], now: i64) -> Vec<Group> {
-    let mut groups: BTreeMap<(&str, &str, &str), Group> = BTreeMap::new();
-    for one in latest {
-        let new = || Group {
-            source: one.source.clone(),
-            step: one.step.clone(),
-            reason: one.reason.clone(),
-            count: 0,
-            last: When::read(&one.at, now),
-            diagnosis: one.diagnosis.clone(),
-        };
-        groups.entry((&one.source, &one.step, &one.reason)).or_insert_with(new).count += 1;
+impl Group {
+    fn new(group: rejections::Group, now: i64) -> Self {
+        let last = RejectionView::from(group.last);
+        Self {
+            count: grouped(i64::try_from(group.count).unwrap_or(i64::MAX)),
+            last: When::read(&last.at, now),
+            source: last.source,
+            step: last.step,
+            reason: last.reason,
+            diagnosis: last.diagnosis,
+        }
     }
-    let mut groups: Vec<Group> = groups.into_values().collect();
-    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
-    groups
 }
 
 fn off_by(seconds: i64) -> String {
