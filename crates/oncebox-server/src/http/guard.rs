@@ -11,10 +11,10 @@ use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, ORIGIN, REFERRER_POLICY,
+    AUTHORIZATION, CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, ORIGIN, REFERER, REFERRER_POLICY,
     WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use oncebox::secret::Secret;
 use serde::{Deserialize, Serialize};
 
@@ -196,7 +196,7 @@ impl Guard {
             return Some(Caller { role: Role::Operator, proof });
         }
         if let Some(given) = headers.get(AUTHORIZATION) {
-            let role = access.role_of(given.as_bytes().strip_prefix(b"Bearer ")?)?;
+            let role = access.role_of(bearer(given)?)?;
             return Some(Caller { role, proof: Proof::Bearer });
         }
         let found = self.sessions.find(headers)?;
@@ -208,7 +208,7 @@ impl Guard {
     /// The same, unless too many wrong tokens came from this address lately.
     fn admit(&self, address: IpAddr, headers: &HeaderMap) -> Result<Option<Caller>, TooOften> {
         let caller = self.caller(headers);
-        let shown = headers.get(AUTHORIZATION).and_then(|given| given.as_bytes().strip_prefix(b"Bearer "));
+        let shown = headers.get(AUTHORIZATION).and_then(bearer);
         let Some(shown) = shown.filter(|_| self.access.load().has_tokens()) else { return Ok(caller) };
         let wrong = caller.is_none().then(|| self.sessions.mark(shown));
         if self.bearers.judge(address, wrong, Instant::now())? {
@@ -217,9 +217,15 @@ impl Guard {
         Ok(caller)
     }
 
+    /// Every name that the request gives us is one of the house's: the one Host, and that of a target with a name in it.
+    fn is_for_us(&self, uri: &Uri, headers: &HeaderMap) -> bool {
+        let mut hosts = headers.get_all(HOST).iter();
+        let (Some(Ok(host)), None) = (hosts.next().map(HeaderValue::to_str), hosts.next()) else { return false };
+        self.is_house_name(host) && uri.authority().is_none_or(|authority| self.is_house_name(authority.as_str()))
+    }
+
     /// `localhost`, a plain address, or a name from the config: what cannot be rebound.
-    fn is_house_name(&self, headers: &HeaderMap) -> bool {
-        let Some(host) = headers.get(HOST).and_then(|host| host.to_str().ok()) else { return false };
+    fn is_house_name(&self, host: &str) -> bool {
         let port = |(_, port): &(&str, &str)| port.bytes().all(|c| c.is_ascii_digit());
         let name = host.rsplit_once(':').filter(port).map_or(host, |(name, _)| name);
         let address = name.trim_start_matches('[').trim_end_matches(']');
@@ -231,7 +237,7 @@ impl Guard {
 
 /// Refuses other sites' pages, and adds to every answer what keeps a browser from misusing it.
 pub(super) async fn check_site(State(admin): State<Admin>, mut request: Request, next: Next) -> Response {
-    if let Some(refused) = refuse_site(admin.guard(), request.method(), request.headers()) {
+    if let Some(refused) = refuse_site(admin.guard(), &request) {
         return with_headers(refuse(refused));
     }
     // No name, type or text of ours holds a NUL, and Postgres cannot even compare with one.
@@ -305,13 +311,13 @@ pub(super) async fn need_login(request: Request, next: Next) -> Response {
     if request.extensions().get::<TooOften>().is_some() {
         return stranger(&request);
     }
-    let page = request.uri().path_and_query().map_or("/", |target| target.as_str());
-    let back: String = form_encoded(page);
+    let back: String = form_encoded(&page_of(&request));
     Redirect::to(&format!("/login?next={back}")).into_response()
 }
 
-fn refuse_site(guard: &Guard, method: &Method, headers: &HeaderMap) -> Option<Problem> {
-    if !guard.is_house_name(headers) {
+fn refuse_site(guard: &Guard, request: &Request) -> Option<Problem> {
+    let (method, headers) = (request.method(), request.headers());
+    if !guard.is_for_us(request.uri(), headers) {
         return Some(Problem::forbidden("this Host is not one of ours; server.admin_hosts in the config names others"));
     }
     if !is_own_origin(headers) {
@@ -321,6 +327,22 @@ fn refuse_site(guard: &Guard, method: &Method, headers: &HeaderMap) -> Option<Pr
         return Some(Problem::forbidden("another site's page may not call this"));
     }
     None
+}
+
+/// The page that somebody without a session wanted, or pressed a button on: a form's target is none.
+fn page_of(request: &Request) -> String {
+    if request.method().is_safe() {
+        return request.uri().path_and_query().map_or("/", |target| target.as_str()).to_owned();
+    }
+    let referer = request.headers().get(REFERER).and_then(|referer| referer.to_str().ok()?.parse::<Uri>().ok());
+    // Another site's is refused before, and a path alone leads nowhere else.
+    referer.as_ref().and_then(Uri::path_and_query).map_or("/", |target| target.as_str()).to_owned()
+}
+
+/// The token of a bearer; the word before it may be written in any case.
+fn bearer(given: &HeaderValue) -> Option<&[u8]> {
+    let (scheme, token) = given.as_bytes().split_at_checked(b"bearer ".len())?;
+    scheme.eq_ignore_ascii_case(b"bearer ").then_some(token)
 }
 
 /// A page that calls us must be our own.

@@ -99,6 +99,30 @@ contract! {
         check_forms(&world, &[], &token);
     }
 
+    async fn an_action_that_grew_is_asked_again(db: TestDatabase) {
+        let world = World::start(db);
+        bury(&world);
+        let token = form_token(&world);
+        let fields = |count: i64| format!("source=stripe&count={count}&action_id=once&form_token={token}");
+        let asked_again = send(&world, "/act/discard", &fields(0), &[]);
+        assert_eq!((asked_again.status, state(&world).as_str()), (409, "dead"), "{}", asked_again.text());
+        let page = asked_again.text();
+        assert!(page.contains("Nothing was done") && page.contains("Discard 1 delivery?"), "{page}");
+        assert_eq!((send(&world, "/act/discard", &fields(1), &[]).status, state(&world).as_str()), (303, "discarded"));
+        assert_eq!(send(&world, "/act/discard", &fields(0), &[]).status, 303, "it was done before");
+        let stale = send(&world, "/act/discard", "source=stripe", &[]);
+        assert!(stale.header("content-type").is_some_and(|kind| kind.starts_with("text/html")), "{stale:?}");
+    }
+
+    async fn whoever_logs_in_again_is_led_back_to_the_question(db: TestDatabase) {
+        let world = World::start_with(db, with_tokens);
+        let question = format!("http://{}/act/replay?source=stripe", world.program.admin_addr());
+        let lost = send(&world, "/act/replay", "source=stripe", &[("referer", &question)]);
+        assert_eq!((lost.status, lost.header("location")), (303, Some("/login?next=/act/replay%3Fsource%3Dstripe")));
+        let unknown = send(&world, "/act/replay", "source=stripe", &[]);
+        assert_eq!(unknown.header("location"), Some("/login?next=/"));
+    }
+
     async fn another_site_logs_nobody_in(db: TestDatabase) {
         let world = World::start_with(db, with_tokens);
         for from in ELSEWHERE {

@@ -14,9 +14,10 @@ use oncebox::store::ActionKind;
 use serde::Deserialize;
 
 use super::super::admin::Admin;
+use super::super::api::ApiError;
 use super::super::login::OwnForm;
 use super::link::{Link, given};
-use super::pages::{PageError, Visit, page};
+use super::pages::{PageError, Visit, page_with};
 use super::words::counted;
 use crate::query::actions::{ActionRequest, FilterRequest, new_id};
 use crate::query::deliveries;
@@ -55,6 +56,8 @@ struct AskPage {
     means: &'static str,
     is_final: bool,
     count: i64,
+    /// What else a person should know before pressing.
+    note: String,
     filter: Vec<(&'static str, String)>,
     action_id: String,
     back: Link,
@@ -69,6 +72,17 @@ pub(super) async fn ask(
 ) -> Result<Response, PageError> {
     let (deed, filter) = (read(&kind)?, asked?.0.filter());
     admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
+    question_page(&admin, visit, kind, (deed, filter), None).await
+}
+
+/// The question, with what it was before where that was less.
+async fn question_page(
+    admin: &Admin,
+    visit: Visit,
+    kind: String,
+    (deed, filter): (Deed, FilterRequest),
+    before: Option<i64>,
+) -> Result<Response, PageError> {
     let (count, question) = match deed {
         Deed::Act(action) => {
             let request = ActionRequest { filter: filter.clone(), dry_run: true, ..ActionRequest::default() };
@@ -76,9 +90,11 @@ pub(super) async fn ask(
             (count, question(action, count, &filter))
         }
         // There is one handler to pause, however much waits for it.
-        Deed::Pause(paused) => (1, pause_question(&admin, paused, &filter).await?),
+        Deed::Pause(paused) => (1, pause_question(admin, paused, &filter).await?),
     };
-    page(&AskPage {
+    let status = if before.is_some() { StatusCode::CONFLICT } else { StatusCode::OK };
+    let question = AskPage {
+        note: note(admin, deed, &filter, before),
         question,
         means: means(deed, &filter),
         is_final: matches!(deed, Deed::Act(ActionKind::Discard | ActionKind::Forget)),
@@ -88,7 +104,25 @@ pub(super) async fn ask(
         count,
         kind,
         visit,
-    })
+    };
+    page_with(status, &question)
+}
+
+fn note(admin: &Admin, deed: Deed, filter: &FilterRequest, before: Option<i64>) -> String {
+    if let Some(before) = before {
+        return format!("Nothing was done: you were asked about {before}, and there are more by now.");
+    }
+    let runs = matches!(deed, Deed::Act(ActionKind::Replay | ActionKind::Release));
+    match filter
+        .handler
+        .as_deref()
+        .filter(|handler| runs && !admin.setup().routes.handlers().any(|one| one == *handler))
+    {
+        Some(handler) => {
+            format!("No handler {handler} is configured here: what becomes ready waits until there is one.")
+        }
+        None => String::new(),
+    }
 }
 
 /// Acts, and leads to what came of it.
@@ -97,8 +131,9 @@ pub(super) async fn act(
     visit: Visit,
     Path(kind): Path<String>,
     Extension(peer): Extension<SocketAddr>,
-    form: OwnForm,
+    form: Result<OwnForm, ApiError>,
 ) -> Result<Response, PageError> {
+    let form = form.map_err(|_refused| PageError::stale_form())?;
     if !visit.may_act {
         return Err(PageError::looks_only());
     }
@@ -119,6 +154,9 @@ pub(super) async fn act(
     let who = Some(format!("operator from {} by the dashboard", peer.ip()));
     let link = match deed {
         Deed::Act(action) => {
+            if let Some(before) = grown(&admin, action, &filter, &form).await? {
+                return question_page(&admin, visit, kind, (deed, filter), Some(before)).await;
+            }
             let request = ActionRequest { filter, dry_run: false, action_id: field("action_id"), who };
             let done = admin.act(action, request).await?;
             Link::below("/audit", done.action_id.as_deref().unwrap_or_default())
@@ -132,6 +170,24 @@ pub(super) async fn act(
         }
     };
     Ok(Redirect::to(&link.to_string()).into_response())
+}
+
+/// The count that was asked about, where the action would concern more by now. One that was submitted before has its
+/// answer already.
+async fn grown(
+    admin: &Admin,
+    action: ActionKind,
+    filter: &FilterRequest,
+    form: &OwnForm,
+) -> Result<Option<i64>, PageError> {
+    let Some(before) = form.get("count").and_then(|count| count.parse::<i64>().ok()) else { return Ok(None) };
+    if let Some(id) = form.get("action_id")
+        && admin.store().action(id).await?.is_some()
+    {
+        return Ok(None);
+    }
+    let request = ActionRequest { filter: filter.clone(), dry_run: true, ..ActionRequest::default() };
+    Ok((admin.act(action, request).await?.count > before).then_some(before))
 }
 
 impl Asked {
@@ -200,7 +256,7 @@ fn question(kind: ActionKind, count: i64, filter: &FilterRequest) -> String {
     let letters = if about_messages { "dead message" } else { "dead letter" };
     match kind {
         ActionKind::Replay => format!("Replay {}?", counted(count, letters)),
-        ActionKind::Release if filter.key.is_some() => "Release this held event?".to_owned(),
+        ActionKind::Release if filter.key.is_some() && count == 1 => "Release this held event?".to_owned(),
         ActionKind::Release => format!("Release {}?", counted(count, "held delivery")),
         ActionKind::Forget => format!("Forget {}?", counted(count, "event")),
         _ => format!("Discard {}?", counted(count, if about_messages { "message" } else { "delivery" })),

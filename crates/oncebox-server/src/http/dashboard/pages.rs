@@ -130,6 +130,15 @@ impl PageError {
         )
     }
 
+    /// A form that was made for somebody else, or for a session that is over.
+    pub(super) fn stale_form() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "nothing was done",
+            "this form is not one of ours, or its session is over: load the page again",
+        )
+    }
+
     /// Only the operator may do this.
     pub(super) fn looks_only() -> Self {
         Self::new(StatusCode::FORBIDDEN, "this is for the operator", "log in with the operator's token to act")

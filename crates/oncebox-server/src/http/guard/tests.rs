@@ -41,9 +41,14 @@ fn hosts() {
         ("hooks.internal:80.evil.example", false),
         ("", false),
     ] {
-        assert_eq!(guard.is_house_name(&headers(&[("host", host)])), expected, "{host}");
+        assert_eq!(guard.is_for_us(&Uri::from_static("/"), &headers(&[("host", host)])), expected, "{host}");
     }
-    assert!(!guard.is_house_name(&HeaderMap::new()));
+    assert!(!guard.is_for_us(&Uri::from_static("/"), &HeaderMap::new()));
+    let mut two = headers(&[("host", "localhost")]);
+    assert!(guard.is_for_us(&Uri::from_static("http://localhost:8081/"), &two));
+    assert!(!guard.is_for_us(&Uri::from_static("http://evil.example/"), &two), "a target with another name");
+    two.append(HOST, HeaderValue::from_static("evil.example"));
+    assert!(!guard.is_for_us(&Uri::from_static("/"), &two), "a second Host");
 }
 
 #[test]
@@ -51,7 +56,9 @@ fn other_sites_are_refused() {
     let check = |method: Method, lines: &[(&str, &str)], expected: bool| {
         let lines = [&[("host", "127.0.0.1:8081")], lines].concat();
         let guard = guard(None, None, "127.0.0.1:8081");
-        assert_eq!(refuse_site(&guard, &method, &headers(&lines)).is_none(), expected, "{method} {lines:?}");
+        let mut request = Request::default();
+        (*request.method_mut(), *request.headers_mut()) = (method.clone(), headers(&lines));
+        assert_eq!(refuse_site(&guard, &request).is_none(), expected, "{method} {lines:?}");
     };
     check(Method::POST, &[], true);
     check(Method::POST, &[("origin", "http://127.0.0.1:8081")], true);
@@ -73,6 +80,8 @@ fn tokens_give_roles() {
     for (given, expected) in [
         ("Bearer op", Some(Role::Operator)),
         ("Bearer view", Some(Role::Viewer)),
+        ("bearer op", Some(Role::Operator)),
+        ("BEARER view", Some(Role::Viewer)),
         ("Bearer o", None),
         ("Bearer opp", None),
         ("Bearer ", None),
