@@ -35,7 +35,7 @@ use crate::spans;
 use crate::traffic::Traffic;
 
 /// A target longer than this is answered 414.
-const TARGET_BYTES_MAX: usize = 8 * 1024;
+pub(super) const TARGET_BYTES_MAX: usize = 8 * 1024;
 
 /// What a reload replaces: all or nothing.
 #[derive(Clone, Debug, Default)]

@@ -17,6 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::problem::Problem;
+use super::public::TARGET_BYTES_MAX;
 
 /// How much of a line is looked at: more than any length needs.
 const LINE_KEPT: usize = 64;
@@ -57,6 +58,8 @@ struct Scan {
     after_return: bool,
     /// A line that is not empty was seen: empty ones before it do not end the head.
     begun: bool,
+    /// The first line of the last head was longer than a target may be.
+    long_target: bool,
     length: Option<usize>,
     chunked: bool,
 }
@@ -115,7 +118,15 @@ impl Scan {
         Ok(())
     }
 
+    /// Whether the request fails by its target, however the parser puts it.
+    fn has_long_target(&self) -> bool {
+        self.long_target || (!self.begun && self.line_len > TARGET_BYTES_MAX)
+    }
+
     fn read_field(&mut self) -> Result<(), Refused> {
+        if !self.begun {
+            self.long_target = self.line_len > TARGET_BYTES_MAX;
+        }
         self.begun = true;
         let colon = self.line.iter().position(|byte| *byte == b':');
         let Some((name, value)) = colon.map(|at| (&self.line[..at], self.line[at + 1..].trim_ascii())) else {
@@ -166,7 +177,7 @@ impl AsyncWrite for StrictHead {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         if this.worded.is_none() {
-            this.worded = worded(bytes).map(|answer| (answer, 0));
+            this.worded = worded(bytes, this.scan.has_long_target()).map(|answer| (answer, 0));
         }
         let Some((answer, gone)) = &mut this.worded else { return Pin::new(&mut this.stream).poll_write(cx, bytes) };
         while *gone < answer.len() {
@@ -204,13 +215,15 @@ impl AsyncWrite for StrictHead {
 }
 
 /// The answer with a body for one of the parser's own; nothing for everybody else's, which have one.
-fn worded(bytes: &[u8]) -> Option<String> {
+fn worded(bytes: &[u8], has_long_target: bool) -> Option<String> {
     let head = bytes.strip_prefix(b"HTTP/1.").filter(|head| head.get(1..3) == Some(b" 4"))?;
     let head = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
     head.split("\r\n").find(|line| line.eq_ignore_ascii_case("content-length: 0"))?;
     let problem = match head.get(2..5)? {
         "400" => Problem::bad_request("the head of the request is malformed"),
         "414" => Problem::target_too_long(),
+        // The parser counts the head as a whole.
+        "431" if has_long_target => Problem::target_too_long(),
         "431" => Problem::head_too_large(),
         _ => return None,
     };
@@ -224,13 +237,17 @@ mod tests {
     #[test]
     fn only_the_parsers_answers_are_worded() {
         let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-        let answer = worded(bare.as_bytes()).expect("it has no body of its own");
+        let answer = worded(bare.as_bytes(), false).expect("it has no body of its own");
         assert!(
             answer
                 .starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/problem+json")
         );
         assert!(answer.contains("urn:oncebox:problem:head-too-large"), "{answer}");
-        assert!(worded(bare.replace("431", "400").as_bytes()).is_some_and(|answer| answer.contains("\"status\":400")));
+        assert!(
+            worded(bare.replace("431", "400").as_bytes(), false)
+                .is_some_and(|answer| answer.contains("\"status\":400"))
+        );
+        assert!(worded(bare.as_bytes(), true).is_some_and(|answer| answer.starts_with("HTTP/1.1 414 ")));
         for other in [
             bare.replace("431", "200"),
             bare.replace("431", "404"),
@@ -239,7 +256,7 @@ mod tests {
             Problem::head_too_large().to_wire(),
             String::new(),
         ] {
-            assert_eq!(worded(other.as_bytes()), None, "{other}");
+            assert_eq!(worded(other.as_bytes(), true), None, "{other}");
         }
     }
 

@@ -122,11 +122,13 @@ contract! {
             assert_eq!(statuses(&raw(&world, &with(&many, "/in/custom"))), [431], "101 headers");
             let large = format!("x: {}\r\n", "y".repeat(64 * 1024));
             assert_eq!(statuses(&raw(&world, &with(&large, "/in/custom"))), [431], "64 kB of headers");
-            let long = format!("/in/custom?{}", "q".repeat(16 * 1024));
-            assert_eq!(statuses(&raw(&world, &with("", &long))), [414], "16 kB of target");
+            for size in [8 * 1024, 16 * 1024, 70_000] {
+                let long = format!("/in/custom?{}", "q".repeat(size));
+                assert_eq!(statuses(&raw(&world, &with("", &long))), [414], "{size} bytes of target");
+            }
             let endless = format!("POST /{}", "q".repeat(200_000));
             let answer = statuses(&raw(&world, endless.as_bytes()));
-            assert!(answer.is_empty() || answer == [414] || answer == [431] || answer == [400], "{answer:?}");
+            assert!(answer.is_empty() || answer == [414], "{answer:?}");
             // HTTP/2 and TLS are not spoken here.
             for preface in [&b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\x00\x00\x00\x04\x00\x00\x00\x00\x00"[..],
                 b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", b"\r\n\r\n\r\n\0\0\0\0", b"GET / HTTP/3.0\r\n\r\n"] {
