@@ -148,7 +148,7 @@ pub(crate) async fn event(
         id => store.events_named(&first.source, id).await?,
     };
     let view = EventDetailView::new(detail, attempts, messages).with_windows(received_at, &windows);
-    Ok(Some(view.with_namesakes(named)))
+    Ok(Some(view.with_namesakes(named).with_memory(store.is_remembered(first.key).await?)))
 }
 
 /// The numbers of `status`.

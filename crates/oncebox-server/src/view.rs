@@ -111,6 +111,9 @@ pub(crate) struct EventDetailView {
     /// Other events that carry its id: other bytes under it, or the same where the id is not signed.
     #[serde(default)]
     pub(crate) namesakes: Vec<EventView>,
+    /// Whether a copy of it would be known as one; not after `forget`, nor for a conflict.
+    #[serde(default = "remembered")]
+    pub(crate) remembered: bool,
     /// Its bytes, until retention removes them.
     pub(crate) payload: Option<PayloadView>,
     /// When the window of its bytes ended, where they are gone.
@@ -119,6 +122,11 @@ pub(crate) struct EventDetailView {
     /// How often it came again, and why that counts as the same event.
     #[serde(default)]
     pub(crate) repeats: RepeatsView,
+}
+
+/// What a server says that does not tell yet.
+fn remembered() -> bool {
+    true
 }
 
 /// One later arrival.
@@ -347,10 +355,16 @@ impl EventDetailView {
             attempts: attempts.into_iter().map(Into::into).collect(),
             messages,
             namesakes: Vec::new(),
+            remembered: true,
             payload,
             payload_kept_until: None,
             repeats,
         }
+    }
+
+    /// The same, knowing whether its identity is still there.
+    pub(crate) fn with_memory(self, remembered: bool) -> Self {
+        Self { remembered, ..self }
     }
 
     /// The same, knowing which other events carry its id.

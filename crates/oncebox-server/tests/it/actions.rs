@@ -97,7 +97,10 @@ contract! {
         assert_eq!(act(&world, "replay", &json!({"filter": {"key": key}})), 1);
         assert_eq!(act(&world, "replay", &json!({"filter": {"key": "stripe/b"}})), 1);
         assert_eq!(post(&world, "replay", &json!({"filter": {"key": "stripe/none"}})).status, 404);
+        let remembered = || get(&world, &format!("events/{key}"))["remembered"].clone();
+        assert_eq!(remembered(), json!(true));
         assert_eq!(act(&world, "forget", &json!({"filter": {"key": "stripe/a"}})), 1);
+        assert_eq!(remembered(), json!(false));
         let again = world.expect("stripe", &stripe("a"), "accepted");
         assert_ne!(again, key, "a forgotten identity is new");
     }

@@ -454,9 +454,10 @@ fn digest(row: &Row) -> Result<Digest, StoreError> {
     Digest::try_from(row.bytes(5)?.as_slice()).map_err(|_length| StoreError::Corrupt { what: "digest" })
 }
 
-/// Whether the id may have been made of several parts, which are shown with colons between them.
+/// Whether the id may have been made of several parts, which are shown with colons between them. A conflict is in the
+/// ledger under what it is known by when it comes again, and that stays.
 fn may_be_joined(row: &Row) -> Result<bool, StoreError> {
-    Ok(row.text(2)?.contains(':'))
+    Ok(row.text(2)?.contains(':') && row.text(6)? != "conflict")
 }
 
 /// The identity under which the event was stored, unless its id was joined.

@@ -109,6 +109,7 @@ pub(super) async fn show(
         repeats,
         payload_kept_until,
         namesakes,
+        remembered: _,
     } = detail;
     let mut arrivals: Vec<Arrival> = recent_arrivals
         .into_iter()

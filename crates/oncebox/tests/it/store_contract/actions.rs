@@ -1,7 +1,7 @@
 //! What operators do to many.
 
 use oncebox::delivery::Next;
-use oncebox::event::Identity;
+use oncebox::event::{Identity, sha256};
 use oncebox::fault::Faults;
 use oncebox::order::BodyPointer;
 use oncebox::routing::{Glob, Route};
@@ -115,17 +115,20 @@ testkit::contract! {
         let conflict = world.insert_one(world.event("evt_1", "[]")).await.key();
         let mut joined = world.event("a:b", "{}");
         joined.event.identity = Identity::of_id(SOURCE, b"the parts, each with its length");
+        let mut other = joined.clone();
+        (other.key, other.event.body_sha256) = (world.event("x", "").key, sha256(b"[]"));
         let joined = world.insert_one(joined).await.key();
+        let in_conflict = world.insert_one(other).await.key();
         let of = |key| ActionFilter { key: Some(key), ..ActionFilter::default() };
         let counted = async |filter| world.store.count_action(ActionKind::Forget, &filter).await.unwrap();
         assert_eq!(counted(ActionFilter { source: Some(SOURCE.to_owned()), ..ActionFilter::default() }).await, 2);
         assert_eq!(counted(ActionFilter { state: Some("conflict".to_owned()), ..ActionFilter::default() }).await, 0);
-        for (key, remembered) in [(plain, 1), (conflict, 0), (joined, 1)] {
+        for (key, remembered) in [(plain, 1), (conflict, 0), (in_conflict, 0), (joined, 1)] {
             assert_eq!((counted(of(key)).await, world.store.is_remembered(key).await.unwrap()), (remembered, remembered == 1));
             assert_eq!(act(&world, &format!("f {key}"), ActionKind::Forget, of(key)).await, remembered);
             assert_eq!((counted(of(key)).await, world.store.is_remembered(key).await.unwrap()), (0, false));
         }
-        assert_eq!(world.count("ledger"), 1, "the conflict's own, by which it is known when it comes again");
+        assert_eq!(world.count("ledger"), 2, "the conflicts' own, by which they are known when they come again");
     }
 
     async fn filters_choose_and_an_empty_one_is_refused(db: TestDatabase) {
