@@ -5,6 +5,8 @@
 
 use crate::event::EventKey;
 use crate::provider::json::{Hit, Pointer, Scalar, Wanted, scalar};
+pub use crate::revision::Revision;
+use crate::revision::time_micros;
 
 /// A JSON pointer to something inside the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,31 +20,50 @@ impl BodyPointer {
 
     /// The text or whole number at the pointer; none where there is nothing usable.
     pub fn read(&self, body: &[u8]) -> Option<String> {
-        let wanted = Wanted::new([&self.0]);
-        let hits = wanted.find(body).ok()?;
-        match wanted.hit(&hits, &self.0) {
-            Hit::Raw(raw) => match scalar(raw) {
-                Scalar::Text(text) => Some(text.into_owned()),
-                Scalar::Null | Scalar::Other => None,
-            },
-            Hit::Missing | Hit::Ambiguous => None,
-        }
+        self.find(body, text)
     }
 
-    /// The version at the pointer: a whole number, or a time such as `2024-11-15T19:46:40.5Z`, in microseconds.
+    /// The version at the pointer as one number: a whole number, or a time in microseconds.
     pub fn read_version(&self, body: &[u8]) -> Option<i64> {
         version(&self.read(body)?)
     }
+
+    /// The version at the pointer: a number of any kind, a text that holds one, a date or a time.
+    pub fn read_revision(&self, body: &[u8]) -> Option<Revision> {
+        let number = |raw: &str| raw.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        self.find(body, |raw| if number(raw) { Revision::parse(raw) } else { Revision::parse(&text(raw)?) })
+    }
+
+    fn find<T>(&self, body: &[u8], read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+        let wanted = Wanted::new([&self.0]);
+        let hits = wanted.find(body).ok()?;
+        match wanted.hit(&hits, &self.0) {
+            Hit::Raw(raw) => read(raw),
+            Hit::Missing | Hit::Ambiguous => None,
+        }
+    }
 }
 
-/// Reads a version.
+/// Reads a version that is one number.
 pub fn version(text: &str) -> Option<i64> {
-    text.parse().ok().or_else(|| time_micros(text))
+    text.parse().ok().or_else(|| time_micros(text).map(|(micros, _)| micros))
+}
+
+fn text(raw: &str) -> Option<String> {
+    match scalar(raw) {
+        Scalar::Text(text) => Some(text.into_owned()),
+        Scalar::Null | Scalar::Other => None,
+    }
 }
 
 /// The key that events of one object share.
 pub fn order_key(value: &str) -> EventKey {
     EventKey::of_parts(b"order", &[value.as_bytes()])
+}
+
+/// The key of what is finer than a version of an object.
+pub(crate) fn finer_key(key: EventKey, version: i64) -> EventKey {
+    EventKey::of_parts(b"finer", &[key.as_bytes(), &version.to_be_bytes()])
 }
 
 /// The mark of a business change: the same for the same values of the same fields.
@@ -55,55 +76,6 @@ pub fn change_mark(handler: &str, fields: &[BodyPointer], body: &[u8]) -> Option
 /// The mark of a prerequisite: an event of a type about an object, done by a handler.
 pub fn prerequisite_mark(handler: &str, event_type: &str, value: &str) -> EventKey {
     EventKey::of_parts(b"prerequisite", &[handler.as_bytes(), event_type.as_bytes(), value.as_bytes()])
-}
-
-/// RFC 3339 in microseconds since 1970; finer digits are cut.
-fn time_micros(text: &str) -> Option<i64> {
-    let bytes = text.as_bytes();
-    let form = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
-    if bytes.len() < 20 || !text.is_ascii() || form.iter().any(|(at, byte)| bytes[*at] != *byte) {
-        return None;
-    }
-    if !matches!(bytes[10], b'T' | b't' | b' ') {
-        return None;
-    }
-    let digits = |from: usize, to: usize| -> Option<i64> {
-        let part = &text[from..to];
-        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
-    };
-    let (year, month, day) = (digits(0, 4)?, digits(5, 7)?, digits(8, 10)?);
-    let (hour, minute, second) = (digits(11, 13)?, digits(14, 16)?, digits(17, 19)?);
-    let rest = &text[19..];
-    let (fraction, zone) = match rest.strip_prefix('.') {
-        Some(rest) => rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count()),
-        None => ("", rest),
-    };
-    let micros: i64 = format!("{fraction:0<6}").get(..6)?.parse().ok()?;
-    let offset = zone_seconds(zone)?;
-    let in_range = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
-    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
-    in_range.then_some(seconds * 1_000_000 + micros)
-}
-
-fn zone_seconds(zone: &str) -> Option<i64> {
-    let bytes = zone.as_bytes();
-    match bytes {
-        b"Z" | b"z" => Some(0),
-        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] if [h1, h2, m1, m2].iter().all(|byte| byte.is_ascii_digit()) => {
-            let digit = |byte: &u8| i64::from(byte - b'0');
-            let seconds = (digit(h1) * 10 + digit(h2)) * 3600 + (digit(m1) * 10 + digit(m2)) * 60;
-            Some(if *sign == b'-' { -seconds } else { seconds })
-        }
-        _ => None,
-    }
-}
-
-/// Days of the Gregorian calendar, counted from March so that leap days come last.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
 #[cfg(test)]
@@ -128,7 +100,11 @@ mod tests {
             ("2024-11-15T20:46:40+01:00", Some(1_731_700_000_000_000)),
             ("2024-11-15 19:46:40.5Z", Some(1_731_700_000_500_000)),
             ("2024-02-29T00:00:00Z", Some(1_709_164_800_000_000)),
-            ("2024-11-15T19:46:40", None),
+            ("2024-11-15T19:46:40", Some(1_731_700_000_000_000)),
+            ("2024-11-15 19:46:40", Some(1_731_700_000_000_000)),
+            ("2024-11-15", Some(1_731_628_800_000_000)),
+            ("2024-11-15T", None),
+            ("2024-11-5", None),
             ("2024-13-15T19:46:40Z", None),
             ("2024-11-15T19:46:40+1:00", None),
         ] {

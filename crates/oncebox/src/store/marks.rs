@@ -13,6 +13,7 @@ use crate::clock::UnixMillis;
 use crate::event::EventKey;
 pub use crate::once::Once;
 use crate::once::mark;
+use crate::order::{Revision, finer_key};
 
 /// How a version compares with what was applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,6 +46,21 @@ pub enum Prerequisite {
     LeaseLost,
 }
 
+/// Where a part of a version is kept.
+#[derive(Clone, Copy)]
+struct Row<'a> {
+    handler: &'a str,
+    key: EventKey,
+    now: UnixMillis,
+}
+
+impl Row<'_> {
+    /// The row of what is finer than a version: one of its own for each, so that a newer version begins anew.
+    fn finer(self, version: i64) -> Self {
+        Self { key: finer_key(self.key, version), ..self }
+    }
+}
+
 impl Tx {
     /// Claims an id within a scope for this transaction; neither may be empty. A second caller waits until the first has
     /// ended.
@@ -59,13 +75,40 @@ impl Tx {
         &mut self,
         handler: &str,
         order_key: EventKey,
-        version: i64,
+        version: impl Into<Revision>,
         or_equal: bool,
         now: UnixMillis,
     ) -> Result<Version, StoreError> {
-        let values = vec![handler.into(), order_key.into(), version.into(), now.into(), i64::from(or_equal).into()];
-        let rows = self.execute(&sql::NEWER_VERSION, values).await?;
-        Ok(if rows == 0 { Version::Older } else { Version::Newer })
+        let levels: Vec<i64> = version.into().levels().collect();
+        let mut row = Row { handler, key: order_key, now };
+        for (at, level) in levels.iter().enumerate() {
+            if self.raise(row, *level, false).await? {
+                self.write_finer(row.finer(*level), &levels[at + 1..]).await?;
+                return Ok(Version::Newer);
+            }
+            let last = at + 1 == levels.len();
+            if (last && !or_equal) || !self.raise(row, *level, true).await? {
+                return Ok(Version::Older);
+            }
+            row = row.finer(*level);
+        }
+        // Equal as far as it goes, so that anything finer is newer. The lock of the first row is held: nobody adds it.
+        let finer = self.query(&sql::KNOWN_VERSION, vec![handler.into(), row.key.into()]).await?;
+        Ok(if finer.is_empty() { Version::Newer } else { Version::Older })
+    }
+
+    async fn raise(&mut self, row: Row<'_>, version: i64, or_equal: bool) -> Result<bool, StoreError> {
+        let or_equal = i64::from(or_equal);
+        let values = vec![row.handler.into(), row.key.into(), version.into(), row.now.into(), or_equal.into()];
+        Ok(self.execute(&sql::NEWER_VERSION, values).await? > 0)
+    }
+
+    async fn write_finer(&mut self, mut row: Row<'_>, levels: &[i64]) -> Result<(), StoreError> {
+        for level in levels {
+            self.raise(row, *level, true).await?;
+            row = row.finer(*level);
+        }
+        Ok(())
     }
 
     /// Records a business change, unless it was applied within its window under another delivery.

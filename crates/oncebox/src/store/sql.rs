@@ -111,6 +111,7 @@ shared! {
     PAUSE_HANDLER = "shared/pause_handler.sql";
     HANDLERS = "shared/handlers.sql";
     NEWER_VERSION = "shared/newer_version.sql";
+    KNOWN_VERSION = "shared/known_version.sql";
     FIRST_CHANGE = "shared/first_change.sql";
     WANT_PREREQUISITE = "shared/want_prerequisite.sql";
     PREREQUISITE_DONE = "shared/prerequisite_done.sql";

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use oncebox::delivery::Next;
 use oncebox::event::EventKey;
-use oncebox::order::order_key;
+use oncebox::order::{BodyPointer, Revision, order_key};
 use oncebox::routing::Duty;
 use oncebox::store::{Change, Fenced, Finished, NewEvent, OnDead, Prerequisite, Version};
 use testkit::TestDatabase;
@@ -24,7 +24,7 @@ async fn ids(world: &World, limit: usize) -> Vec<String> {
     ids
 }
 
-async fn newer(world: &World, version: i64, or_equal: bool) -> Version {
+async fn newer(world: &World, version: impl Into<Revision>, or_equal: bool) -> Version {
     let mut tx = world.store.begin().await.unwrap();
     let answer = tx.newer(BILLING, order_key("sub_1"), version, or_equal, NOW).await.unwrap();
     committed(tx).await.unwrap();
@@ -88,15 +88,53 @@ testkit::contract! {
 
     async fn only_newer_versions_are_applied(db: TestDatabase) {
         let world = processing(db).await;
-        assert_eq!(newer(&world, 5, false).await, Version::Newer);
-        assert_eq!(newer(&world, 5, false).await, Version::Older);
-        assert_eq!(newer(&world, 5, true).await, Version::Newer);
-        assert_eq!(newer(&world, 4, true).await, Version::Older);
+        assert_eq!(newer(&world, 5_i64, false).await, Version::Newer);
+        assert_eq!(newer(&world, 5_i64, false).await, Version::Older);
+        assert_eq!(newer(&world, 5_i64, true).await, Version::Newer);
+        assert_eq!(newer(&world, 4_i64, true).await, Version::Older);
         assert_eq!(newer(&world, i64::MAX, false).await, Version::Newer);
         let mut tx = world.store.begin().await.unwrap();
-        assert_eq!(tx.newer("mail", order_key("sub_1"), 1, false, NOW).await.unwrap(), Version::Newer);
+        assert_eq!(tx.newer("mail", order_key("sub_1"), 1_i64, false, NOW).await.unwrap(), Version::Newer);
         drop(tx);
         assert_eq!(world.count("versions"), 1, "a version goes with its effect");
+    }
+
+    async fn versions_that_are_no_whole_numbers_are_compared(db: TestDatabase) {
+        let world = processing(db).await;
+        let pointer = BodyPointer::parse("/v").unwrap();
+        for (version, expected) in [
+            ("5", Version::Newer),
+            ("5.5", Version::Newer),
+            ("5", Version::Older),
+            ("5.25", Version::Older),
+            ("5.50", Version::Newer),
+            (r#""5.500000000000000001""#, Version::Newer),
+            ("6", Version::Newer),
+            ("5.9", Version::Older),
+            ("6.0", Version::Newer),
+            (r#""1355517523.000006""#, Version::Newer),
+            (r#""1355517523.000005""#, Version::Older),
+            ("1731699999.5", Version::Newer),
+            ("1731699999", Version::Older),
+            ("9223372036854775807", Version::Newer),
+            ("100000000000000000000", Version::Newer),
+            ("10000000000000000000", Version::Older),
+            ("1e20", Version::Newer),
+            ("100000000000000000000.5", Version::Newer),
+            ("100000000000000000000", Version::Older),
+            ("9223372036854775807", Version::Older),
+            ("100000000000000000001", Version::Newer),
+        ] {
+            let revision = pointer.read_revision(format!(r#"{{"v":{version}}}"#).as_bytes()).unwrap();
+            assert_eq!(newer(&world, revision, true).await, expected, "{version}");
+        }
+    }
+
+    async fn a_version_is_not_newer_than_itself(db: TestDatabase) {
+        let world = processing(db).await;
+        for (version, expected) in [("5.5", Version::Newer), ("5.5", Version::Older), ("5.6", Version::Newer)] {
+            assert_eq!(newer(&world, Revision::parse(version).unwrap(), false).await, expected, "{version}");
+        }
     }
 
     async fn a_superseded_delivery_is_over(db: TestDatabase) {

@@ -1,0 +1,1 @@
+SELECT version FROM oncebox.versions WHERE handler = $1 AND order_key = $2
