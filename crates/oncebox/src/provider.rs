@@ -46,6 +46,7 @@ use crate::verdict::OnRepeat;
 pub(crate) use describe::{IdentityRule, RepeatScope};
 pub use diagnose::likely_cause;
 pub use facts::Facts;
+pub(crate) use form::unescape;
 pub(crate) use handshake::Greeting;
 pub(crate) use identity::Naming;
 pub(crate) use keyring::Keyring;

@@ -3,11 +3,12 @@
 //! Building one checks everything the operator wrote and compiles it; judging a request is then pure: no clock, no
 //! store, no allocation beyond what the answer needs.
 
+mod path_token;
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
-use subtle::ConstantTimeEq;
 
 use crate::clock::UnixMillis;
 use crate::provider::{
@@ -16,6 +17,7 @@ use crate::provider::{
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{Accepted, KeyWanted, OnRepeat, Reason, Rejection, Reply, Step, Verdict, Visit};
+use path_token::{fits_a_path, is_token};
 
 /// What the operator wrote about a source.
 #[derive(Clone, Debug)]
@@ -279,7 +281,7 @@ impl Source {
     fn check_path_token(&self, given: Option<&str>) -> Result<(), Rejection> {
         let reason = match (&self.spec.path_token, given) {
             (None, None) => return Ok(()),
-            (Some(token), Some(given)) if bool::from(token.expose().ct_eq(given.as_bytes())) => return Ok(()),
+            (Some(token), Some(given)) if is_token(token, given) => return Ok(()),
             (Some(_), None) => Reason::MissingSignature,
             _ => Reason::Mismatch,
         };
@@ -303,6 +305,8 @@ fn check_rest(spec: &SourceSpec, problems: &mut Vec<Problem>) {
     };
     if spec.path_token.as_ref().is_some_and(Secret::is_blank) {
         add("path_token", "the token is empty", "use a long random text");
+    } else if !spec.path_token.as_ref().is_none_or(fits_a_path) {
+        add("path_token", "the token cannot be written in a URL", "use a long random text of letters and digits");
     }
     if spec.description.id_signed && !spec.description.signs_its_ids() {
         add("id_signed", "the id's header is not part of what is signed", "add {header:…} to msg, or remove id_signed");

@@ -43,11 +43,11 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     let (source, path_token) = source(args, &target)?;
     let signs_time = source.signs_time();
     let path = match &path_token {
-        Some(token) => format!("{}/{}", target.path_and_query(), as_text(token)),
+        Some(token) => format!("{}/{}", target.path_and_query(), path_part(token)),
         None => target.path_and_query(),
     };
     let letters = Letters::new(source, path, plan(args));
-    if (args.tamper || args.age.is_some()) && letters.are_taken(path_token.as_ref().map(as_text).as_deref()) {
+    if (args.tamper || args.age.is_some()) && letters.are_taken(path_token.as_ref().map(path_part).as_deref()) {
         eprintln!("note: {}", why_taken(args, signs_time));
     }
     let started = Instant::now();
@@ -120,8 +120,11 @@ fn why_taken(args: &SendArgs, signs_time: bool) -> String {
     }
 }
 
-fn as_text(token: &Secret) -> String {
-    String::from_utf8_lossy(token.expose()).into_owned()
+/// A token as a part of a path.
+fn path_part(token: &Secret) -> String {
+    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let written = |byte: &u8| if plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
+    token.expose().iter().map(written).collect()
 }
 
 fn plan(args: &SendArgs) -> Plan {

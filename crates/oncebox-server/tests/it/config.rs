@@ -200,6 +200,28 @@ contract! {
         }
     }
 
+    async fn a_path_token_may_be_written_with_percent_signs(db: TestDatabase) {
+        let world = World::start_with(db, |mut setup| {
+            setup.rest.push_str("[[source]]\nname = \"by-path\"\nprovider = \"custom\"\nmac = \"none\"\nid = \"json:/id\"\n\
+                path_token = { value = \"p q/r\" }\n");
+            setup
+        });
+        let post = |path: &str, id: &str| http::post(world.addr(), path, &[], json!({"id": id}).to_string().as_bytes());
+        assert_eq!(post("/in/by-path/p%20q%2Fr", "a").json()["status"], "accepted");
+        assert_eq!(post("/in/by-path/p%20q%2fr", "a").json()["status"], "duplicate");
+        world.expect_nothing_stored(|| {
+            for (path, status) in [("/in/by-path/p%20q/r", 404), ("/in/by-path%2Fp%20q%2Fr", 404), ("/in/by-path/p+q%2Fr", 401)] {
+                assert_eq!(post(path, "b").status, status, "{path}");
+            }
+        });
+    }
+
+    async fn a_blank_admin_token_counts_as_none(db: TestDatabase) {
+        let world = World::start_with(db, |setup| setup.server("admin_token = { env = \"BLANK_TOKEN\" }").env("BLANK_TOKEN", " "));
+        assert_eq!(http::get(world.program.admin_addr(), "/api/v1/stats", &[]).status, 200);
+        wait_until("the log says so", PATIENCE, || world.program.log().contains("BLANK_TOKEN is blank"));
+    }
+
     async fn no_secret_is_ever_shown(db: TestDatabase) {
         let tokens = ["admin-canary-0Rt6", "viewer-canary-5Vb2"];
         let world = World::start_with(db, |mut setup| {

@@ -34,6 +34,8 @@ fn a_path_token_stands_in_for_a_signature() {
     assert_eq!(problems(by_token.clone()), ["mac"]);
     by_token.path_token = Some(Secret::new(" "));
     assert_eq!(problems(by_token.clone()), ["path_token"]);
+    by_token.path_token = Some(Secret::new("t0k\nen"));
+    assert_eq!(problems(by_token.clone()), ["path_token"]);
     by_token.path_token = Some(Secret::new("t0ken"));
     let source = Source::build(by_token).unwrap();
     assert!(!source.is_unverified());
@@ -44,6 +46,7 @@ fn a_path_token_stands_in_for_a_signature() {
         other => format!("{other:?}"),
     };
     assert_eq!(judge(Some("t0ken")), "1");
+    assert_eq!(judge(Some("t0%6Ben")), "1");
     assert_eq!(judge(Some("t0keN")), "mismatch");
     assert_eq!(judge(Some("")), "mismatch");
     assert_eq!(judge(None), "missing_signature");
