@@ -42,7 +42,7 @@ use values::listen;
 Exit status: 0 ok, 1 the command's work failed, 2 wrong usage or config.")]
 pub(crate) struct Cli {
     /// What to log: error, warn, info, debug, trace, or a filter such as info,oncebox=debug
-    #[arg(long, global = true, value_name = "LEVEL", env = "ONCEBOX_LOG", default_value = "info")]
+    #[arg(long, global = true, value_name = "LEVEL", env = "ONCEBOX_LOG", default_value = values::LOG_DEFAULT, value_parser = values::log_filter)]
     pub(crate) log: String,
     /// What to do.
     #[command(subcommand)]

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use oncebox::secret::Secret;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::server::parse_listen;
 use crate::config::units::{parse_duration, parse_size};
@@ -55,6 +57,29 @@ pub(crate) fn amount(text: &str) -> Result<u64, String> {
 /// More events than any machine of ours holds.
 const AMOUNT_MAX: u64 = 100_000_000_000;
 
+/// Reads what to log: a level, or `target=level`, several with commas. A word that is neither would silence everything.
+pub(crate) fn log_filter(text: &str) -> Result<String, String> {
+    if text.trim().is_empty() {
+        return Ok(LOG_DEFAULT.to_owned());
+    }
+    let is_level = |word: &str| !word.is_empty() && word.parse::<LevelFilter>().is_ok();
+    for directive in text.split(',').map(str::trim) {
+        let known = match directive.rsplit_once('=') {
+            Some((target, level)) => !target.is_empty() && is_level(level),
+            None => is_level(directive),
+        };
+        if !known {
+            return Err(format!("{directive:?} is not a level; {LOG_CURE}"));
+        }
+    }
+    EnvFilter::try_new(text).map_err(|_unreadable| format!("this is no filter; {LOG_CURE}"))?;
+    Ok(text.to_owned())
+}
+
+/// What is logged where nobody says otherwise.
+pub(crate) const LOG_DEFAULT: &str = "info";
+const LOG_CURE: &str = "use error, warn, info, debug or trace, or oncebox=debug";
+
 /// Reads `10m` (ago) or `2026-11-15T12:00:00Z`.
 pub(crate) fn when(text: &str) -> Result<When, String> {
     let ago = parse_duration(text).map(When::Ago);
@@ -73,5 +98,30 @@ pub(crate) fn setting(text: &str) -> Result<Setting, String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok(Setting { name: name.to_owned(), value: Secret::new(value) }),
         _ => Err("write name=value".to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn log_filters() {
+        for text in ["info", "WARN", "off", "info,oncebox=debug", "oncebox::store=trace, warn", "oncebox[ingest]=info"]
+        {
+            assert_eq!(log_filter(text).as_deref(), Ok(text));
+        }
+        assert_eq!(log_filter(" ").as_deref(), Ok("info"));
+        for (text, word) in [
+            ("warning", "\"warning\""),
+            ("bogus=,=", "\"bogus=\""),
+            ("info,", "\"\""),
+            ("info,=debug", "\"=debug\""),
+            ("oncebox", "\"oncebox\""),
+            ("oncebox=loud", "\"oncebox=loud\""),
+        ] {
+            let refusal = log_filter(text).expect_err(text);
+            assert!(refusal.starts_with(&format!("{word} is not a level; use error, warn,")), "{refusal}");
+        }
     }
 }

@@ -75,6 +75,18 @@ fn an_admin_listener_beyond_loopback_needs_a_token() {
 }
 
 #[test]
+fn a_log_filter_that_says_nothing_is_refused() {
+    let dir = tempfile::tempdir().expect("a temporary folder can be made");
+    for (arguments, envs, word) in [
+        (&["check"][..], &[("ONCEBOX_LOG", "warning")][..], "\"warning\" is not a level; use error, warn, info"),
+        (&["check", "--log", "bogus=,="], &[], "\"bogus=\" is not a level"),
+    ] {
+        let output = run(BIN, arguments, envs, dir.path());
+        assert!(output.status == Some(2) && output.stderr.contains(word), "{output:?}");
+    }
+}
+
+#[test]
 fn a_database_that_does_not_flush_is_refused() {
     for setting in ["fsync=off", "synchronous_commit=off"] {
         let cluster = Cluster::start(Options::default().setting(setting));
