@@ -18,11 +18,27 @@ impl<'a> Table<'a> {
     pub(crate) fn secret(&mut self, key: &'a str) -> Option<Secret> {
         self.take(key)?.secret()
     }
+
+    /// Takes a token of our own: a blank one counts as none, and a person is told.
+    pub(crate) fn token(&mut self, key: &'a str) -> Option<Secret> {
+        self.take(key)?.read_secret(Blank::IsNone)
+    }
+}
+
+/// What a secret without content is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Blank {
+    IsWrong,
+    IsNone,
 }
 
 impl Item<'_> {
     /// The value as a secret.
     pub(crate) fn secret(&self) -> Option<Secret> {
+        self.read_secret(Blank::IsWrong)
+    }
+
+    fn read_secret(&self, blank: Blank) -> Option<Secret> {
         let DeValue::Table(table) = self.value().get_ref() else {
             self.problem("is not written as a secret", format!("write {FORM}"));
             return None;
@@ -31,9 +47,9 @@ impl Item<'_> {
         let (env, file, value) = (table.take("env"), table.take("file"), table.take("value"));
         table.finish();
         match (env, file, value) {
-            (Some(env), None, None) => env.text().and_then(|name| self.env_secret(name)),
-            (None, Some(file), None) => file.text().and_then(|path| self.file_secret(path)),
-            (None, None, Some(value)) => value.text().and_then(|text| self.value_secret(text)),
+            (Some(env), None, None) => env.text().and_then(|name| self.env_secret(name, blank)),
+            (None, Some(file), None) => file.text().and_then(|path| self.file_secret(path, blank)),
+            (None, None, Some(value)) => value.text().and_then(|text| self.value_secret(text, blank)),
             _ => {
                 self.problem("needs exactly one of env, file and value", format!("write {FORM}"));
                 None
@@ -44,12 +60,12 @@ impl Item<'_> {
     /// The value as a secret, or as plain text for what is often no secret.
     pub(crate) fn text_or_secret(&self) -> Option<Secret> {
         match self.value().get_ref() {
-            DeValue::String(text) => self.value_secret(text),
+            DeValue::String(text) => self.value_secret(text, Blank::IsWrong),
             _ => self.secret(),
         }
     }
 
-    fn env_secret(&self, name: &str) -> Option<Secret> {
+    fn env_secret(&self, name: &str, blank: Blank) -> Option<Secret> {
         let found = if is_variable(name) { (self.scope().outside.env)(name) } else { None };
         let shown = if is_shouted(name) { name } else { "named here" };
         match found {
@@ -58,11 +74,13 @@ impl Item<'_> {
                 self.problem(what, "set it, or use { file = \"…\" }");
                 None
             }
-            Some(value) => self.filled(Secret::new(value), &format!("environment variable {shown} is blank"), "set it"),
+            Some(value) => {
+                self.filled(Secret::new(value), &format!("environment variable {shown} is blank"), "set it", blank)
+            }
         }
     }
 
-    fn file_secret(&self, path: &str) -> Option<Secret> {
+    fn file_secret(&self, path: &str, blank: Blank) -> Option<Secret> {
         match (self.scope().outside.file)(Path::new(path)) {
             Err(error) => {
                 let (what, cure) = match error.kind() {
@@ -76,21 +94,24 @@ impl Item<'_> {
                 // Editors and `echo` end a file with a newline that is no part of the secret.
                 let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
                 let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-                self.filled(Secret::new(bytes), &format!("file {path:?} is blank"), "put the secret into it")
+                self.filled(Secret::new(bytes), &format!("file {path:?} is blank"), "put the secret into it", blank)
             }
         }
     }
 
-    fn value_secret(&self, text: &str) -> Option<Secret> {
-        self.filled(Secret::new(text), "is blank", "write the value, or remove the key")
+    fn value_secret(&self, text: &str, blank: Blank) -> Option<Secret> {
+        self.filled(Secret::new(text), "is blank", "write the value, or remove the key", blank)
     }
 
-    fn filled(&self, secret: Secret, what: &str, cure: &str) -> Option<Secret> {
-        if secret.is_blank() {
-            self.problem(what, cure);
-            return None;
+    fn filled(&self, secret: Secret, what: &str, cure: &str, blank: Blank) -> Option<Secret> {
+        if !secret.is_blank() {
+            return Some(secret);
         }
-        Some(secret)
+        match blank {
+            Blank::IsWrong => self.problem(what, cure),
+            Blank::IsNone => self.scope().report.warn(format!("{}: {what}: there is no such token", self.scope().path)),
+        }
+        None
     }
 }
 

@@ -73,7 +73,7 @@ impl ServerConfig {
                 table.take("admin_token");
                 Some(token)
             }
-            None => table.secret("admin_token"),
+            None => table.token("admin_token"),
         };
         if !admin_listen.ip().is_loopback()
             && admin_token.is_none()
@@ -93,7 +93,7 @@ impl ServerConfig {
             listen,
             admin_listen,
             admin_token,
-            viewer_token: table.secret("viewer_token"),
+            viewer_token: table.token("viewer_token"),
             admin_hosts: web::hosts(&mut table, "admin_hosts"),
             public_url: table.take("public_url").and_then(|item| web::public_url(&item)),
             body_limit: table.size("body_limit", BODY_BYTES_MIN..=BODY_BYTES_MAX).unwrap_or(1 << 20),

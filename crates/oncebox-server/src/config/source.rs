@@ -13,7 +13,7 @@ use oncebox::verdict::OnRepeat;
 use serde::Deserialize as _;
 use toml::de::{DeValue, ValueDeserializer};
 
-use super::reader::{Item, Scope, Table};
+use super::reader::{Scope, Table};
 use super::retention::RetentionConfig;
 use super::server::{BODY_BYTES_MAX, BODY_BYTES_MIN, ServerConfig};
 use super::web::{self, AddressRange};
@@ -23,6 +23,8 @@ const SECRETS_MAX: usize = 16;
 /// In the catalogue this key tells people which secret to copy; in a source it would be a slip for `secrets`, and taking
 /// it as a description would put the secret itself among the things we print.
 const NOT_FOR_SOURCES: &str = "secret";
+/// Stands in for a name that cannot be used, so that the rest of the source can be judged.
+const UNNAMED: &str = "source";
 const TOLERANCE_MAX: Duration = Duration::from_secs(7 * 86_400);
 
 /// One configured sender.
@@ -48,7 +50,7 @@ pub(crate) enum Stale {
 }
 
 impl SourceConfig {
-    /// Reads one entry; none where name or provider are unusable.
+    /// Reads one entry; none where name or provider are unusable. What else is wrong is told all the same.
     pub(crate) fn read(mut table: Table<'_>, server: &ServerConfig, retention: &RetentionConfig) -> Option<Self> {
         let all = table.clone();
         let name = name::source(&mut table);
@@ -58,11 +60,12 @@ impl SourceConfig {
         let allow_from = web::ranges(&mut table, "allow_from", "203.0.113.0/24");
         let path_token = table.secret("path_token");
         let unverified = read_unverified(&mut table, server);
+        let (positions, secrets): (Vec<usize>, Vec<Secret>) = read_secrets(&mut table).into_iter().unzip();
         let mut spec = SourceSpec {
-            name: name.unwrap_or_default().to_owned(),
+            name: name.unwrap_or(UNNAMED).to_owned(),
             provider: provider.as_ref().map(|(slug, _)| (*slug).to_owned()).unwrap_or_default(),
             description: provider.as_ref().map(|(_, description)| description.clone()).unwrap_or_default(),
-            secrets: read_secrets(&mut table),
+            secrets,
             settings: read_settings(&mut table, server),
             tolerance: table.duration("tolerance", Duration::from_secs(1)..=TOLERANCE_MAX),
             repeated_body: table.word("repeated_body", &REPEATED_BODY),
@@ -75,11 +78,11 @@ impl SourceConfig {
         table.finish();
         let retention = retention.for_source(retention_table, all.scope(), retry_window(&spec.description));
         spec.stale_after = (stale == Stale::Hold).then_some(retention.ledger);
-        let (Some(_), Some(_)) = (name, provider) else { return None };
+        provider?;
         if let Err(problems) = Source::build(spec.clone()) {
-            problems.iter().for_each(|problem| report(&all, problem));
+            problems.into_iter().for_each(|problem| report(&all, &as_written(problem, &positions)));
         }
-        Some(Self { spec, retention, stale, allow_from })
+        name.map(|_| Self { spec, retention, stale, allow_from })
     }
 }
 
@@ -116,13 +119,23 @@ fn read_provider<'a>(table: &mut Table<'a>) -> Option<(&'a str, Description)> {
     found.map(|description| (slug, description))
 }
 
-fn read_secrets(table: &mut Table<'_>) -> Vec<Secret> {
+/// The secrets that could be read, each with its place in the list.
+fn read_secrets(table: &mut Table<'_>) -> Vec<(usize, Secret)> {
     let Some(item) = table.take("secrets") else { return Vec::new() };
     let list = item.list().unwrap_or_default();
     if list.len() > SECRETS_MAX {
         item.problem(format!("holds more than {SECRETS_MAX} secrets"), "remove those that are no longer used");
     }
-    list.iter().filter_map(Item::secret).collect()
+    list.iter().enumerate().filter_map(|(position, item)| Some((position, item.secret()?))).collect()
+}
+
+/// The library counts the secrets it was given; people count those they wrote.
+fn as_written(problem: Problem, positions: &[usize]) -> Problem {
+    let index = problem.key.strip_prefix("secrets[").and_then(|rest| rest.strip_suffix(']'));
+    match index.and_then(|index| positions.get(index.parse::<usize>().ok()?)) {
+        Some(position) => Problem { key: format!("secrets[{position}]"), ..problem },
+        None => problem,
+    }
 }
 
 fn read_settings(table: &mut Table<'_>, server: &ServerConfig) -> BTreeMap<String, Secret> {

@@ -1,5 +1,7 @@
 //! The config as people write it, right and wrong.
 
+mod secrets;
+
 use std::collections::HashMap;
 use std::io;
 
@@ -225,29 +227,6 @@ fn sections_and_types() {
 }
 
 #[test]
-fn secrets() {
-    let form = "write { env = \"NAME\" }, { file = \"path\" } or { value = \"…\" }";
-    for (secret, expected) in [
-        ("'hunter2'", format!("is not written as a secret; {form}")),
-        ("{}", format!("needs exactly one of env, file and value; {form}")),
-        ("{ env = 'A', value = 'hunter2' }", format!("needs exactly one of env, file and value; {form}")),
-        ("{ env = 'BLANK' }", "environment variable BLANK is blank; set it".to_owned()),
-        (
-            "{ env = 'hunter2=' }",
-            "environment variable named here is not set; set it, or use { file = \"…\" }".to_owned(),
-        ),
-        ("{ file = 'none' }", "file \"none\" does not exist; create it".to_owned()),
-        ("{ file = 'blank' }", "file \"blank\" is blank; put the secret into it".to_owned()),
-        ("{ value = ' ' }", "is blank; write the value, or remove the key".to_owned()),
-    ] {
-        check(&format!("[server]\nviewer_token = {secret}"), &format!("2:1: server.viewer_token: {expected}"));
-    }
-    let config = good("[server]\nadmin_token = { file = 'good' }\nviewer_token = { env = 'A' }");
-    assert_eq!(config.server.admin_token.map(|token| token.expose().to_vec()), Some(b"from a file".to_vec()));
-    assert_eq!(config.server.viewer_token.map(|token| token.expose().to_vec()), Some(b"value-of-A".to_vec()));
-}
-
-#[test]
 fn a_list_of_keys_names_each_once() {
     let found = lines(&format!("{SOURCE}mac = 'hmac-sha256'\nzzzzzzzzzz = 1"));
     assert_eq!((found.len(), found[0].matches(" body_limit").count(), found[0].matches(" mac").count()), (1, 1, 1));
@@ -256,7 +235,7 @@ fn a_list_of_keys_names_each_once() {
 #[test]
 fn sources() {
     check(
-        "[[source]]\nprovider = 'github'",
+        &SOURCE.replace("name = 'a'\n", ""),
         "1:1: source[0]: name is missing; use lower-case letters, digits, _ and -, at most 64, beginning with a letter or digit",
     );
     check(

@@ -218,7 +218,7 @@ pub(crate) fn keys<K>(spec: &SourceSpec, problems: &mut Vec<Problem>, make: impl
         problems.push(problem("secrets", "there is no secret", "add secrets = [{ env = \"NAME\" }]"));
     }
     for (index, secret) in spec.secrets.iter().enumerate() {
-        let key = format!("secrets[{}]", index + 1);
+        let key = format!("secrets[{index}]");
         if secret.is_blank() {
             let cure = "copy it from the vendor; an empty one would let anybody in";
             problems.push(problem(&key, "the secret is empty", cure));

@@ -40,7 +40,7 @@ impl VendorKeys {
     ) -> Self {
         let mut own = Self { url: text(spec, "cert_url"), ..Self::default() };
         let kid = text(spec, "kid");
-        let names = (1..).map(|position| format!("secrets[{position}]"));
+        let names = (0..).map(|position| format!("secrets[{position}]"));
         let secrets = names.zip(&spec.secrets).enumerate().map(|(index, (name, secret))| (index + 1, name, secret));
         let setting = spec.settings.get("public_key").map(|key| (1, "public_key".to_owned(), key));
         for (position, name, secret) in secrets.chain(setting) {

@@ -91,7 +91,7 @@ fn keys(spec: &SourceSpec, mac: Mac, secrets: &[Secret], name: &str, problems: &
     }
     let mut keys = Vec::new();
     for (index, secret) in secrets.iter().enumerate() {
-        let key = format!("{name}[{}]", index + 1);
+        let key = format!("{name}[{index}]");
         if secret.is_blank() {
             problems.push(problem(
                 &key,

@@ -12,9 +12,9 @@ fn problems(spec: SourceSpec) -> Vec<String> {
 #[test]
 fn secrets_that_protect_nothing_are_refused() {
     assert_eq!(problems(spec("stripe", &[])), ["secrets"]);
-    assert_eq!(problems(spec("stripe", &["", " \n", "good"])), ["secrets[1]", "secrets[2]"]);
-    assert_eq!(problems(spec("svix", &["whsec_not base64"])), ["secrets[1]"]);
-    assert_eq!(problems(spec("svix", &["whsec_"])), ["secrets[1]"]);
+    assert_eq!(problems(spec("stripe", &["", " \n", "good"])), ["secrets[0]", "secrets[1]"]);
+    assert_eq!(problems(spec("svix", &["whsec_not base64"])), ["secrets[0]"]);
+    assert_eq!(problems(spec("svix", &["whsec_"])), ["secrets[0]"]);
     assert!(problems(spec("stripe", &["whsec_not base64"])).is_empty());
 }
 
@@ -56,9 +56,9 @@ fn a_path_token_stands_in_for_a_signature() {
 fn everything_that_is_wrong_is_said_at_once() {
     let mut twilio = spec("twilio", &[""]);
     twilio.settings.clear();
-    assert_eq!(problems(twilio.clone()), ["secrets[1]", "public_url"]);
+    assert_eq!(problems(twilio.clone()), ["secrets[0]", "public_url"]);
     twilio.settings.insert("public_url".to_owned(), Secret::new("hooks.example.com"));
-    assert_eq!(problems(twilio), ["secrets[1]", "public_url"]);
+    assert_eq!(problems(twilio), ["secrets[0]", "public_url"]);
     assert_eq!(problems(spec("custom", &["s"])), ["mac", "id"]);
     let mut bare = spec("custom", &["s"]);
     bare.description.set("mac", &toml::Value::from("hmac-sha256")).unwrap();

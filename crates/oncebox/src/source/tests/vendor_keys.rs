@@ -65,7 +65,7 @@ fn decode(text: &Value) -> Vec<u8> {
 fn a_public_key_is_no_shared_secret() {
     for provider in ["netlify", "monday"] {
         let problems = Source::build(spec(provider, &[vendor::SNS_CERTIFICATE])).unwrap_err();
-        assert_eq!(problems[0].key, "secrets[1]", "{provider}");
+        assert_eq!(problems[0].key, "secrets[0]", "{provider}");
     }
     assert!(Source::build(spec("plaid", &["just text"])).is_err());
     assert!(Source::build(spec("plaid", &[vendor::SNS_CERTIFICATE])).is_err(), "an RSA key is not for ES256");

@@ -1,0 +1,66 @@
+//! Secrets and tokens: how they are written, and what is said about those that are not.
+
+use super::*;
+
+#[test]
+fn secrets() {
+    let form = "write { env = \"NAME\" }, { file = \"path\" } or { value = \"…\" }";
+    for (secret, expected) in [
+        ("'hunter2'", format!("is not written as a secret; {form}")),
+        ("{}", format!("needs exactly one of env, file and value; {form}")),
+        ("{ env = 'A', value = 'hunter2' }", format!("needs exactly one of env, file and value; {form}")),
+        ("{ env = 'BLANK' }", "environment variable BLANK is blank; set it".to_owned()),
+        (
+            "{ env = 'hunter2=' }",
+            "environment variable named here is not set; set it, or use { file = \"…\" }".to_owned(),
+        ),
+        ("{ file = 'none' }", "file \"none\" does not exist; create it".to_owned()),
+        ("{ file = 'blank' }", "file \"blank\" is blank; put the secret into it".to_owned()),
+        ("{ value = ' ' }", "is blank; write the value, or remove the key".to_owned()),
+    ] {
+        check(&format!("[store]\nsecret_key = {secret}"), &format!("2:1: store.secret_key: {expected}"));
+    }
+    let config = good("[server]\nadmin_token = { file = 'good' }\nviewer_token = { env = 'A' }");
+    assert_eq!(config.server.admin_token.map(|token| token.expose().to_vec()), Some(b"from a file".to_vec()));
+    assert_eq!(config.server.viewer_token.map(|token| token.expose().to_vec()), Some(b"value-of-A".to_vec()));
+}
+
+#[test]
+fn a_blank_token_counts_as_none() {
+    let config = good(&format!("{SOURCE}[server]\nadmin_token = {{ env = 'BLANK' }}\nviewer_token = {{ value = '' }}"));
+    assert!(config.server.admin_token.is_none() && config.server.viewer_token.is_none());
+    assert_eq!(
+        config.warnings,
+        [
+            "server.admin_token: environment variable BLANK is blank: there is no such token",
+            "server.viewer_token: is blank: there is no such token",
+        ]
+    );
+    let open = lines("[server]\nadmin_listen = '0.0.0.0:81'\nadmin_token = { env = 'BLANK' }");
+    assert!(
+        open.len() == 1 && open[0].contains("0.0.0.0:81 is reachable from other machines and needs a token"),
+        "{open:?}"
+    );
+}
+
+#[test]
+fn a_source_without_a_good_name_is_judged_all_the_same() {
+    let missing = "secrets: there is no secret; add secrets = [{ env = \"NAME\" }]";
+    for (name, path) in [("", "source[0]"), ("name = 'No Name'\n", "source[0]"), ("name = 'Stripe'\n", "source.Stripe")]
+    {
+        let found = lines(&format!("[[source]]\n{name}provider = 'stripe'\n"));
+        assert!(found.len() == 2 && found.iter().any(|line| line.ends_with(&format!("{path}.{missing}"))), "{found:?}");
+    }
+}
+
+#[test]
+fn secrets_are_counted_as_they_are_written() {
+    let found = lines(
+        "[[source]]\nname = 'a'\nprovider = 'svix'\n\
+         secrets = [{ env = 'UNSET' }, { value = 'whsec_not base64' }, { value = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw' }]",
+    );
+    let told = |what: &str| found.iter().any(|line| line.contains(what));
+    assert!(told("source.a.secrets[0]: environment variable UNSET is not set"), "{found:?}");
+    assert!(told("source.a.secrets[1]: the secret does not have the form"), "{found:?}");
+    assert_eq!(found.len(), 2, "{found:?}");
+}
