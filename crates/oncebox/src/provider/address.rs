@@ -90,13 +90,18 @@ impl Address {
         };
         let other_slash = url.strip_suffix('/').map_or_else(|| format!("{url}/"), str::to_owned);
         let whole = |written: String| Self { written, reach: Reach::Whole };
-        vec![
+        let mut variants = vec![
             (scheme, whole(swapped.clone())),
             ("its scheme and its port (a proxy in front ends TLS)", whole(without_port(&swapped))),
             ("the slash at its end", whole(other_slash)),
             ("the port", whole(with_other_port(&url))),
             ("its path", whole(format!("{}{}", origin(&url), path(target)))),
-        ]
+        ];
+        if !origin(target).is_empty() {
+            let captured = target.split(['?', '#']).next().unwrap_or_default();
+            variants.push(("its host (the signature fits the URL as it was captured)", whole(captured.to_owned())));
+        }
+        variants
     }
 }
 

@@ -254,6 +254,16 @@ fn likely_causes() {
     check(elsewhere("http://hooks.example.com:8080"), "its scheme and its port");
     check(elsewhere("https://hooks.example.com/proxied"), "its path");
     check(elsewhere("https://other.example.com"), "a wrong public_url");
+    for provider in ["twilio", "square"] {
+        let mut spec = spec(provider, &[SECRET]);
+        spec.settings.insert("public_url".to_owned(), Secret::new("https://other.example.com"));
+        let mut request = signed(&source(provider), "id1");
+        request.target = format!("https://hooks.example.com{}", request.target);
+        let source = Source::build(spec).unwrap();
+        let Verdict::Reject(rejection) = source.judge(&request, None, NOW) else { panic!("{provider}") };
+        let found = likely_cause(&source, &request, &rejection, NOW).unwrap_or_default();
+        check(found, "differs from public_url in its host (the signature fits the URL as it was captured)");
+    }
     let escaped = |request: &mut Request| {
         let text = String::from_utf8(request.body.to_vec()).unwrap();
         request.body = text.replacen("id1", "\\u0069d1", 1).into();
