@@ -13,10 +13,14 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use oncebox::provider;
+use oncebox::request::Request;
+use oncebox::source::Source;
 use oncebox::verdict::Verdict;
 
 use super::wrong_usage;
 use crate::cli::operator::ExplainArgs;
+use crate::config::units::show_size;
+use crate::http::public::is_encoded;
 use capture::Capture;
 use judge::Judge;
 use ruling::{Ruling, Summary};
@@ -90,13 +94,38 @@ fn explain(input: &mut impl BufRead, out: &mut impl Write, judge: &mut Judge, st
 
 /// Judges one request; a refused one gets its likely cause, which is looked for only then because that is slow.
 fn rule(judge: &mut Judge, capture: &Capture) -> anyhow::Result<Ruling> {
+    let limit = judge.body_bytes_max();
     let (source, token) = judge.source_for(&capture.request.target)?;
+    if let Some(ruling) = refused_before(source, &capture.request, source.body_bytes_max().unwrap_or(limit)) {
+        return Ok(ruling);
+    }
     let verdict = source.judge(&capture.request, token, capture.at);
     let cause = match &verdict {
         Verdict::Reject(rejection) => provider::likely_cause(source, &capture.request, rejection, capture.at),
         _ => None,
     };
     Ok(Ruling::new(verdict, cause))
+}
+
+/// What the public listener refuses before it looks for a signature.
+fn refused_before(source: &Source, request: &Request, limit: usize) -> Option<Ruling> {
+    if !source.methods().contains(&request.method) {
+        return None;
+    }
+    if is_encoded(&request.headers) {
+        let cause = "the body came with a content-encoding, answered 415: only plain bytes can be verified as they were \
+                     signed; switch compression off in the sender or the proxy";
+        return Some(Ruling::refused("encoding", "content_encoding", cause.to_owned()));
+    }
+    if request.body.len() > limit {
+        let cause = format!(
+            "the body has {} bytes and the limit is {}, answered 413: raise body_limit of the source",
+            request.body.len(),
+            show_size(limit)
+        );
+        return Some(Ruling::refused("size", "too_large", cause));
+    }
+    None
 }
 
 #[cfg(test)]

@@ -13,6 +13,9 @@ pub(crate) const BODY_BYTES_MIN: usize = 64 << 10;
 /// The largest body limit: bodies are held in memory.
 pub(crate) const BODY_BYTES_MAX: usize = 64 << 20;
 
+/// The body limit where nobody says otherwise.
+pub(crate) const BODY_BYTES_DEFAULT: usize = 1 << 20;
+
 const IN_FLIGHT_MAX: usize = 65_536;
 const CONNECTIONS_MAX: usize = 1_048_576;
 const PROXY_HOPS_MAX: usize = 16;
@@ -96,7 +99,7 @@ impl ServerConfig {
             viewer_token: table.token("viewer_token"),
             admin_hosts: web::hosts(&mut table, "admin_hosts"),
             public_url: table.take("public_url").and_then(|item| web::public_url(&item)),
-            body_limit: table.size("body_limit", BODY_BYTES_MIN..=BODY_BYTES_MAX).unwrap_or(1 << 20),
+            body_limit: table.size("body_limit", BODY_BYTES_MIN..=BODY_BYTES_MAX).unwrap_or(BODY_BYTES_DEFAULT),
             in_flight: table.count("in_flight", 1..=IN_FLIGHT_MAX).unwrap_or(1024),
             in_flight_bytes: table.size("in_flight_bytes", BODY_BYTES_MIN..=64 << 30).unwrap_or(256 << 20),
             connections: table.count("connections", 1..=CONNECTIONS_MAX).unwrap_or(4096),

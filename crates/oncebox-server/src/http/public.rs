@@ -279,7 +279,7 @@ fn allow(source: &Source) -> String {
 }
 
 /// We verify the bytes as sent, so any coding but the plain one is refused, on whichever line it stands.
-fn is_encoded(headers: &HeaderMap) -> bool {
+pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get_all(CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 

@@ -10,11 +10,20 @@ use crate::cli::operator::ExplainArgs;
 use crate::commands::wrong_usage;
 use crate::config::Config;
 use crate::config::outside::Overrides;
+use crate::config::server::BODY_BYTES_DEFAULT;
 use crate::provider_args;
+
+/// What captured requests are held against.
+#[derive(Debug)]
+pub(super) struct Judge {
+    by: By,
+    /// The body limit of sources that set none, in bytes.
+    body_bytes_max: usize,
+}
 
 /// Gives the source for each captured URL.
 #[derive(Debug)]
-pub(super) enum Judge {
+enum By {
     /// One source for all.
     Fixed(Box<Source>),
     /// The vendor signs the URL: name and public URL come from the captured one.
@@ -22,7 +31,7 @@ pub(super) enum Judge {
 }
 
 #[derive(Debug)]
-pub(super) struct ByUrl {
+struct ByUrl {
     spec: SourceSpec,
     current: Option<(Place, Source)>,
 }
@@ -64,16 +73,25 @@ impl Judge {
             let mut tried = spec.clone();
             tried.settings.entry("public_url".to_owned()).or_insert_with(|| Secret::new("https://example.com"));
             build(tried)?;
-            return Ok(Self::ByUrl(Box::new(ByUrl { spec, current: None })));
+            return Ok(Self::new(By::ByUrl(Box::new(ByUrl { spec, current: None }))));
         }
-        Ok(Self::Fixed(Box::new(build(spec)?)))
+        Ok(Self::new(By::Fixed(Box::new(build(spec)?))))
+    }
+
+    fn new(by: By) -> Self {
+        Self { by, body_bytes_max: BODY_BYTES_DEFAULT }
+    }
+
+    /// The largest body of sources that set no limit of their own, in bytes.
+    pub(super) fn body_bytes_max(&self) -> usize {
+        self.body_bytes_max
     }
 
     /// The source for a captured URL, and the token that stands behind its name.
     pub(super) fn source_for<'a>(&'a mut self, url: &'a str) -> anyhow::Result<(&'a Source, Option<&'a str>)> {
-        let source = match self {
-            Self::Fixed(source) => source,
-            Self::ByUrl(by_url) => by_url.source_for(url)?,
+        let source = match &mut self.by {
+            By::Fixed(source) => source,
+            By::ByUrl(by_url) => by_url.source_for(url)?,
         };
         Ok((source, token(url, source.name())))
     }
@@ -122,7 +140,8 @@ fn configured(args: &ExplainArgs, name: &str) -> anyhow::Result<Judge> {
         wrong_usage(format!("{file} has no source {name:?}; its sources are: {}", names.join(", ")))
     };
     let source = config.sources.iter().find(|source| source.spec.name == name).ok_or_else(refuse)?;
-    Ok(Judge::Fixed(Box::new(build(source.spec.clone())?)))
+    let by = By::Fixed(Box::new(build(source.spec.clone())?));
+    Ok(Judge { by, body_bytes_max: config.server.body_limit })
 }
 
 fn build(spec: SourceSpec) -> anyhow::Result<Source> {

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 
+use oncebox::event::IdentityKind;
 use oncebox::request::Request;
 use oncebox::verdict::{Brought, Identified, KeyWanted, Reason, Rejection, Reply, Step, Verdict, Visit};
 use serde::ser::SerializeMap as _;
@@ -52,7 +53,8 @@ enum Word {
 
 #[derive(Debug, Serialize)]
 struct Named {
-    id: String,
+    /// None where every arrival is an event: its id is the key that the inbox makes when it arrives.
+    id: Option<String>,
     r#type: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     held: Option<&'static str>,
@@ -81,16 +83,7 @@ impl Serialize for AnswerHeaders {
 impl Ruling {
     /// What a source said, and the likely cause where it refused.
     pub(super) fn new(verdict: Verdict, cause: Option<String>) -> Self {
-        let empty = Self {
-            verdict: Word::Accept,
-            line: None,
-            step: None,
-            reason: None,
-            off_by_seconds: None,
-            cause: Cause::NotRefused,
-            events: Vec::new(),
-            reply: None,
-        };
+        let empty = Self::empty();
         match verdict {
             Verdict::Accept(accepted) => {
                 let events = accepted.events.into_iter().map(named).collect();
@@ -121,6 +114,17 @@ impl Ruling {
         }
     }
 
+    /// A request that is refused before its signature is looked at.
+    pub(super) fn refused(step: &'static str, reason: &'static str, cause: String) -> Self {
+        Self {
+            verdict: Word::Reject,
+            step: Some(step),
+            reason: Some(Cow::Borrowed(reason)),
+            cause: Cause::Refused(Some(cause)),
+            ..Self::empty()
+        }
+    }
+
     /// A line that is no captured request.
     pub(super) fn unreadable(line: u64, what: &str) -> Self {
         Self {
@@ -128,6 +132,16 @@ impl Ruling {
             line: Some(line),
             step: Some("read"),
             reason: Some(Cow::Owned(what.to_owned())),
+            ..Self::empty()
+        }
+    }
+
+    fn empty() -> Self {
+        Self {
+            verdict: Word::Accept,
+            line: None,
+            step: None,
+            reason: None,
             off_by_seconds: None,
             cause: Cause::NotRefused,
             events: Vec::new(),
@@ -152,7 +166,8 @@ impl Ruling {
         writeln!(out, "{} line {line}:{} {word}", terminal::paint(mark, tone), what.unwrap_or_default())?;
         for event in &self.events {
             let held = event.held.map(|held| format!(", held: {held}")).unwrap_or_default();
-            writeln!(out, "    event  {} {}{held}", terminal::plain(&event.id), terminal::plain(&event.r#type))?;
+            let id = event.id.as_deref().unwrap_or("(every arrival is an event, its key is its id)");
+            writeln!(out, "    event  {} {}{held}", terminal::plain(id), terminal::plain(&event.r#type))?;
         }
         if let Some(reply) = &self.reply {
             writeln!(out, "    reply  {} {}", reply.status, terminal::plain(&reply.body))?;
@@ -171,7 +186,8 @@ impl Ruling {
 }
 
 fn named(event: Identified) -> Named {
-    Named { id: event.event_id, r#type: event.event_type, held: event.held.map(|held| held.as_str()) }
+    let id = (event.identity_kind != IdentityKind::Arrival).then_some(event.event_id);
+    Named { id, r#type: event.event_type, held: event.held.map(|held| held.as_str()) }
 }
 
 fn answer(reply: Reply) -> Answer {
