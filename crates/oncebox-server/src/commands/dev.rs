@@ -82,7 +82,7 @@ fn next_commands(public: SocketAddr, admin: SocketAddr, database: &StoreUrl) -> 
 }
 
 /// A word that a shell takes as it is.
-fn shell_word(text: &str) -> String {
+pub(crate) fn shell_word(text: &str) -> String {
     let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./:@%+,=".contains(&b));
     if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }

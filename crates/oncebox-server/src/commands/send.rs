@@ -17,6 +17,7 @@ use oncebox::source::Source;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
+use super::dev::shell_word;
 use super::wrong_usage;
 use crate::cli::send::SendArgs;
 use crate::cli::values::Setting;
@@ -30,6 +31,9 @@ use letters::{Letters, Plan};
 use tally::Tally;
 pub(crate) use target::Target;
 
+/// Where `dev` keeps its events unless told otherwise.
+const DATABASE_HERE: &str = "oncebox.db";
+
 /// `dev` has no source and no secret for a sender that it knows nothing about.
 const UNDESCRIBED: &str = "custom is nobody's events by itself: describe it with --set and give --secret, such as \
      --set mac=hmac-sha256 --set 'msg={body}' --set 'sig={ header = [\"x-signature\"] }' --set id=json:/id --secret SECRET";
@@ -40,7 +44,7 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
         return Err(wrong_usage("--id names one event; leave --count out, or repeat it with --copies"));
     }
     let target = Target::parse(args.to.as_deref(), &args.provider)?;
-    let (source, path_token) = source(args, &target)?;
+    let Signer { source, path_token, secret_from } = signer(args, &target)?;
     let signs_time = source.signs_time();
     let path = match &path_token {
         Some(token) => format!("{}/{}", target.path_and_query(), path_part(token)),
@@ -56,16 +60,39 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         terminal::print_json(&tally.as_json(&args.provider, &target.shown(), elapsed))?;
     } else {
-        terminal::print(tally.as_text(&args.provider, &target.shown(), elapsed))?;
+        let text = tally.as_text(&args.provider, &target.shown(), elapsed);
+        let next = tally.next_command(target.source(), &reach(args, &target));
+        terminal::print([text].into_iter().chain(next).collect::<Vec<_>>().join("\n"))?;
+    }
+    let meant_well = !args.tamper && args.age.is_none();
+    if meant_well && tally.rejected > 0 && tally.stored() == 0 {
+        eprintln!("error: nothing was accepted; it was signed with {secret_from}: is it the secret of that source?");
+        return Ok(ExitCode::FAILURE);
     }
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// How the next command reaches the server that this one sent to; nothing where it finds it by itself.
+fn reach(args: &SendArgs, target: &Target) -> String {
+    let here = StoreUrl::Sqlite(PathBuf::from(DATABASE_HERE));
+    let beside = args.database.as_ref().or_else(|| args.secret.is_none().then_some(&here));
+    match beside.filter(|url| !url.has_password()) {
+        _ if args.database.is_none() && target.is_default() => String::new(),
+        Some(url) => format!(" --database {}", shell_word(&url.to_string())),
+        None => format!(" --admin-url {}", target.admin_guess()),
+    }
+}
+
 /// The secret that `dev` made beside this database, or the one in the current folder.
 pub(crate) fn development_secret(database: Option<&StoreUrl>, provider: &str) -> anyhow::Result<Secret> {
-    let here = StoreUrl::Sqlite(PathBuf::from("oncebox.db"));
+    Ok(found_secret(database, provider)?.0)
+}
+
+/// A development secret and the file it is in.
+fn found_secret(database: Option<&StoreUrl>, provider: &str) -> anyhow::Result<(Secret, PathBuf)> {
+    let here = StoreUrl::Sqlite(PathBuf::from(DATABASE_HERE));
     let found = DevSecrets::find(database.unwrap_or(&here)).context("cannot read the development secrets")?;
-    let secret = found.as_ref().and_then(|secrets| secrets.get(provider)).cloned();
+    let secret = found.as_ref().and_then(|secrets| Some((secrets.get(provider)?.clone(), secrets.path().to_owned())));
     secret.ok_or_else(|| {
         wrong_usage(format!(
             "there is no development secret for {provider} beside {}; run `oncebox dev` first (in the same folder), \
@@ -75,8 +102,17 @@ pub(crate) fn development_secret(database: Option<&StoreUrl>, provider: &str) ->
     })
 }
 
-/// The source to sign as, and the token in its URL where it has one of `dev`'s.
-fn source(args: &SendArgs, target: &Target) -> anyhow::Result<(Source, Option<Secret>)> {
+/// Who signs.
+struct Signer {
+    source: Source,
+    /// The token in its URL, where it has one of `dev`'s.
+    path_token: Option<Secret>,
+    /// Where its secret is from, for people; never the secret.
+    secret_from: String,
+}
+
+/// The source to sign as.
+fn signer(args: &SendArgs, target: &Target) -> anyhow::Result<Signer> {
     let mut settings = args.settings.clone();
     if wants_verify_token(&args.provider) && settings.iter().all(|setting| setting.name != "verify_token") {
         let token = development_secret(args.database.as_ref(), &verify_token_name(&args.provider)).ok();
@@ -92,10 +128,13 @@ fn source(args: &SendArgs, target: &Target) -> anyhow::Result<(Source, Option<Se
     }
     // An unknown provider is refused before its secret is looked for.
     let mut spec = provider_args::spec(target.source(), &args.provider, Vec::new(), &settings)?;
-    let secret = match &args.secret {
-        Some(secret) => secret.clone(),
+    let (secret, secret_from) = match &args.secret {
+        Some(secret) => (secret.clone(), "the secret from --secret".to_owned()),
         None if args.provider == "custom" => return Err(wrong_usage(UNDESCRIBED)),
-        None => development_secret(args.database.as_ref(), &args.provider)?,
+        None => {
+            let (secret, file) = found_secret(args.database.as_ref(), &args.provider)?;
+            (secret, format!("the development secret for {} in {}", args.provider, file.display()))
+        }
     };
     for (name, value) in agreed(&args.provider) {
         spec.settings.entry(name).or_insert(value);
@@ -104,7 +143,7 @@ fn source(args: &SendArgs, target: &Target) -> anyhow::Result<(Source, Option<Se
     spec.secrets = secrets;
     spec.path_token = spec.path_token.or_else(|| path_token.clone());
     let source = Source::build(spec).map_err(|problems| provider_args::refuse(&args.provider, &problems))?;
-    Ok((source, path_token))
+    Ok(Signer { source, path_token, secret_from })
 }
 
 /// Why a request that was meant to be bad is good.

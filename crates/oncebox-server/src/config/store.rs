@@ -91,6 +91,14 @@ impl StoreUrl {
         }
     }
 
+    /// True when what is shown of it is not the whole.
+    pub(crate) fn has_password(&self) -> bool {
+        match self {
+            Self::Sqlite(_) => false,
+            Self::Postgres(url) => without_password(url) != *url,
+        }
+    }
+
     /// The URL with neither password nor parameters; none where it is not sure which part is which.
     pub(crate) fn without_secrets(&self) -> Option<String> {
         let url = match self {

@@ -31,6 +31,20 @@ fn people_get_a_table_and_the_next_command() {
     for part in ["3 requests to", "accepted   1", "duplicate  2", "failed     0", "oncebox event "] {
         assert!(text.contains(part), "{part:?} is not in:\n{text}");
     }
+    let next = text.lines().find_map(|line| line.split_once("see it with: oncebox ")).expect("a command").1;
+    assert!(next.ends_with(" --database sqlite:oncebox.db"), "{next}");
+    let shown = oncebox(inbox.folder(), &next.split(' ').collect::<Vec<_>>(), 0).stdout;
+    assert!(shown.contains("Payload") && shown.contains("invoice.paid"), "{shown}");
+}
+
+#[test]
+fn a_secret_of_another_folder_is_named_by_its_file() {
+    let (inbox, other) = (Inbox::dev(), Inbox::dev());
+    let stderr = oncebox(other.folder(), &["send", "stripe", "--to", &inbox.url()], 1).stderr;
+    assert!(
+        stderr.contains("the development secret for stripe in ") && stderr.contains("is it the secret"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -39,7 +53,11 @@ fn bad_ones_are_rejected_and_nothing_is_stored() {
     for args in [["stripe", "--tamper", "--count", "3"], ["stripe", "--age", "10m", "--count=3"]] {
         assert_eq!(counts(&inbox.send(&args)), [0, 0, 0, 0, 3, 0], "{args:?}");
     }
-    let sent = inbox.send(&["stripe", "--secret", "whsec_wrong"]);
+    let url = inbox.url();
+    let output = oncebox(inbox.folder(), &["send", "stripe", "--secret", "whsec_wrong", "--to", &url, "--json"], 1);
+    let sent: Value = serde_json::from_str(&output.stdout).expect("JSON");
+    assert!(output.stderr.contains("signed with the secret from --secret"), "{output:?}");
+    assert!(!output.stderr.contains("whsec_wrong"), "{output:?}");
     assert_eq!((counts(&sent), &sent["keys"]), ([0, 0, 0, 0, 1, 0], &json!([])));
     assert!(sent["first_refusal"].as_str().is_some_and(|line| line.starts_with("401")), "{sent}");
     assert_eq!(inbox.ask_json(&["events"])["items"], json!([]));

@@ -86,15 +86,24 @@ impl Tally {
         if let Some(refusal) = &self.first_refusal {
             lines.push(format!("the first refusal: {}", terminal::plain(refusal)));
         }
+        lines.join("\n")
+    }
+
+    /// The command that shows what was stored; `reach` is how it finds the server.
+    pub(super) fn next_command(&self, source: &str, reach: &str) -> Option<String> {
         match self.keys.as_slice() {
-            [] => {}
-            [key] => lines.push(format!("one event; see it with: oncebox event {}", terminal::plain(key))),
+            [] => None,
+            [key] => Some(format!("one event; see it with: oncebox event {}{reach}", terminal::plain(key))),
             keys => {
                 let events = terminal::counted(keys.len() as u64, "event");
-                lines.push(format!("{events}; see them with: oncebox events --source {provider}"));
+                Some(format!("{events}; see them with: oncebox events --source {source}{reach}"))
             }
         }
-        lines.join("\n")
+    }
+
+    /// How many requests the server has something of.
+    pub(super) fn stored(&self) -> u64 {
+        self.accepted + self.duplicate + self.conflict + self.held
     }
 }
 
@@ -132,7 +141,9 @@ mod tests {
         assert_eq!(
             tally.as_text("stripe", "http://a/in/stripe", Duration::from_millis(10)),
             "stripe: 2 requests to http://a/in/stripe in 0.01 s\n accepted   1\n duplicate  1\n conflict   0\n \
-             held       0\n rejected   0\n failed     0\none event; see it with: oncebox event k1"
+             held       0\n rejected   0\n failed     0"
         );
+        let next = tally.next_command("stripe", " --database sqlite:a.db");
+        assert_eq!(next.as_deref(), Some("one event; see it with: oncebox event k1 --database sqlite:a.db"));
     }
 }

@@ -6,6 +6,7 @@ use reqwest::Url;
 use crate::commands::wrong_usage;
 
 const DEFAULT: &str = "http://127.0.0.1:8080";
+const ADMIN_PORT: u16 = 8081;
 
 /// The URL of a source and its parts.
 #[derive(Clone, Debug)]
@@ -58,6 +59,16 @@ impl Target {
         }
     }
 
+    /// True for the server that commands ask unless they are told of another.
+    pub(crate) fn is_default(&self) -> bool {
+        self.base == DEFAULT
+    }
+
+    /// Where the admin listener of that server is, if it has the usual port.
+    pub(crate) fn admin_guess(&self) -> String {
+        format!("http://{}:{ADMIN_PORT}", self.url.host_str().unwrap_or("127.0.0.1"))
+    }
+
     /// The URL for people: a token behind the source's name is a credential and stays out.
     pub(crate) fn shown(&self) -> String {
         format!("{}/in/{}", self.base, self.source)
@@ -93,6 +104,18 @@ mod tests {
         check(Some("ftp://a/in/pay"), None);
         check(Some("127.0.0.1:8080"), None);
         check(Some(""), None);
+    }
+
+    #[test]
+    fn the_admin_listener_is_guessed_on_the_same_host() {
+        for (to, is_default, admin) in [
+            ("http://127.0.0.1:8080/", true, "http://127.0.0.1:8081"),
+            ("http://127.0.0.1:9000", false, "http://127.0.0.1:8081"),
+            ("http://[::1]:8080/in/pay", false, "http://[::1]:8081"),
+        ] {
+            let target = Target::parse(Some(to), "stripe").expect("a URL");
+            assert_eq!((target.is_default(), target.admin_guess().as_str()), (is_default, admin), "{to}");
+        }
     }
 
     #[test]
