@@ -144,7 +144,7 @@ fn finish(args: &BenchArgs, what: &str, rounds: &[Figures]) -> anyhow::Result<Ex
         terminal::print(format!("{head}\n{}", median.as_text()))?;
     }
     if median.failed > 0 {
-        bail!("{} requests were not answered with 2xx", median.failed);
+        bail!("{} requests were not answered with 2xx: {}", median.failed, median.refusals());
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -50,6 +50,14 @@ fn a_bench_of_the_relay() {
 }
 
 #[test]
+fn a_bench_tells_how_it_was_refused() {
+    let inbox = inbox::Inbox::dev();
+    let args = ["bench", "--to", &inbox.url(), "--secret", "whsec_wrong", "--seconds", "1", "--connections", "2"];
+    let stderr = oncebox(inbox.folder(), &args, 1).stderr;
+    assert!(stderr.contains("requests were not answered with 2xx: 401 × "), "{stderr}");
+}
+
+#[test]
 fn a_bench_of_a_second() {
     let folder = tempfile::tempdir().expect("a folder");
     let figures = oncebox_json(folder.path(), &["bench", "--seconds", "1", "--connections", "4", "--json"], 0);

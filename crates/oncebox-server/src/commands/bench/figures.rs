@@ -1,5 +1,6 @@
 //! What a round showed: rate, percentiles, counts, processor time.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use serde::Serialize;
@@ -14,7 +15,7 @@ pub(super) struct Counts {
     accepted: u64,
     duplicate: u64,
     other: u64,
-    failed: u64,
+    failed: BTreeMap<u16, u64>,
     micros: Vec<u32>,
 }
 
@@ -39,6 +40,9 @@ pub(super) struct Figures {
     pub(super) other: u64,
     /// Not 2xx.
     pub(super) failed: u64,
+    /// How often each status was seen that is not 2xx.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) statuses: BTreeMap<u16, u64>,
     /// Processor time of the server for each answer, in microseconds.
     pub(super) server_cpu_us: Option<f64>,
     /// Processor time of Postgres for each answer, in microseconds.
@@ -54,7 +58,7 @@ impl Counts {
             Said::Accepted => &mut self.accepted,
             Said::Duplicate => &mut self.duplicate,
             Said::Other => &mut self.other,
-            Said::Failed => &mut self.failed,
+            Said::Failed(status) => self.failed.entry(status).or_default(),
         } += 1;
         self.micros.push(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX));
     }
@@ -64,7 +68,7 @@ impl Counts {
         self.accepted += other.accepted;
         self.duplicate += other.duplicate;
         self.other += other.other;
-        self.failed += other.failed;
+        add_all(&mut self.failed, &other.failed);
         self.micros.extend(other.micros);
     }
 }
@@ -86,7 +90,8 @@ impl Figures {
             accepted: counts.accepted,
             duplicate: counts.duplicate,
             other: counts.other,
-            failed: counts.failed,
+            failed: counts.failed.values().sum(),
+            statuses: counts.failed,
             server_cpu_us: spent.map(|spent| share(spent.server)),
             postgres_cpu_us: spent.and_then(|spent| spent.postgres).map(share),
             rss_mib: resident_kib.map(|kib| kib as f64 / 1024.0),
@@ -96,6 +101,12 @@ impl Figures {
     /// All processor time for each answer, as far as it is known.
     pub(super) fn cpu_us(&self) -> Option<f64> {
         self.server_cpu_us.map(|server| server + self.postgres_cpu_us.unwrap_or(0.0))
+    }
+
+    /// The statuses that are not 2xx, as `401 × 40`.
+    pub(super) fn refusals(&self) -> String {
+        let one = |(status, count): (&u16, &u64)| format!("{status} × {count}");
+        self.statuses.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
     /// A table of one round.
@@ -140,10 +151,20 @@ pub(super) fn median_of(rounds: &[Figures]) -> Option<Figures> {
         duplicate: count(&|one| one.duplicate),
         other: count(&|one| one.other),
         failed: rounds.iter().map(|one| one.failed).sum(),
+        statuses: rounds.iter().fold(BTreeMap::new(), |mut all, one| {
+            add_all(&mut all, &one.statuses);
+            all
+        }),
         server_cpu_us: of(&|one| one.server_cpu_us),
         postgres_cpu_us: of(&|one| one.postgres_cpu_us),
         rss_mib: of(&|one| one.rss_mib),
     })
+}
+
+fn add_all(all: &mut BTreeMap<u16, u64>, more: &BTreeMap<u16, u64>) {
+    for (status, count) in more {
+        *all.entry(*status).or_default() += count;
+    }
 }
 
 /// The middle value, or the mean of the two in the middle.
@@ -190,7 +211,7 @@ mod tests {
     #[test]
     fn a_round_is_summed_up() {
         let mut counts = Counts::default();
-        for (said, micros) in [(Said::Accepted, 1000), (Said::Duplicate, 2000), (Said::Failed, 9000)] {
+        for (said, micros) in [(Said::Accepted, 1000), (Said::Duplicate, 2000), (Said::Failed(401), 9000)] {
             counts.add(said, Duration::from_micros(micros));
         }
         let spent = Times { server: Duration::from_micros(40), postgres: Some(Duration::from_micros(20)) };
@@ -200,5 +221,17 @@ mod tests {
         assert_eq!((figures.cpu_us(), figures.rss_mib), (Some(30.0), Some(2.0)));
         let twice = median_of(&[figures.clone(), figures.clone()]).expect("two rounds");
         assert_eq!((twice.rate, twice.failed), (1.0, 2));
+    }
+
+    #[test]
+    fn refusals_are_told_by_their_status() {
+        let round = |said: &[Said]| {
+            let mut counts = Counts::default();
+            said.iter().for_each(|said| counts.add(*said, Duration::from_millis(1)));
+            Figures::new(counts, Duration::from_secs(1), None, None)
+        };
+        let (failed, busy) = (Said::Failed(401), Said::Failed(503));
+        let both = median_of(&[round(&[failed, failed, Said::Accepted]), round(&[busy, failed])]).expect("rounds");
+        assert_eq!((both.failed, both.refusals().as_str()), (4, "401 × 3, 503 × 1"));
     }
 }

@@ -103,7 +103,7 @@ async fn converse(address: SocketAddr, script: &Script, number: u64, phase: &Ato
         if phase.load(Ordering::Relaxed) == STOPPING {
             return Ok(counts);
         }
-        if said == Said::Failed {
+        if matches!(said, Said::Failed(_)) {
             // A server that says no at full speed would be asked at full speed.
             tokio::time::sleep(Duration::from_millis(10)).await;
         }

@@ -15,8 +15,8 @@ pub(super) enum Said {
     Duplicate,
     /// Another 2xx.
     Other,
-    /// Anything else.
-    Failed,
+    /// Anything else, with its status; 0 where that cannot be read.
+    Failed(u16),
 }
 
 /// One connection.
@@ -69,7 +69,7 @@ fn parse(bytes: &[u8]) -> anyhow::Result<Option<Said>> {
         ("200", body) if body.starts_with(br#"{"status":"accepted""#) => Said::Accepted,
         ("200", body) if body.starts_with(br#"{"status":"duplicate""#) => Said::Duplicate,
         (status, _) if status.starts_with('2') => Said::Other,
-        _ => Said::Failed,
+        (status, _) => Said::Failed(status.parse().unwrap_or(0)),
     }))
 }
 
@@ -88,7 +88,7 @@ mod tests {
         check("HTTP/1.1 200 OK\r\nx: y", None);
         check("HTTP/1.1 200 OK\r\ncontent-length: 22\r\n\r\n{\"status\":\"duplicate\"}", Some(Said::Duplicate));
         check("HTTP/1.1 200 OK\r\ncontent-length: 1\r\n\r\nx", Some(Said::Other));
-        check("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", Some(Said::Failed));
+        check("HTTP/1.1 503 Busy\r\ncontent-length: 0\r\n\r\n", Some(Said::Failed(503)));
         assert!(parse(b"HTTP/1.1 200 OK\r\n\r\n").is_err());
     }
 }
