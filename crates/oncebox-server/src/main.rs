@@ -51,7 +51,7 @@ async fn main() -> ExitCode {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match cli.command {
         Command::Check(args) if args.database.is_some() => commands::check_database::run(&args).await,
-        Command::Check(args) => commands::check::run(&args.config_args()).await,
+        Command::Check(args) => commands::check::run(&args).await,
         Command::Dev(args) => commands::dev::run(&args, &cli.log).await,
         Command::Migrate(args) => commands::migrate::run(&args).await,
         Command::Serve(args) => commands::serve::run(&args, &cli.log).await,

@@ -22,7 +22,7 @@ beside a busy server. Exit status 1 where something is wrong.
 
 Examples:
   oncebox check
-  oncebox check --config /etc/oncebox/oncebox.toml
+  oncebox check --config /etc/oncebox/oncebox.toml --json
   oncebox check --database                      the config's database, its newest rows
   oncebox check --database sqlite:oncebox.db --full
   oncebox check --database --sample 100000 --json"
@@ -53,7 +53,7 @@ pub(crate) struct CheckArgs {
     #[arg(long, requires = "database", conflicts_with = "sample")]
     pub(crate) full: bool,
     /// Print JSON
-    #[arg(long, requires = "database")]
+    #[arg(long)]
     pub(crate) json: bool,
 }
 

@@ -7,18 +7,41 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use oncebox::store::{Access, Store};
+use serde_json::json;
 
 use crate::cli::ConfigArgs;
+use crate::cli::keep::CheckArgs;
 use crate::config::problem::{Problem, Problems};
 use crate::config::store::{StoreConfig, StoreUrl};
 use crate::config::{Config, Examined};
+use crate::terminal;
 use crate::{database, handler_sql};
 
 /// A database that is out of reach must not hold a check up.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// The exit status of a wrong config.
+const WRONG_CONFIG: u8 = 2;
 
 /// Runs the command.
-pub(crate) async fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
+pub(crate) async fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    match (check(&args.config_args()).await, args.json) {
+        (Ok(config), false) => {
+            println!("{}", summary(&config));
+            Ok(ExitCode::SUCCESS)
+        }
+        (Ok(config), true) => {
+            terminal::print_json(&json!({"problems": [], "warnings": config.warnings}))?;
+            Ok(ExitCode::SUCCESS)
+        }
+        (Err(problems), false) => Err(problems.into()),
+        (Err(problems), true) => {
+            terminal::print_json(&json!({"problems": problems.as_json()}))?;
+            Ok(ExitCode::from(WRONG_CONFIG))
+        }
+    }
+}
+
+async fn check(args: &ConfigArgs) -> Result<Config, Problems> {
     let Examined { config, mut problems, knows_store } = Config::examine(&args.config, &args.overrides())?;
     for warning in &config.warnings {
         eprintln!("warning: {warning}");
@@ -30,8 +53,7 @@ pub(crate) async fn run(args: &ConfigArgs) -> anyhow::Result<ExitCode> {
         }
     }
     Problems::found(&args.config.display().to_string(), problems)?;
-    println!("{}", summary(&config));
-    Ok(ExitCode::SUCCESS)
+    Ok(config)
 }
 
 /// What the database says; the failure is why it could not be asked.

@@ -36,6 +36,23 @@ impl Problems {
         if list.is_empty() { Ok(()) } else { Err(Self { file: file.to_owned(), list }) }
     }
 
+    /// For scripts: each with its place, its key, what is wrong and the cure.
+    pub(crate) fn as_json(&self) -> Vec<serde_json::Value> {
+        let place = |problem: &Problem| match problem.place {
+            Some((line, column)) => format!("{}:{line}:{column}", self.file),
+            None => self.file.clone(),
+        };
+        let one = |problem: &Problem| {
+            let (place, line, column) =
+                (place(problem), problem.place.map(|place| place.0), problem.place.map(|place| place.1));
+            serde_json::json!({
+                "place": place, "line": line, "column": column,
+                "key": problem.path, "message": problem.what, "cure": problem.cure,
+            })
+        };
+        self.list.iter().map(one).collect()
+    }
+
     /// A file that could not even be read.
     pub(crate) fn whole_file(file: &str, what: impl Into<String>, cure: impl Into<String>) -> Self {
         let problem = Problem { place: None, path: String::new(), what: what.into(), cure: cure.into() };

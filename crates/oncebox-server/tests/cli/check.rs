@@ -1,10 +1,11 @@
 //! `oncebox check` and the handlers' SQL: asked of the database where it is there, never run.
 
+use serde_json::json;
 use testkit::program::Program;
 use testkit::{Backend, TestDatabase, contract, free_port};
 
 use crate::inbox::wait_for;
-use crate::{BIN, oncebox};
+use crate::{BIN, oncebox, oncebox_json};
 
 const HANDLERS: &str = "[[handler]]\nname = \"first\"\nsql = \"\"\"\ninsert into effects (event_id) values (:event_id);\n\
     insert into nowhere values (:key);\nselect no_such_column from effects\"\"\"\n\
@@ -98,4 +99,30 @@ fn a_database_that_is_not_there_is_not_asked() {
         assert!(output.stdout.starts_with("ok: ") && !output.stderr.contains("canary"), "{output:?}");
     }
     assert_eq!(std::fs::read_dir(folder.path()).expect("the folder").count(), 1);
+}
+
+#[test]
+fn scripts_get_the_problems_as_json() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let write = |text: &str| std::fs::write(folder.path().join("oncebox.toml"), text).expect("written");
+    let problems = |status: i32| {
+        let found = oncebox_json(folder.path(), &["check", "--json"], status);
+        found["problems"].as_array().expect("a list").clone()
+    };
+    assert_eq!(problems(2)[0]["message"], "does not exist");
+    write("[server]\nlisen = 1\n[[source]]\nname = 'a'\nprovider = 'stripe'\n");
+    let found = problems(2);
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert_eq!(
+        found[0],
+        json!({
+            "place": "oncebox.toml:2:1", "line": 2, "column": 1, "key": "server.lisen", "message": "unknown key",
+            "cure": "did you mean listen?",
+        })
+    );
+    assert_eq!((&found[1]["key"], &found[1]["line"]), (&json!("source.a.secrets"), &json!(3)));
+    write("[server\n");
+    assert_eq!(problems(2).len(), 1);
+    write("[server]\nlisten = '127.0.0.1:9000'\n");
+    assert!(problems(0).is_empty());
 }
