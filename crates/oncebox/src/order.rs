@@ -62,6 +62,7 @@ pub fn order_key(value: &str) -> EventKey {
 }
 
 /// The key of what is finer than a version of an object.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(crate) fn finer_key(key: EventKey, version: i64) -> EventKey {
     EventKey::of_parts(b"finer", &[key.as_bytes(), &version.to_be_bytes()])
 }

@@ -31,6 +31,7 @@ impl Revision {
     }
 
     /// The numbers to compare, one after the other; where one is not there, it is zero.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn levels(&self) -> impl Iterator<Item = i64> {
         std::iter::once(self.whole).chain(self.finer.iter().copied())
     }

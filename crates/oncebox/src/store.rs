@@ -18,6 +18,7 @@ mod effects;
 mod erase;
 mod events;
 mod filler;
+mod forget;
 #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only Postgres runs blocks"))]
 mod handler_loop;
 mod handler_sql;

@@ -5,7 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use super::actions::{first_int, identity};
+use super::actions::first_int;
+use super::forget::identity;
 use super::schema_pieces::{self, Piece};
 use super::{Dialect, Row, Store, StoreError, sql};
 use crate::adapter::migrations::{Applied, Migration, POSTGRES, SQLITE, pending};

@@ -4,22 +4,23 @@
 //! own value; so a session that comes out of the pool is asked again, one of them every few seconds.
 
 use std::sync::{Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::sql::postgres as sql;
+use crate::clock::Countdown;
 
 /// How long an answer is believed.
 const ASK_EVERY: Duration = Duration::from_secs(5);
 /// The oldest server whose behaviour the tests cover.
 const VERSION_MIN: i32 = 140_000;
 
-/// When some session last found everything in order.
+/// How long the last good answer of some session is still believed.
 #[derive(Debug)]
-pub(super) struct LastGood(Mutex<Instant>);
+pub(super) struct LastGood(Mutex<Countdown>);
 
 impl LastGood {
     pub(super) fn now() -> Self {
-        Self(Mutex::new(Instant::now()))
+        Self(Mutex::new(Countdown::from(ASK_EVERY)))
     }
 
     /// Asks where the last good answer is old; a bad one is not remembered, so that the next session asks, too.
@@ -27,12 +28,12 @@ impl LastGood {
         &self,
         client: &tokio_postgres::Client,
     ) -> Result<Option<String>, tokio_postgres::Error> {
-        if self.0.lock().unwrap_or_else(PoisonError::into_inner).elapsed() < ASK_EVERY {
+        if !self.0.lock().unwrap_or_else(PoisonError::into_inner).left().is_zero() {
             return Ok(None);
         }
         let found = danger(client).await?;
         if found.is_none() {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Instant::now();
+            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Countdown::from(ASK_EVERY);
         }
         Ok(found)
     }
