@@ -99,7 +99,13 @@ test("the live tail shows a new event within a second", async () => {
   assert.ok(Math.min(...late) < 1_000, "a second is what was promised");
   assert.equal(await page.locator("#tail tbody tr").count(), before + late.length);
 
+  // A storm of what is shown is seen in its row.
+  send("stripe", "--id", "evt_again", "--copies", "20");
+  await until("the row counts", async () => /evt_again .* 20 times/.test(await text(page, "#tail tbody")));
+
+  assert.equal(await page.textContent("#tail-state"), "live");
   await page.click("#tail-pause");
+  assert.equal(await page.textContent("#tail-state"), "paused");
   send("stripe", "--id", "evt_while_paused");
   await page.waitForSelector("#tail-new:not([hidden])");
   assert.equal(await page.textContent("#tail-new"), "1 new");
@@ -119,6 +125,24 @@ test("filters of the tail are in the URL", async () => {
   await page.getByText("11111111-2222-3333-4444-555555555555").waitFor();
   assert.equal(await page.getByText("evt_not_shown").count(), 0);
   await page.context().close();
+});
+
+test("a page whose server is gone says so", async () => {
+  // Another browser: what it cannot load is an error there.
+  const [gone, onlooker] = await Promise.all([Program.dev(), Browser.open()]);
+  try {
+    const [overview, tail] = [await onlooker.page({ base: gone.admin }), await onlooker.page({ base: gone.admin })];
+    await overview.goto("/");
+    await tail.goto("/tail");
+    await tail.waitForSelector("#tail-dot.on");
+    await gone.crash();
+    await overview.waitForSelector("#old .note");
+    assert.match(await text(overview, "#old"), /^No answer from the server; this page is as it was at [0-9:]{8} UTC\.$/);
+    await until("the tail says so", async () => (await tail.textContent("#tail-state")) === "disconnected, trying again");
+  } finally {
+    await onlooker.close();
+    await gone.stop();
+  }
 });
 
 test("the keyboard is enough", async () => {

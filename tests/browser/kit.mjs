@@ -120,8 +120,14 @@ export class Program {
     return answer.json();
   }
 
+  /** Ends it as a crash does. */
+  async crash() {
+    this.process.kill("SIGKILL");
+    await once(this.process, "exit");
+  }
+
   async stop() {
-    if (this.process.exitCode === null) {
+    if (this.process.exitCode === null && this.process.signalCode === null) {
       this.process.kill("SIGTERM");
       await once(this.process, "exit");
     }
