@@ -15,6 +15,7 @@ const HOSTILE = [
   `<svg onload="${RUN}"><animate onbegin="${RUN}"/></svg>`,
   `{{7*7}}{% if true %}\${7*7}<%= 7*7 %>`,
   `'-alert(1)-'\u2028alert(1)\u2029`,
+  `pay\u202ediap.eciovni\u200b`,
   `<a href="javascript:${RUN}">x</a><base href="//evil.example"><meta http-equiv=refresh content="0;url=//evil.example">`,
 ];
 let program, browser, target;
@@ -130,6 +131,8 @@ test("the live tail shows it as text, too", async () => {
   await until("the row is there", () => page.evaluate(() => document.querySelector("#tail .fresh")?.textContent.includes("onerror")));
   assert.equal(await page.evaluate(() => globalThis.ran ?? 0), 0);
   assert.equal(await page.locator("#tail img").count(), 0);
+  await stripe(program.public, SECRET, { id: "turned", type: "pay\u202ediap" });
+  await page.getByText("pay\\u{202e}diap", { exact: true }).waitFor();
   await page.context().close();
 });
 

@@ -6,6 +6,11 @@ const one = (selector, root = document) => root.querySelector(selector);
 
 document.documentElement.classList.add("with-script");
 
+// As the pages have it from the server: what cannot be seen, or turns what stands beside it, is spelt out.
+const UNSEEN = /(?![\n\t])[\p{Cc}\p{DI}\u2028\u2029\u2800\ufff9-\ufffb]/gu;
+const visible = (text) => text.replace(UNSEEN, (char) => `\\u{${char.codePointAt(0).toString(16)}}`);
+const kind = (type) => (type ? (type.trim() ? visible(type) : "(blank type)") : "(no type)");
+
 // ---- Fresh numbers: the same page is fetched again and its live parts are exchanged.
 
 const REFRESH_MS = 5000;
@@ -109,9 +114,9 @@ function tail(table) {
     field("time").dateTime = event.received_at;
     field("time").title = event.received_at;
     field("source").textContent = event.source;
-    field("type").textContent = event.type || "(no type)";
+    field("type").textContent = kind(event.type);
     field("type").href = `/events/${encodeURIComponent(event.key)}`;
-    field("id").textContent = event.event_id;
+    field("id").textContent = visible(event.event_id);
     field("state").textContent = event.state;
     field("state").classList.add(event.state);
     field("arrivals").textContent = times(event.arrivals);

@@ -9,7 +9,7 @@ use serde::Deserialize;
 use super::super::admin::Admin;
 use super::link::{Link, given};
 use super::pages::{PageError, Visit, page};
-use super::words::When;
+use super::words::{self, When};
 use crate::query::deliveries::DeliveriesQuery;
 use crate::query::{dead, outbox};
 use crate::view::screens::{DeadGroupView, LetterKind};
@@ -126,10 +126,10 @@ fn delivery(line: DeliveryLineView, visit: &Visit) -> Letter {
     Letter {
         link: Link::below("/events", &line.key),
         replay: Link::to("/act/replay").with("key", &line.key).with("handler", &line.handler),
-        title: if line.r#type.is_empty() { "(no type)".to_owned() } else { line.r#type },
+        title: words::kind(&line.r#type),
         by: line.handler,
-        id: format!("{}/{}", line.source, line.event_id),
-        error: line.last_error.unwrap_or_default(),
+        id: words::visible(&format!("{}/{}", line.source, line.event_id)),
+        error: words::visible(&line.last_error.unwrap_or_default()),
         attempt: line.attempt,
         at: When::maybe(line.finished_at.as_deref(), visit.now),
         is_written_at: false,
@@ -142,8 +142,8 @@ fn outgoing(message: MessageView, visit: &Visit) -> Letter {
         replay: Link::to("/act/replay").with("message", &message.id),
         title: "outbox message".to_owned(),
         by: message.destination,
-        id: message.idempotency_key,
-        error: message.last_error.unwrap_or_default(),
+        id: words::visible(&message.idempotency_key),
+        error: words::visible(&message.last_error.unwrap_or_default()),
         attempt: message.attempt,
         at: When::maybe(Some(&message.created_at), visit.now),
         is_written_at: true,

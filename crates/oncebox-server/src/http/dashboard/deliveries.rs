@@ -3,7 +3,7 @@
 use oncebox::clock::UnixMillis;
 
 use super::link::Link;
-use super::words::{When, span};
+use super::words::{When, span, visible};
 use crate::view::{AttemptView, DeliveryView};
 
 /// One handler's part in an event.
@@ -70,7 +70,7 @@ fn tried(attempt: &AttemptView, now: UnixMillis) -> Moment {
         at: Some(When::read(&attempt.ended_at, now)),
         took: attempt.took_ms.map(span),
         status: attempt.status,
-        error: attempt.error.clone(),
+        error: attempt.error.as_deref().map(visible),
         outcome: attempt.outcome.clone(),
     }
 }

@@ -11,7 +11,7 @@ use super::deliveries::{self, DeliveryStory};
 use super::link::Link;
 use super::pages::{PageError, Visit, page};
 use super::tree::{self, Row};
-use super::words::{When, bytes, counted};
+use super::words::{self, When, bytes, counted};
 use crate::diagnosis;
 use crate::query;
 use crate::view::{DeliveryView, EventDetailView, EventView, MessageView, PayloadView};
@@ -122,7 +122,7 @@ pub(super) async fn show(
     arrivals.push(Arrival { at: first.clone(), remote: first_remote, answer });
     let more = repeats.count.max(0);
     page(&EventPage {
-        kind: kind(&event),
+        kind: words::kind(&event.r#type),
         last: When::read(&event.last_arrival_at, visit.now),
         repeats: Repeats { more, words: counted(more, "more time"), rule: repeats.rule },
         answer,
@@ -142,13 +142,9 @@ pub(super) async fn show(
     })
 }
 
-fn kind(event: &EventView) -> String {
-    if event.r#type.is_empty() { "(no type)".to_owned() } else { event.r#type.clone() }
-}
-
 impl Namesake {
     fn new(event: EventView, visit: &Visit) -> Self {
-        let (first, kind) = (When::read(&event.received_at, visit.now), kind(&event));
+        let (first, kind) = (When::read(&event.received_at, visit.now), words::kind(&event.r#type));
         Self { key: event.key, kind, state: event.state, first }
     }
 }

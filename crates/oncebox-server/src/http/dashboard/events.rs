@@ -14,7 +14,7 @@ use serde::Deserialize;
 use super::super::admin::Admin;
 use super::link::{Link, given};
 use super::pages::{PageError, Visit, page_with};
-use super::words::When;
+use super::words::{self, When};
 use crate::query::{self, EventsQuery, QueryError, names};
 use crate::view::{EventView, Items};
 
@@ -67,6 +67,8 @@ pub(super) struct EventRow {
     pub(super) received: When,
     /// The type, or that there is none.
     pub(super) kind: String,
+    /// The sender's id, all of it to be seen.
+    pub(super) id: String,
     /// It was accepted although its bytes were known.
     pub(super) flagged: bool,
     /// The event.
@@ -78,7 +80,8 @@ impl EventRow {
     pub(super) fn new(event: EventView, visit: &Visit) -> Self {
         Self {
             received: When::read(&event.received_at, visit.now),
-            kind: if event.r#type.is_empty() { "(no type)".to_owned() } else { event.r#type.clone() },
+            kind: words::kind(&event.r#type),
+            id: words::visible(&event.event_id),
             flagged: event.state == "accepted" && event.original.is_some(),
             event,
         }

@@ -10,7 +10,7 @@ use super::super::admin::Admin;
 use super::handlers::depth;
 use super::link::{Link, given};
 use super::pages::{PageError, Visit, page};
-use super::words::When;
+use super::words::{self, When};
 use crate::query::outbox::{self, OutboxQuery};
 use crate::query::queues;
 use crate::view::screens::DestinationView;

@@ -1,4 +1,5 @@
-//! How the pages say numbers and times: in UTC, with the age in words beside it, and never longer than a glance needs.
+//! How the pages say numbers and times: in UTC, with the age in words beside it, and never longer than a glance needs;
+//! and how they show a sender's text, so that it looks like nothing else.
 
 use std::fmt::Write as _;
 
@@ -135,9 +136,55 @@ pub(super) fn bytes(count: usize) -> String {
     }
 }
 
+/// A sender's text with whatever cannot be seen, or turns what stands beside it, spelt out: `\u{202e}`.
+pub(super) fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unseen(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
+    }
+    shown
+}
+
+/// A type that can be seen and clicked, even where there is none.
+pub(super) fn kind(event_type: &str) -> String {
+    match event_type {
+        "" => "(no type)".to_owned(),
+        blank if blank.trim().is_empty() => "(blank type)".to_owned(),
+        named => visible(named),
+    }
+}
+
+/// Controls, and what Unicode tells a display to ignore. The script has the same list in fewer words.
+fn is_unseen(c: char) -> bool {
+    match c {
+        '\n' | '\t' => false,
+        '\u{ad}' | '\u{34f}' | '\u{61c}' | '\u{115f}'..='\u{1160}' | '\u{17b4}'..='\u{17b5}' => true,
+        '\u{180b}'..='\u{180f}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' => true,
+        '\u{2060}'..='\u{206f}' | '\u{2800}' | '\u{3164}' | '\u{fe00}'..='\u{fe0f}' | '\u{feff}' => true,
+        '\u{ffa0}' | '\u{fff0}'..='\u{fffb}' | '\u{1bca0}'..='\u{1bca3}' | '\u{1d173}'..='\u{1d17a}' => true,
+        '\u{e0000}'..='\u{e0fff}' => true,
+        _ => c.is_control(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_seen_is_spelt_out() {
+        for (text, expected) in [
+            ("invoice.paid", "invoice.paid"),
+            ("pay\u{202e}diap", "pay\\u{202e}diap"),
+            ("a\u{200b}b\u{feff}\u{7}", "a\\u{200b}b\\u{feff}\\u{7}"),
+            ("two\nlines\tof é 日本 🦀", "two\nlines\tof é 日本 🦀"),
+        ] {
+            assert_eq!(visible(text), expected);
+        }
+        for (text, expected) in [("", "(no type)"), (" \u{a0}\n", "(blank type)"), (" \u{200b}", " \\u{200b}")] {
+            assert_eq!(kind(text), expected);
+        }
+    }
 
     #[test]
     fn ages() {
