@@ -108,7 +108,9 @@ fn read(condition: Condition, limits: &Limits, readings: &Readings) -> Reading {
             Reading::of(total(&readings.dead), limits.dead as f64, text)
         }
         Condition::Held => {
-            let text = format!("{}; `oncebox held` says why", listed(&readings.held, "held"));
+            // One event is held once for each of its handlers.
+            let what = if total(&readings.held) == 1.0 { "delivery held" } else { "deliveries held" };
+            let text = format!("{}; `oncebox held` says why", listed(&readings.held, what));
             Reading::of(total(&readings.held), limits.held as f64, text)
         }
         Condition::OldestWaiting => oldest(limits, readings),

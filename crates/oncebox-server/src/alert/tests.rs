@@ -30,7 +30,7 @@ fn a_number_is_wrong_from_its_limit_on() {
     check(&dead(0), None);
     check(&dead(1), Some((Condition::Dead, "1 dead (ledger 1); `oncebox dead-letters` lists them")));
     let held = Readings { held: vec![("mail".to_owned(), 2)], ..Readings::default() };
-    check(&held, Some((Condition::Held, "2 held (mail 2); `oncebox held` says why")));
+    check(&held, Some((Condition::Held, "2 deliveries held (mail 2); `oncebox held` says why")));
     let waiting =
         |seconds| Readings { oldest: Some(("mail".to_owned(), Duration::from_secs(seconds))), ..Readings::default() };
     check(&waiting(299), None);
