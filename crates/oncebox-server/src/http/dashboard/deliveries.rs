@@ -1,5 +1,6 @@
 //! A delivery and its attempts as one story, for the page of an event.
 
+use jiff::Timestamp;
 use oncebox::clock::UnixMillis;
 
 use super::link::Link;
@@ -46,12 +47,12 @@ pub(super) fn stories(
     now: UnixMillis,
 ) -> Vec<DeliveryStory> {
     let story = |delivery: DeliveryView| {
-        let mut moments: Vec<Moment> = attempts
-            .iter()
-            .filter(|attempt| attempt.handler == delivery.handler)
-            .map(|attempt| tried(attempt, now))
-            .collect();
-        moments.extend(standing(&delivery, now));
+        let own: Vec<&AttemptView> = attempts.iter().filter(|attempt| attempt.handler == delivery.handler).collect();
+        let stands = matches!(delivery.state.as_str(), "dead" | "discarded");
+        let is_last = |place: usize| stands && place + 1 == own.len();
+        let mut moments: Vec<Moment> =
+            own.iter().enumerate().map(|(place, attempt)| tried(attempt, is_last(place), now)).collect();
+        moments.extend(standing(&delivery, own.last().copied(), now));
         let replay = Link::below("/act", "replay").with("key", key).with("handler", &delivery.handler);
         DeliveryStory {
             outcome: outcome(&delivery),
@@ -64,9 +65,9 @@ pub(super) fn stories(
     deliveries.into_iter().map(story).collect()
 }
 
-fn tried(attempt: &AttemptView, now: UnixMillis) -> Moment {
+fn tried(attempt: &AttemptView, is_last: bool, now: UnixMillis) -> Moment {
     Moment {
-        title: format!("Attempt {} {}", attempt.attempt, ended(&attempt.outcome)),
+        title: format!("Attempt {} {}", attempt.attempt, ended(&attempt.outcome, is_last)),
         at: Some(When::read(&attempt.ended_at, now)),
         took: attempt.took_ms.map(span),
         status: attempt.status,
@@ -75,9 +76,10 @@ fn tried(attempt: &AttemptView, now: UnixMillis) -> Moment {
     }
 }
 
-fn ended(outcome: &str) -> &str {
+fn ended(outcome: &str, is_last: bool) -> &str {
     match outcome {
-        "dead" => "failed and was the last",
+        "dead" if is_last => "failed and was the last",
+        "dead" => "failed and was the last until a replay",
         "lost" => "was lost with its worker",
         "superseded" => "was superseded by a newer version",
         "held" => "was stopped for a person to look",
@@ -86,7 +88,7 @@ fn ended(outcome: &str) -> &str {
 }
 
 /// What the delivery's own state adds to its attempts.
-fn standing(delivery: &DeliveryView, now: UnixMillis) -> Option<Moment> {
+fn standing(delivery: &DeliveryView, last: Option<&AttemptView>, now: UnixMillis) -> Option<Moment> {
     let moment = |title: String, at: Option<&str>| Moment {
         outcome: delivery.state.clone(),
         title,
@@ -104,9 +106,18 @@ fn standing(delivery: &DeliveryView, now: UnixMillis) -> Option<Moment> {
         "ready" => {
             Some(moment(format!("Attempt {} is next", delivery.attempt + 1), delivery.next_attempt_at.as_deref()))
         }
-        "discarded" => Some(moment("Discarded by a person".to_owned(), delivery.finished_at.as_deref())),
+        "discarded" => Some(moment("Discarded by a person".to_owned(), discarded_at(delivery, last))),
         _ => None,
     }
+}
+
+/// When it was discarded, where that is known: an erasure leaves the time at which the last attempt ended.
+fn discarded_at<'a>(delivery: &'a DeliveryView, last: Option<&AttemptView>) -> Option<&'a str> {
+    let moment = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond);
+    let finished = delivery.finished_at.as_deref()?;
+    let ended = last.and_then(|attempt| moment(&attempt.ended_at));
+    let is_later = ended.zip(moment(finished)).is_none_or(|(ended, finished)| finished - ended >= 1_000);
+    is_later.then_some(finished)
 }
 
 fn times(count: i64) -> String {
@@ -174,6 +185,38 @@ mod tests {
             assert_eq!(stories[0].moments[0].took.as_deref(), Some("250 ms"));
             let last = stories[0].moments.last().and_then(|one| one.took.as_deref());
             assert!(state != "done" || last == Some("40 ms"), "{last:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_last_attempt_was_the_last() {
+        let attempts = || vec![attempt("ledger", "dead"), AttemptView { attempt: 2, ..attempt("ledger", "dead") }];
+        for (state, expected) in [
+            ("dead", ["Attempt 1 failed and was the last until a replay", "Attempt 2 failed and was the last"]),
+            (
+                "ready",
+                [
+                    "Attempt 1 failed and was the last until a replay",
+                    "Attempt 2 failed and was the last until a replay",
+                ],
+            ),
+        ] {
+            let stories = stories("key", vec![delivery(state, 2)], attempts(), 0);
+            let titles: Vec<_> = stories[0].moments.iter().take(2).map(|one| one.title.as_str()).collect();
+            assert_eq!(titles, expected, "{state}");
+        }
+    }
+
+    #[test]
+    fn the_end_of_an_attempt_is_no_discard() {
+        let discarded =
+            |finished: &str| DeliveryView { finished_at: Some(finished.to_owned()), ..delivery("discarded", 1) };
+        for (finished, last, is_known) in [
+            ("2026-01-01T00:00:00.252Z", Some(attempt("ledger", "dead")), false),
+            ("2026-01-01T00:00:05.000Z", Some(attempt("ledger", "dead")), true),
+            ("2026-01-01T00:00:00.252Z", None, true),
+        ] {
+            assert_eq!(discarded_at(&discarded(finished), last.as_ref()).is_some(), is_known, "{finished}");
         }
     }
 

@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
+use jiff::Timestamp;
 use oncebox::verdict::{HeldReason, OnRepeat};
 
 use super::super::admin::Admin;
@@ -40,8 +41,15 @@ struct EventPage {
     messages: Vec<MessageView>,
     namesakes: Vec<Namesake>,
     payload: Option<Payload>,
-    payload_gone: Option<When>,
+    payload_gone: Option<Gone>,
     offers: Vec<Offer>,
+}
+
+/// Where the bytes were to be kept until.
+struct Gone {
+    until: When,
+    /// It is not over yet, so that somebody erased them.
+    is_early: bool,
 }
 
 /// Why it waits for a person, or is flagged.
@@ -133,13 +141,20 @@ pub(super) async fn show(
         offers: offers(&event, &deliveries),
         deliveries: deliveries::stories(&event.key, deliveries, attempts, visit.now),
         payload: payload.map(|payload| Payload::new(payload, &event.key, &admin.desk().url_of(&event.source))),
-        payload_gone: When::maybe(payload_kept_until.as_deref(), visit.now),
+        payload_gone: payload_kept_until.as_deref().map(|until| Gone::new(until, &visit)),
         first,
         arrivals,
         messages,
         event,
         visit,
     })
+}
+
+impl Gone {
+    fn new(until: &str, visit: &Visit) -> Self {
+        let is_early = until.parse::<Timestamp>().is_ok_and(|until| until.as_millisecond() > visit.now);
+        Self { until: When::read(until, visit.now), is_early }
+    }
 }
 
 impl Namesake {
