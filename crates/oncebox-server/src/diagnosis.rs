@@ -1,10 +1,45 @@
 //! What a word in the database or in a rejection means, in a sentence for somebody who did not write the system.
 
+use oncebox::source::Source;
 use oncebox::verdict::{Reason, Rejection};
 
-/// What a rejection usually means, and what to do.
-pub(crate) fn of_rejection(rejection: &Rejection) -> String {
-    let sentence = match rejection.reason {
+/// What a rejection usually means, and what to do. Without its source nobody knows what the sender should have shown.
+pub(crate) fn of_rejection(rejection: &Rejection, source: Option<&Source>) -> String {
+    let of_token = source.and_then(|source| of_token(rejection.reason, source));
+    let sentence = of_token.unwrap_or_else(|| of_reason(rejection.reason));
+    match rejection.off_by_seconds {
+        Some(seconds) => format!("{sentence} (off by {seconds} s)"),
+        None => sentence.to_owned(),
+    }
+}
+
+/// The same for senders that send a token, in the URL or in the request, and sign nothing.
+fn of_token(reason: Reason, source: &Source) -> Option<&'static str> {
+    let by_url_alone = source.has_path_token() && source.secrets_count() == 0;
+    let sends_token = source.description().sends_token();
+    Some(match reason {
+        Reason::MissingSignature if by_url_alone => {
+            "there is no token behind the source's name in the URL: give the vendor the whole URL"
+        }
+        Reason::Mismatch if by_url_alone => {
+            "the token in the URL is not the source's path_token: an old URL, or somebody who guesses"
+        }
+        Reason::MissingSignature if sends_token => {
+            "there is no token: somebody else calls this URL, or a proxy removes the header"
+        }
+        Reason::Mismatch if sends_token && source.has_path_token() => {
+            "a token is another one: that in the URL is not the path_token, or that in the request is no secret of the \
+             source"
+        }
+        Reason::Mismatch if sends_token => {
+            "the token in the request is no secret of the source: an old one, or somebody who guesses"
+        }
+        _ => return None,
+    })
+}
+
+fn of_reason(reason: Reason) -> &'static str {
+    match reason {
         Reason::Address => {
             "it comes from an address that allow_from does not name: somebody else, or the vendor sends from new ones; \
              behind a proxy, is trusted_proxies set?"
@@ -31,10 +66,6 @@ pub(crate) fn of_rejection(rejection: &Rejection) -> String {
         Reason::WrongClaim => "it was signed for somebody else: issuer, audience or topic are not the configured ones",
         Reason::NotArmed => "a handshake brought a secret and nobody waits for it: run `oncebox arm` first",
         Reason::UnfitChallenge => "a handshake wants something echoed that is never echoed",
-    };
-    match rejection.off_by_seconds {
-        Some(seconds) => format!("{sentence} (off by {seconds} s)"),
-        None => sentence.to_owned(),
     }
 }
 

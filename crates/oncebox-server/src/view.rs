@@ -6,6 +6,7 @@ pub(crate) mod screens;
 
 use jiff::Timestamp;
 use oncebox::clock::UnixMillis;
+use oncebox::source::Source;
 use oncebox::store::{
     AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, StoreStats, Waiting, WindowRecord,
 };
@@ -456,12 +457,19 @@ fn combined(recent: Vec<QueueCount>, depths: Vec<Waiting>) -> Vec<Waiting> {
 
 impl From<Rejected> for RejectionView {
     fn from(rejected: Rejected) -> Self {
+        Self::of(rejected, None)
+    }
+}
+
+impl RejectionView {
+    /// The view of a rejection by a source, where the config still has it.
+    pub(crate) fn of(rejected: Rejected, source: Option<&Source>) -> Self {
         Self {
             at: time(rejected.at),
             source: rejected.source,
             step: rejected.rejection.step.as_str().to_owned(),
             reason: rejected.rejection.reason.as_str().to_owned(),
-            diagnosis: crate::diagnosis::of_rejection(&rejected.rejection),
+            diagnosis: crate::diagnosis::of_rejection(&rejected.rejection, source),
             off_by_seconds: rejected.rejection.off_by_seconds,
             remote: rejected.remote,
         }

@@ -162,6 +162,18 @@ impl Description {
         carriers.filter_map(describe::Carrier::query).next()
     }
 
+    /// True when the sender sends the secret itself, so that nothing is signed.
+    pub fn sends_token(&self) -> bool {
+        self.mac.is_some_and(mac::Mac::is_token)
+    }
+
+    /// The header in which the sender sends the secret itself, if it does so in one.
+    pub fn token_header(&self) -> Option<&str> {
+        let by_default = (self.mac == Some(mac::Mac::Basic)).then_some("authorization");
+        let named = self.sig.as_ref().and_then(describe::Carrier::header);
+        named.or(by_default).filter(|_| self.sends_token())
+    }
+
     /// The form of the secrets its described scheme takes; none where a scheme with code decides.
     pub fn secret_form(&self) -> Option<SecretForm> {
         use curve::Curve;

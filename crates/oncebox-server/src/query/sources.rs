@@ -7,6 +7,7 @@ use oncebox::store::Recent;
 use super::desk::Desk;
 use super::{PageQuery, QueryError, not_our_cursor, page_limit};
 use crate::commands::providers::guide;
+use crate::rejections::Rejected;
 use crate::view::screens::{GuideView, SecretUseView, SourceDetailView, SourceView};
 use crate::view::{Items, RejectionView, time};
 
@@ -40,8 +41,19 @@ pub(crate) fn rejections(desk: &Desk, query: &PageQuery) -> Result<Items<Rejecti
     let is_more = found.len() > limit;
     found.truncate(limit);
     let next_cursor = found.last().filter(|_| is_more).map(|(number, _)| number.to_string());
-    let items = found.into_iter().map(|(_, rejected)| rejected.into()).collect();
+    let items = found.into_iter().map(|(_, rejected)| rejection(desk, rejected)).collect();
     Ok(Items { items, next_cursor, searched_until: None })
+}
+
+/// So many of them.
+pub(crate) fn latest_rejections(desk: &Desk, limit: usize) -> Vec<RejectionView> {
+    desk.rejections.latest(None, limit).into_iter().map(|(_, rejected)| rejection(desk, rejected)).collect()
+}
+
+/// One of them, with what its source says about the cause.
+pub(crate) fn rejection(desk: &Desk, rejected: Rejected) -> RejectionView {
+    let source = desk.setup.sources.get(&rejected.source).cloned();
+    RejectionView::of(rejected, source.as_deref())
 }
 
 /// The same from numbers that are at hand.

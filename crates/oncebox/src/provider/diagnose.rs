@@ -137,7 +137,12 @@ fn other_credential(spec: &SourceSpec) -> Option<String> {
 
 /// Nothing that was tried fits: what is left, the most frequent first.
 fn unexplained(source: &Source, verifier: &Verifier) -> String {
-    let mut sentence = "no secret matches: a wrong secret, or a body that was changed on its way".to_owned();
+    let cause = match source.description().sends_token() {
+        // No body is signed, so that none can be at fault.
+        true => "the token that the sender sends is another one",
+        false => "a wrong secret, or a body that was changed on its way",
+    };
+    let mut sentence = format!("no secret matches: {cause}");
     if source.spec().path_token.is_some() {
         sentence.push_str(", or another token in the URL");
     }

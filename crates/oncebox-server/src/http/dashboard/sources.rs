@@ -53,8 +53,8 @@ pub(super) async fn one(
     Path(name): Path<String>,
 ) -> Result<Response, PageError> {
     let detail = sources::source(&admin.desk(), &name).await?.ok_or_else(PageError::not_found)?;
-    let latest = admin.desk().rejections.latest(None, oncebox::limits::REJECTIONS_MAX).into_iter();
-    let latest = latest.map(|(_, one)| one).filter(|one| one.source == name).take(REJECTIONS).map(RejectionView::from);
+    let latest = sources::latest_rejections(&admin.desk(), oncebox::limits::REJECTIONS_MAX).into_iter();
+    let latest = latest.filter(|one| one.source == name).take(REJECTIONS);
     let rejections = latest.map(|one| (When::read(&one.at, visit.now), one)).collect();
     let secret = |usage: &SecretUseView| Secret {
         last: When::maybe(usage.last_matched_at.as_deref(), visit.now),

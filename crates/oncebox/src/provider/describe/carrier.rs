@@ -50,6 +50,14 @@ impl Carrier {
         }
     }
 
+    /// The first header it reads, if it reads headers.
+    pub(crate) fn header(&self) -> Option<&str> {
+        match &self.at {
+            CarriedAt::Headers(names) => names.first().map(String::as_str),
+            _ => None,
+        }
+    }
+
     /// The query field it reads, if it reads one.
     pub(crate) fn query(&self) -> Option<&str> {
         match &self.at {

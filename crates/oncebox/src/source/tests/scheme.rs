@@ -273,4 +273,8 @@ fn likely_causes() {
     check(cause("slack", "xoxb-17653672481", |_| {}, NOW), "the signing secret is among");
     check(cause("github", "https://hooks.example.com", |_| {}, NOW), "it looks like a URL");
     check(cause("stripe", "another", |_| {}, NOW), "no secret matches: a wrong secret, or a body");
+    check(
+        cause("static-token", "another", |_| {}, NOW),
+        "no secret matches: the token that the sender sends is another",
+    );
 }
