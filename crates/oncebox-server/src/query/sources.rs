@@ -11,6 +11,9 @@ use crate::rejections::Rejected;
 use crate::view::screens::{GuideView, SecretUseView, SourceDetailView, SourceView};
 use crate::view::{Items, RejectionView, time};
 
+/// The secret of a source that has none but its path token.
+const BY_TOKEN: &str = "none but the token at the end of the URL, which the config has as path_token";
+
 /// All of them, those first that the config names; one that was removed is shown while its newest events are.
 pub(crate) async fn sources(desk: &Desk) -> Result<Vec<SourceView>, QueryError> {
     Ok(sources_of(desk, &desk.store.recent(None, None, PAGE_EXAMINED_MAX).await?))
@@ -21,14 +24,20 @@ pub(crate) async fn source(desk: &Desk, name: &str) -> Result<Option<SourceDetai
     let Some(source) = desk.setup.sources.get(name) else { return Ok(None) };
     let recent = desk.store.recent(None, None, PAGE_EXAMINED_MAX).await?;
     let facts = source.description().facts();
-    let lines = guide::lines(&facts).into_iter().map(|(label, text)| (label.to_owned(), text)).collect();
+    let by_token = source.has_path_token() && source.secrets_count() == 0;
+    let secret_hint = if by_token { BY_TOKEN } else { facts.secret_hint };
+    let line = |(label, text): (&str, String)| match label {
+        "secret" => (label.to_owned(), secret_hint.to_owned()),
+        _ => (label.to_owned(), text),
+    };
+    let lines = guide::lines_in_words(&facts).into_iter().map(line).collect();
     let guide = GuideView {
         title: facts.title.to_owned(),
         setup: facts.setup.to_owned(),
-        secret_hint: facts.secret_hint.to_owned(),
+        secret_hint: secret_hint.to_owned(),
         docs: facts.docs.to_owned(),
         lines,
-        config: guide::config(source.provider(), source.description()),
+        config: guide::config(name, source.provider(), source.description(), source.has_path_token()),
     };
     Ok(Some(SourceDetailView { source: view(desk, source, &recent), guide }))
 }

@@ -193,6 +193,13 @@ pub(crate) struct SourceView {
     pub(crate) conflicts: i64,
 }
 
+impl SourceView {
+    /// True where a token stands at the end of its URL.
+    pub(crate) fn has_path_token(&self) -> bool {
+        self.url.ends_with("/{token}")
+    }
+}
+
 /// How one secret is used.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
 pub(crate) struct SecretUseView {

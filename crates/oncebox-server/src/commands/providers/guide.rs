@@ -51,20 +51,30 @@ pub(super) fn whole() -> String {
 pub(super) fn entry_for_people(name: &str, description: &Description) -> String {
     let facts = description.facts();
     let mut text = format!("{name}: {}\n\n{}\n\n", facts.title, facts.setup);
-    let lines = lines(&facts);
+    let lines = lines_in_words(&facts);
     let width = lines.iter().map(|(label, _)| label.len()).max().unwrap_or_default();
     for (label, line) in &lines {
         text.push_str(&format!("{label:width$}  {line}\n"));
     }
-    text.push_str(&format!("\nIn oncebox.toml:\n\n{}", config(name, description)));
+    text.push_str(&format!(
+        "\nIn oncebox.toml:\n\n{}",
+        config(name, name, description, description.needs_path_token())
+    ));
     text
 }
 
-/// What to write into the config.
-pub(crate) fn config(name: &str, description: &Description) -> String {
-    let mut text = format!("[[source]]\nname = \"{name}\"\nprovider = \"{name}\"");
-    if !description.brings_secret() {
-        text.push_str(&format!("\nsecrets = [{{ env = \"{}_SECRET\" }}]", name.to_uppercase().replace('-', "_")));
+/// What to write into the config for a source of this name.
+pub(crate) fn config(name: &str, provider: &str, description: &Description, has_path_token: bool) -> String {
+    let mut text = format!("[[source]]\nname = \"{name}\"\nprovider = \"{provider}\"");
+    let variable = name.to_uppercase().replace(['-', '.'], "_");
+    if has_path_token {
+        text.push_str(&format!("\npath_token = {{ env = \"{variable}_TOKEN\" }}"));
+    }
+    if !description.brings_secret() && !description.needs_path_token() {
+        text.push_str(&format!("\nsecrets = [{{ env = \"{variable}_SECRET\" }}]"));
+    }
+    if provider == "custom" {
+        text.push_str("\n# and how it signs: docs/custom.md");
     }
     for setting in description.facts().settings {
         text.push_str(&format!("\n{setting} = \"…\""));
@@ -116,6 +126,29 @@ pub(crate) fn lines(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
         lines.push(("docs", facts.docs.to_owned()));
     }
     lines
+}
+
+/// The same for readers who were not told what the letters mean.
+pub(crate) fn lines_in_words(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
+    let line = |(label, text): (&'static str, String)| match label {
+        "sure" => ("known from", sure(&text)),
+        _ => (label, text),
+    };
+    lines(facts).into_iter().map(line).collect()
+}
+
+/// How sure we are, for three letters.
+fn sure(letters: &str) -> String {
+    let from = |letter: &str| match letter {
+        "S" => "the vendor's source",
+        "D" => "the vendor's documentation",
+        "T" => "a third party's page",
+        _ => "memory",
+    };
+    let about = ["authentication", "id", "retries"].into_iter().zip(letters.split('/'));
+    let sentence = about.map(|(what, letter)| format!("{what}: {}", from(letter))).collect::<Vec<_>>().join("; ");
+    let warning = if letters.contains('M') { " (check what is from memory before you rely on it)" } else { "" };
+    format!("{sentence}{warning}")
 }
 
 fn duration(duration: Option<std::time::Duration>) -> String {
