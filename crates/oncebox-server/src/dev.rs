@@ -72,8 +72,25 @@ pub(crate) fn dev_config(
         }
     }
     config.server.public_url = Some(public_url);
+    config.server.dev_option = Some(secrets_option(store));
     config.handlers.push(log_handler());
     Ok(config)
+}
+
+/// The option by which `send` finds the secrets beside this database; nothing where it looks there anyway.
+pub(crate) fn secrets_option(database: &StoreUrl) -> String {
+    if *database == StoreUrl::Sqlite("oncebox.db".into()) {
+        return String::new();
+    }
+    // `send` only looks for the secrets beside the database, so a URL without its password does.
+    let word = database.without_secrets().map(|url| shell_word(&url));
+    format!(" --database {}", word.as_deref().unwrap_or("\"$ONCEBOX_DATABASE\""))
+}
+
+/// A word that a shell takes as it is.
+pub(crate) fn shell_word(text: &str) -> String {
+    let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./:@%+,=".contains(&b));
+    if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// What an empty file would mean, without the warning that it names no source.

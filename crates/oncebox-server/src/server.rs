@@ -39,6 +39,7 @@ use crate::http::guard::{self, Guard};
 use crate::http::listener;
 use crate::http::public::{Caps, Public, Setup};
 use crate::processing::{Prepared, Processing};
+use crate::query::desk::PublicPlace;
 use crate::rejections::Rejections;
 use crate::signals::{Asked, Signals};
 use crate::traffic::Traffic;
@@ -139,7 +140,7 @@ impl Server {
             setup: self.setup.clone(),
             rejections: rejections.clone(),
             traffic: traffic.clone(),
-            public_url: self.config.public_url.clone(),
+            public: PublicPlace::of(&self.config, self.public.local_addr()?),
             arrived: arrived.clone(),
             guard: guard.clone(),
             trusted_proxies: self.config.trusted_proxies,

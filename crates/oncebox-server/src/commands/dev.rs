@@ -10,7 +10,7 @@ use super::wrong_usage;
 use crate::cli::DevArgs;
 use crate::config::Config;
 use crate::config::store::StoreUrl;
-use crate::dev::{dev_config, secret_names, wants_verify_token};
+use crate::dev::{dev_config, secret_names, secrets_option, wants_verify_token};
 use crate::dev_secrets::DevSecrets;
 use crate::server::Server;
 use crate::signals::Signals;
@@ -69,22 +69,12 @@ fn next_commands(public: SocketAddr, admin: SocketAddr, database: &StoreUrl) -> 
     if public != SocketAddr::from(([127, 0, 0, 1], 8080)) {
         send.push_str(&format!(" --to http://{public}"));
     }
-    if *database != StoreUrl::Sqlite("oncebox.db".into()) {
-        // `send` only looks for the secrets beside the database, so a URL without its password does.
-        let word = database.without_secrets().map(|url| shell_word(&url));
-        send.push_str(&format!(" --database {}", word.as_deref().unwrap_or("\"$ONCEBOX_DATABASE\"")));
-    }
+    send.push_str(&secrets_option(database));
     let mut events = "oncebox events".to_owned();
     if admin != SocketAddr::from(([127, 0, 0, 1], 8081)) {
         events.push_str(&format!(" --admin-url http://{admin}"));
     }
     (send, events)
-}
-
-/// A word that a shell takes as it is.
-pub(crate) fn shell_word(text: &str) -> String {
-    let is_plain = text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-./:@%+,=".contains(&b));
-    if is_plain { text.to_owned() } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 #[cfg(test)]

@@ -17,11 +17,11 @@ use oncebox::source::Source;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::dev::shell_word;
 use super::wrong_usage;
 use crate::cli::send::SendArgs;
 use crate::cli::values::Setting;
 use crate::config::store::StoreUrl;
+use crate::dev::shell_word;
 use crate::dev::{agreed, by_form, wants_verify_token};
 use crate::dev_secrets::{DevSecrets, verify_token_name};
 use crate::provider_args;
@@ -29,7 +29,7 @@ use crate::terminal::{self, Progress};
 use client::{Answer, Client};
 use letters::{Letters, Plan};
 use tally::Tally;
-pub(crate) use target::Target;
+pub(crate) use target::{DEFAULT_BASE, Target};
 
 /// Where `dev` keeps its events unless told otherwise.
 const DATABASE_HERE: &str = "oncebox.db";

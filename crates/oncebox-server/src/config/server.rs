@@ -36,6 +36,8 @@ pub(crate) struct ServerConfig {
     pub(crate) admin_hosts: Vec<String>,
     /// How senders reach the public listener, without a slash at the end.
     pub(crate) public_url: Option<String>,
+    /// What `oncebox send` needs to find the secrets, where `oncebox dev` made them.
+    pub(crate) dev_option: Option<String>,
     /// The largest body in bytes, unless a source says otherwise.
     pub(crate) body_limit: usize,
     /// Requests held at once.
@@ -99,6 +101,7 @@ impl ServerConfig {
             viewer_token: table.token("viewer_token"),
             admin_hosts: web::hosts(&mut table, "admin_hosts"),
             public_url: table.take("public_url").and_then(|item| web::public_url(&item)),
+            dev_option: None,
             body_limit: table.size("body_limit", BODY_BYTES_MIN..=BODY_BYTES_MAX).unwrap_or(BODY_BYTES_DEFAULT),
             in_flight: table.count("in_flight", 1..=IN_FLIGHT_MAX).unwrap_or(1024),
             in_flight_bytes: table.size("in_flight_bytes", BODY_BYTES_MIN..=64 << 30).unwrap_or(256 << 20),

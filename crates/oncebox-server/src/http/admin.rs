@@ -30,7 +30,7 @@ use super::{actions, api, arm, dashboard, erase, login, pull, retention, tail};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::gauges::Gauges;
 use crate::query::actions::{ActionRequest, Known};
-use crate::query::desk::Desk;
+use crate::query::desk::{Desk, PublicPlace};
 use crate::query::destinations::Destinations;
 use crate::query::names::{self, Configured};
 use crate::query::{self, QueryError};
@@ -55,8 +55,8 @@ pub(crate) struct AdminParts {
     pub(crate) rejections: Rejections,
     /// The last hour of this node.
     pub(crate) traffic: Traffic,
-    /// How senders reach the public listener, without a slash at the end.
-    pub(crate) public_url: Option<String>,
+    /// Where senders come in.
+    pub(crate) public: PublicPlace,
     /// Renders the metrics.
     pub(crate) metrics: Option<PrometheusHandle>,
     /// Secrets that a handshake brings.
@@ -148,7 +148,7 @@ impl Admin {
             setup: self.setup(),
             traffic: self.0.traffic.clone(),
             rejections: self.0.rejections.clone(),
-            public_url: self.0.public_url.clone(),
+            public: self.0.public.clone(),
         }
     }
 

@@ -92,7 +92,7 @@ fn view(desk: &Desk, source: &Source, recent: &Recent) -> SourceView {
         name: name.to_owned(),
         provider: source.provider().to_owned(),
         configured: true,
-        public_url: desk.public_url.as_ref().map(|url| format!("{url}{path}")),
+        public_url: desk.public.url.as_ref().map(|url| format!("{url}{path}")),
         url: path,
         secrets: source.secrets_count(),
         secret_uses: secrets.collect(),

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use serde_json::{Value, json};
 use testkit::{Backend, TestDatabase, contract, http};
 
-use crate::world::{PATIENCE, World, custom, github, stripe, wait_until};
+use crate::world::{PATIENCE, TOKEN, World, custom, github, stripe, wait_until};
 
 /// More events than one page looks through.
 const NEWER: i64 = 20_100;
@@ -180,6 +180,54 @@ contract! {
         let took = api(&world, &format!("events/{key}"))["deliveries"][0]["took_ms"].clone();
         assert!(took.as_i64().is_some_and(|took| (0..600_000).contains(&took)), "{took}");
         assert!(page(&world, &format!("/events/{key}")).contains("<strong>Attempt 1 done</strong> · took "));
+    }
+
+    async fn an_empty_inbox_teaches_what_works_here(db: TestDatabase) {
+        let world = World::start(db);
+        for path in ["/", "/events", "/tail"] {
+            let text = page(&world, path);
+            let sample = "<code>oncebox send stripe --to https://hooks.example.com/in/stripe --secret";
+            assert!(text.contains(sample), "{path}: {text}");
+        }
+        assert!(page(&world, "/tail?state=held").contains("Nothing that has arrived fits this filter."));
+        let statement = match world.db.backend() {
+            Backend::Sqlite => "insert into oncebox_send (destination, body, delivery, step)",
+            Backend::Postgres => "select oncebox.send(",
+        };
+        assert!(page(&world, "/outbox").contains(statement));
+        let part = page(&world, "/outbox?state=dead");
+        assert!(part.contains("No message fits this filter.") && !part.contains(statement), "{part}");
+        let custom = page(&world, "/sources/custom");
+        assert!(!custom.contains("oncebox send custom --to") && custom.contains("behind a <code>--set</code>"), "{custom}");
+    }
+
+    async fn a_token_is_told_from_a_signature(db: TestDatabase) {
+        let news = "[[source]]\nname = \"news\"\nprovider = \"mailchimp\"\npath_token = { value = \"canary-path-6Vc1\" }\n";
+        let world = World::start_with(db, |mut setup| {
+            setup.rest.push_str(news);
+            setup
+        });
+        let send = |path: &str, token: &str| http::post(world.addr(), path, &[("x-token", token)], br#"{"id":"a"}"#);
+        assert_eq!((send("/in/news/wrong", "").status, send("/in/token", "wrong").status), (401, 401));
+        let text = page(&world, "/sources/news");
+        for expected in ["is not the source&#39;s path_token", "name = &#34;news&#34;", "path_token = { env", "is all that tells who sends"] {
+            assert!(text.contains(expected), "{expected}: {text}");
+        }
+        assert!(!text.contains("It has no secret") && !text.contains("set path_token to") && !text.contains("sure<"), "{text}");
+        assert!(page(&world, "/sources/token").contains("the token in the request is no secret of the source"));
+        assert!(api(&world, "rejections").to_string().contains("the token in the request is no secret of the source"));
+        let key = send("/in/token", TOKEN).json()["key"].as_str().expect("a key").to_owned();
+        let text = page(&world, &format!("/events/{key}"));
+        let curl = "https://hooks.example.com/in/token&#39; \\ --header &#39;x-token: &#39;&#34;$SECRET&#34;";
+        assert!(text.contains(curl) && text.contains("Credentials are never stored: set <code>SECRET</code>"), "{text}");
+    }
+
+    async fn an_erasure_is_told_from_retention(db: TestDatabase) {
+        let world = World::start(db);
+        let key = world.expect("stripe", &stripe("a"), "accepted");
+        post(&world, "erase", &json!({"filter": {"key": key}}));
+        let text = page(&world, &format!("/events/{key}"));
+        assert!(text.contains("A person has erased the bytes") && !text.contains("Retention has removed"), "{text}");
     }
 
     async fn a_stream_begins_where_its_page_ended(db: TestDatabase) {

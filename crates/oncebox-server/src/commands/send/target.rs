@@ -5,7 +5,8 @@ use reqwest::Url;
 
 use crate::commands::wrong_usage;
 
-const DEFAULT: &str = "http://127.0.0.1:8080";
+/// Where `oncebox dev` listens unless it is told otherwise.
+pub(crate) const DEFAULT_BASE: &str = "http://127.0.0.1:8080";
 const ADMIN_PORT: u16 = 8081;
 
 /// The URL of a source and its parts.
@@ -19,7 +20,7 @@ pub(crate) struct Target {
 impl Target {
     /// Reads `--to`. A base URL gets `/in/{source}` behind it; a URL with `/in/…` is used as it is.
     pub(crate) fn parse(to: Option<&str>, source: &str) -> anyhow::Result<Self> {
-        let text = to.unwrap_or(DEFAULT);
+        let text = to.unwrap_or(DEFAULT_BASE);
         let refuse = || wrong_usage("--to: write a URL such as http://127.0.0.1:8080");
         let url = Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https")).ok_or_else(refuse)?;
         let whole = url.as_str().split(['?', '#']).next().unwrap_or_default();
@@ -61,7 +62,7 @@ impl Target {
 
     /// True for the server that commands ask unless they are told of another.
     pub(crate) fn is_default(&self) -> bool {
-        self.base == DEFAULT
+        self.base == DEFAULT_BASE
     }
 
     /// Where the admin listener of that server is, if it has the usual port.

@@ -88,6 +88,8 @@ struct Payload {
     cut: bool,
     tree: Option<Vec<Row>>,
     curl: String,
+    /// What the command lacks, since it is never stored.
+    to_fill_in: Vec<&'static str>,
     /// The command reads the bytes from the download.
     from_file: bool,
 }
@@ -140,7 +142,10 @@ pub(super) async fn show(
         unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
         offers: offers(&event, &deliveries),
         deliveries: deliveries::stories(&event.key, deliveries, attempts, visit.now),
-        payload: payload.map(|payload| Payload::new(payload, &event.key, &admin.desk().url_of(&event.source))),
+        payload: payload.map(|payload| {
+            let proof = source.as_deref().map(curl::Proof::of).unwrap_or_default();
+            Payload::new(payload, &event.key, &admin.desk().url_of(&event.source), &proof)
+        }),
         payload_gone: payload_kept_until.as_deref().map(|until| Gone::new(until, &visit)),
         first,
         arrivals,
@@ -216,13 +221,14 @@ fn offers(event: &EventView, deliveries: &[DeliveryView]) -> Vec<Offer> {
 }
 
 impl Payload {
-    fn new(payload: PayloadView, key: &str, url: &str) -> Self {
+    fn new(payload: PayloadView, key: &str, url: &str, proof: &curl::Proof) -> Self {
         let body = payload.body.as_deref();
         let cut = body.and_then(|body| body.char_indices().nth(BODY_CHARS_MAX)).map(|(end, _)| end);
         let text = body.map(|body| body[..cut.unwrap_or(body.len())].to_owned());
         Self {
             size: bytes(payload.body_bytes),
-            curl: curl::command(url, &payload.headers, body, &format!("{key}.bin")),
+            curl: curl::command(url, proof, &payload.headers, body, &format!("{key}.bin")),
+            to_fill_in: proof.variables(),
             from_file: !body.is_some_and(curl::is_inline),
             tree: body.and_then(|body| tree::rows(body.as_bytes())),
             cut: cut.is_some(),

@@ -58,6 +58,8 @@ struct EventsPage {
     newest: Link,
     older: Option<Link>,
     searched_until: Option<When>,
+    /// What to type where nothing has arrived.
+    sample: Option<String>,
 }
 
 /// One event in a list.
@@ -171,6 +173,7 @@ pub(super) async fn show(
         status,
         &EventsPage {
             sources: source_names(&admin),
+            sample: admin.desk().sample(),
             dead: dead(admin.store(), &rows).await?,
             rows,
             problem,

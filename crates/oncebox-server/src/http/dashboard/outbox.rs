@@ -54,6 +54,8 @@ struct OutboxPage {
     newest: Link,
     older: Option<Link>,
     searched_until: Option<When>,
+    /// How a handler writes a message; none where the list is only a part.
+    statement: Option<&'static str>,
 }
 
 struct MessageRow {
@@ -119,10 +121,27 @@ pub(super) async fn list(
         rows: found.items.into_iter().map(row).collect(),
         older: found.next_cursor.map(|cursor| newest.clone().with("cursor", &cursor)),
         searched_until: When::maybe(found.searched_until.as_deref(), visit.now),
+        statement: (!search.is_part()).then(|| statement(admin.store().kind())),
         newest,
         search,
         visit,
     })
+}
+
+impl Search {
+    fn is_part(&self) -> bool {
+        self.state.is_some() || self.destination.is_some() || self.cursor.is_some()
+    }
+}
+
+/// What a handler's SQL says to send something, in the words of its database.
+fn statement(kind: &str) -> &'static str {
+    match kind {
+        "sqlite" => {
+            "insert into oncebox_send (destination, body, delivery, step) values ('crm', :body, :delivery, 'notify')"
+        }
+        _ => "select oncebox.send('crm', :body, delivery => :delivery, step => 'notify')",
+    }
 }
 
 /// One message.

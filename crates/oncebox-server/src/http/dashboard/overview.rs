@@ -30,6 +30,8 @@ struct OverviewPage {
     sources: Vec<SourceView>,
     quiet_sources: usize,
     counted_since: Option<When>,
+    /// What to type where nothing has arrived.
+    sample: Option<String>,
 }
 
 /// One of the three numbers, beside what it usually is.
@@ -67,6 +69,7 @@ pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Res
         sources: active,
         quiet_sources: quiet.len(),
         counted_since: When::maybe(view.counted_since.as_deref(), visit.now),
+        sample: admin.desk().sample(),
         visit,
     })
 }

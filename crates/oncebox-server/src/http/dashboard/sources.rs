@@ -31,8 +31,8 @@ struct SourcePage {
     guide: GuideView,
     rejections: Vec<(When, RejectionView)>,
     events: Link,
-    /// Where `oncebox send` finds it.
-    target: String,
+    /// A command that sends it something signed.
+    sample: Option<String>,
 }
 
 /// How one secret is used. Its value is shown to nobody.
@@ -56,6 +56,7 @@ pub(super) async fn one(
     let latest = sources::latest_rejections(&admin.desk(), oncebox::limits::REJECTIONS_MAX).into_iter();
     let latest = latest.filter(|one| one.source == name).take(REJECTIONS);
     let rejections = latest.map(|one| (When::read(&one.at, visit.now), one)).collect();
+    let source = admin.setup().sources.get(&name).cloned();
     let secret = |usage: &SecretUseView| Secret {
         last: When::maybe(usage.last_matched_at.as_deref(), visit.now),
         usage: usage.clone(),
@@ -64,7 +65,7 @@ pub(super) async fn one(
         secrets: detail.source.secret_uses.iter().map(secret).collect(),
         guide: detail.guide,
         events: Link::to("/events").with("source", &name),
-        target: admin.desk().url_of(&name),
+        sample: source.and_then(|source| admin.desk().sample_of(&source)),
         source: detail.source,
         rejections,
         visit,

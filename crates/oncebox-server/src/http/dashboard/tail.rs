@@ -22,6 +22,8 @@ struct TailPage {
     rows: Vec<EventRow>,
     /// Where the stream begins, so that nothing falls between this page and its first look.
     after: String,
+    /// What to type where nothing has arrived.
+    sample: Option<String>,
 }
 
 /// The latest events; the filters are those of the stream.
@@ -39,6 +41,7 @@ pub(super) async fn show(
     let oldest = found.items.get(ROWS - 1).and_then(|event| event.key.parse::<EventKey>().ok());
     page(&TailPage {
         sources: source_names(&admin),
+        sample: admin.desk().sample(),
         after: oldest.map_or(since, |oldest| oldest.max(since)).to_string(),
         rows: found.items.into_iter().map(|event| EventRow::new(event, &visit)).collect(),
         search,
