@@ -247,6 +247,17 @@ test("a viewer sees actions and cannot use them", async () => {
   await page.context().close();
 });
 
+test("a page whose session has ended leads to the login", async () => {
+  const page = await logIn(VIEWER);
+  await page.goto("/");
+  await page.context().clearCookies();
+  await page.waitForSelector("#old .note");
+  assert.match(await text(page, "#old"), /^Your session has ended; this page is as it was at .* Log in again$/);
+  await page.click("#old a");
+  await page.waitForURL(/\/login\?next=/);
+  await page.context().close();
+});
+
 test("a source shows its URL, its guide and which secrets are in use", async () => {
   const page = await logIn(OPERATOR);
   const cookies = await page.context().cookies();
