@@ -29,7 +29,6 @@ pub mod rate;
 pub mod receive;
 pub mod request;
 pub mod retry;
-mod revision;
 pub mod routing;
 pub mod sealed;
 pub mod secret;

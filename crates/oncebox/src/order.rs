@@ -3,10 +3,12 @@
 //! Values are read by JSON pointer and hashed to a fixed size, so that no sender can make an index entry too long. An
 //! event whose payload does not have the value is not ordered: it runs like one of a handler without order.
 
+mod revision;
+
 use crate::event::EventKey;
 use crate::provider::json::{Hit, Pointer, Scalar, Wanted, scalar};
-pub use crate::revision::Revision;
-use crate::revision::time_micros;
+pub use revision::Revision;
+use revision::time_micros;
 
 /// A JSON pointer to something inside the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
