@@ -71,9 +71,15 @@ fn text(detail: &EventDetailView, body: Body) -> String {
     sections.join("\n\n")
 }
 
+fn is_ahead(time: &str) -> bool {
+    let now = oncebox::clock::Clock::system().now();
+    time.parse::<jiff::Timestamp>().is_ok_and(|time| time.as_millisecond() > now)
+}
+
 /// Why there are no bytes.
 fn gone(detail: &EventDetailView) -> String {
     match &detail.payload_kept_until {
+        Some(until) if is_ahead(until) => "a person erased them; see `oncebox actions`".to_owned(),
         Some(until) => format!("they were kept until {until}; the event cannot run again"),
         None => "they are no longer kept; the event cannot run again".to_owned(),
     }

@@ -102,7 +102,7 @@ fn of_parts(whole: i128, fraction: i64) -> Option<Revision> {
 }
 
 /// A date or a time in microseconds since 1970, and what is finer; without a zone it is UTC.
-pub(super) fn time_micros(text: &str) -> Option<(i64, i64)> {
+fn time_micros(text: &str) -> Option<(i64, i64)> {
     let bytes = text.as_bytes();
     let form = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
     if bytes.len() == 10 {

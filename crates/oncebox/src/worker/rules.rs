@@ -4,7 +4,7 @@
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::handler::{HandlerSpec, Latest, OncePer, Otherwise, WaitFor};
-use crate::order::{change_mark, order_key, prerequisite_mark};
+use crate::order::{Revision, change_mark, order_key, prerequisite_mark};
 use crate::store::{Change, Claimed, Prerequisite, StoreError, Tx, Version};
 
 /// What order says about a delivery.
@@ -109,6 +109,6 @@ fn change(rule: &OncePer, claim: &Claimed) -> Option<EventKey> {
     change_mark(&claim.handler, &rule.fields, &claim.body)
 }
 
-fn object(rule: &Latest, claim: &Claimed) -> Option<(EventKey, i64)> {
-    Some((order_key(&rule.key.read(&claim.body)?), rule.version.read_version(&claim.body)?))
+fn object(rule: &Latest, claim: &Claimed) -> Option<(EventKey, Revision)> {
+    Some((order_key(&rule.key.read(&claim.body)?), rule.version.read_revision(&claim.body)?))
 }

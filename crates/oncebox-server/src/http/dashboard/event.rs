@@ -43,6 +43,8 @@ struct EventPage {
     payload: Option<Payload>,
     payload_gone: Option<Gone>,
     offers: Vec<Offer>,
+    /// Its identity left the ledger.
+    is_forgotten: bool,
 }
 
 /// Where the bytes were to be kept until.
@@ -119,7 +121,7 @@ pub(super) async fn show(
         repeats,
         payload_kept_until,
         namesakes,
-        remembered: _,
+        remembered,
     } = detail;
     let mut arrivals: Vec<Arrival> = recent_arrivals
         .into_iter()
@@ -140,7 +142,8 @@ pub(super) async fn show(
         namesakes: namesakes.into_iter().map(|event| Namesake::new(event, &visit)).collect(),
         held_because: held_because(&event),
         unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
-        offers: offers(&event, &deliveries),
+        offers: offers(&event, &deliveries, remembered),
+        is_forgotten: !remembered && event.state != "conflict",
         deliveries: deliveries::stories(&event.key, deliveries, attempts, visit.now),
         payload: payload.map(|payload| {
             let proof = source.as_deref().map(curl::Proof::of).unwrap_or_default();
@@ -195,7 +198,7 @@ fn later_answer(event: &EventView) -> &'static str {
 }
 
 /// What a person may do about it, as things stand.
-fn offers(event: &EventView, deliveries: &[DeliveryView]) -> Vec<Offer> {
+fn offers(event: &EventView, deliveries: &[DeliveryView], remembered: bool) -> Vec<Offer> {
     let has = |state: &str| deliveries.iter().any(|one| one.state == state);
     let held = event.state == "held" || has("held");
     let offer = |kind: &str, name, hint, is_final| Offer {
@@ -214,7 +217,7 @@ fn offers(event: &EventView, deliveries: &[DeliveryView]) -> Vec<Offer> {
     if held || has("dead") {
         offers.push(offer("discard", "Discard", "never run it", true));
     }
-    if event.state != "conflict" {
+    if event.state != "conflict" && remembered {
         offers.push(offer("forget", "Forget", "a redelivery by the sender counts as new", true));
     }
     offers

@@ -7,7 +7,7 @@ use axum::response::Response;
 use super::super::admin::Admin;
 use super::pages::{PageError, Visit, page};
 use super::words::{When, grouped, span};
-use crate::rejections;
+use crate::query::sources;
 use crate::view::RejectionView;
 
 const ROWS: usize = 100;
@@ -18,6 +18,7 @@ struct RejectionsPage {
     visit: Visit,
     groups: Vec<Group>,
     rows: Vec<Row>,
+    sample: Option<String>,
 }
 
 /// Rejections of one source for one reason.
@@ -39,21 +40,21 @@ struct Row {
 /// The latest rejections of this node, grouped and one by one.
 pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
     let desk = admin.desk();
-    let groups = desk.rejections.groups().into_iter().map(|group| Group::new(group, visit.now)).collect();
-    let latest = desk.rejections.latest(None, ROWS).into_iter().map(|(_, one)| RejectionView::from(one));
-    let rows = latest.map(|rejection| Row {
+    let groups = desk.rejections.groups().into_iter();
+    let groups =
+        groups.map(|group| Group::new(group.count, sources::rejection(&desk, group.last), visit.now)).collect();
+    let rows = sources::latest_rejections(&desk, ROWS).into_iter().map(|rejection| Row {
         at: When::read(&rejection.at, visit.now),
         off_by: rejection.off_by_seconds.map(off_by),
         rejection,
     });
-    page(&RejectionsPage { groups, rows: rows.collect(), visit })
+    page(&RejectionsPage { groups, rows: rows.collect(), sample: desk.sample(), visit })
 }
 
 impl Group {
-    fn new(group: rejections::Group, now: i64) -> Self {
-        let last = RejectionView::from(group.last);
+    fn new(count: u64, last: RejectionView, now: i64) -> Self {
         Self {
-            count: grouped(i64::try_from(group.count).unwrap_or(i64::MAX)),
+            count: grouped(i64::try_from(count).unwrap_or(i64::MAX)),
             last: When::read(&last.at, now),
             source: last.source,
             step: last.step,

@@ -49,6 +49,35 @@ testkit::contract! {
         workers.stop(Duration::from_secs(1)).await;
     }
 
+    async fn versions_of_any_form_are_compared(db: TestDatabase) {
+        let world = world(db).await;
+        let latest = Latest { key: pointer("/id"), version: pointer("/v") };
+        let order = OrderRules { latest: Some(latest), ..OrderRules::default() };
+        let workers = start(&world, vec![HandlerSpec { order, ..handler(effect(&world)) }]);
+        let pairs = [
+            ("6", "5.5"),
+            ("5.6", "5.5"),
+            (r#""1355517523.000005""#, r#""1355517522.000005""#),
+            (r#""2026-01-02 00:00:00""#, r#""2026-01-01 00:00:00""#),
+            (r#""2026-01-02""#, r#""2026-01-01""#),
+            (r#""2026-01-01T00:00:00.0000002Z""#, r#""2026-01-01T00:00:00.0000001Z""#),
+            ("100000000000000000000", "10000000000000000000"),
+        ];
+        for nth in ["1_newer", "2_older", "3_equal"] {
+            let version = |pair: &(&'static str, &'static str)| if nth == "2_older" { pair.1 } else { pair.0 };
+            let events = pairs.iter().enumerate().map(|(object, pair)| {
+                event(&world, &format!("{nth}_{object}"), &format!(r#"{{"id":"{object}","v":{}}}"#, version(pair)))
+            });
+            world.insert(events).await;
+            wait_while(&world, "'ready', 'claimed'").await;
+        }
+        let superseded = world.query("select event_id from {deliveries_v1} where state = 'superseded' order by event_id");
+        let expected: Vec<Vec<String>> = (0..pairs.len()).map(|object| vec![format!("2_older_{object}")]).collect();
+        assert_eq!(superseded, expected);
+        assert_eq!(world.db.count("effects"), 14);
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
     async fn versions_in_one_batch_end_at_the_newest(db: TestDatabase) {
         let world = world(db).await;
         let objects = 0..10;
