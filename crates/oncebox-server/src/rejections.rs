@@ -77,11 +77,12 @@ impl Rejections {
         }
     }
 
-    /// The latest first, with their numbers; only those before `before`.
-    pub(crate) fn latest(&self, before: Option<u64>, limit: usize) -> Vec<(u64, Rejected)> {
+    /// The latest first, with their numbers: of every source or of one, and only those before `before`.
+    pub(crate) fn latest(&self, of: Option<&str>, before: Option<u64>, limit: usize) -> Vec<(u64, Rejected)> {
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let is_before = |number: u64| before.is_none_or(|before| number < before);
-        let entries = kept.groups.values().flat_map(|log| &log.entries).filter(|(number, _)| is_before(*number));
+        let logs = kept.groups.iter().filter(|((source, ..), _)| of.is_none_or(|of| of == source));
+        let entries = logs.flat_map(|(_, log)| &log.entries).filter(|(number, _)| is_before(*number));
         let mut found: Vec<_> = entries.collect();
         found.sort_unstable_by_key(|(number, _)| Reverse(*number));
         found.into_iter().take(limit).cloned().collect()
@@ -140,9 +141,10 @@ mod tests {
         }
         let groups: Vec<_> = log.groups().into_iter().map(|group| (group.last.source, group.count)).collect();
         assert_eq!(groups, [("noisy".to_owned(), 1300), ("quiet".to_owned(), 1)]);
-        let all = log.latest(None, usize::MAX);
+        let all = log.latest(None, None, usize::MAX);
         assert_eq!((all.len(), all[0].0, all[REJECTIONS_MAX - 1].0), (REJECTIONS_MAX, 1301, 1));
-        assert_eq!(log.latest(Some(all[0].0), 1)[0].0, 1300);
-        assert!(log.latest(Some(1), 1).is_empty());
+        assert_eq!(log.latest(None, Some(all[0].0), 1)[0].0, 1300);
+        assert!(log.latest(None, Some(1), 1).is_empty());
+        assert_eq!(log.latest(Some("quiet"), None, 9).len(), 1);
     }
 }

@@ -19,6 +19,7 @@ use super::problem::Problem;
 use crate::query::deliveries::DeliveriesQuery;
 use crate::query::held::HeldQuery;
 use crate::query::outbox::OutboxQuery;
+use crate::query::sources::RejectionsQuery;
 use crate::query::{self, EventsQuery, PageQuery, QueryError};
 use crate::view::screens::{
     DeadGroupsView, DestinationView, HandlerView, HeldView, OverviewView, SourceDetailView, SourceView,
@@ -199,13 +200,14 @@ pub(super) async fn payload(State(admin): State<Admin>, Named(name): Named) -> R
 }
 
 /// The last rejections of this node, newest first.
-#[utoipa::path(get, path = "/api/v1/rejections", tag = "sources", params(PageQuery),
+#[utoipa::path(get, path = "/api/v1/rejections", tag = "sources", params(RejectionsQuery),
     responses((status = 200, description = "The last rejections of this node, newest first.", body = Items<RejectionView>), Refusals))]
 pub(super) async fn rejections(
     State(admin): State<Admin>,
-    query: Result<Query<PageQuery>, QueryRejection>,
+    query: Result<Query<RejectionsQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), None).await?;
     Ok(Json(query::sources::rejections(&admin.desk(), &query)?).into_response())
 }
 

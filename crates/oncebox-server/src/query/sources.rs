@@ -3,9 +3,10 @@
 use oncebox::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
 use oncebox::source::Source;
 use oncebox::store::Recent;
+use serde::{Deserialize, Serialize};
 
 use super::desk::Desk;
-use super::{PageQuery, QueryError, not_our_cursor, page_limit};
+use super::{QueryError, not_our_cursor, page_limit};
 use crate::commands::providers::guide;
 use crate::rejections::Rejected;
 use crate::view::screens::{GuideView, SecretUseView, SourceDetailView, SourceView};
@@ -42,11 +43,25 @@ pub(crate) async fn source(desk: &Desk, name: &str) -> Result<Option<SourceDetai
     Ok(Some(SourceDetailView { source: view(desk, source, &recent), guide }))
 }
 
+/// Which rejections.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RejectionsQuery {
+    /// Exactly this source.
+    pub(crate) source: Option<String>,
+    /// At most so many.
+    #[param(minimum = 1, maximum = 1000)]
+    pub(crate) limit: Option<usize>,
+    /// Where the page before ended.
+    pub(crate) cursor: Option<String>,
+}
+
 /// A page of the last rejections of this node, newest first; its cursor is the number of the last one.
-pub(crate) fn rejections(desk: &Desk, query: &PageQuery) -> Result<Items<RejectionView>, QueryError> {
+pub(crate) fn rejections(desk: &Desk, query: &RejectionsQuery) -> Result<Items<RejectionView>, QueryError> {
     let limit = page_limit(query.limit.or(Some(PAGE_MAX)))?;
     let before = query.cursor.as_deref().map(str::parse).transpose().map_err(|_forged| not_our_cursor())?;
-    let mut found = desk.rejections.latest(before, limit + 1);
+    let mut found = desk.rejections.latest(query.source.as_deref(), before, limit + 1);
     let is_more = found.len() > limit;
     found.truncate(limit);
     let next_cursor = found.last().filter(|_| is_more).map(|(number, _)| number.to_string());
@@ -54,9 +69,9 @@ pub(crate) fn rejections(desk: &Desk, query: &PageQuery) -> Result<Items<Rejecti
     Ok(Items { items, next_cursor, searched_until: None })
 }
 
-/// So many of them.
-pub(crate) fn latest_rejections(desk: &Desk, limit: usize) -> Vec<RejectionView> {
-    desk.rejections.latest(None, limit).into_iter().map(|(_, rejected)| rejection(desk, rejected)).collect()
+/// So many of them, of every source or of one.
+pub(crate) fn latest_rejections(desk: &Desk, of: Option<&str>, limit: usize) -> Vec<RejectionView> {
+    desk.rejections.latest(of, None, limit).into_iter().map(|(_, rejected)| rejection(desk, rejected)).collect()
 }
 
 /// One of them, with what its source says about the cause.

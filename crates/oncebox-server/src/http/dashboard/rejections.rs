@@ -43,7 +43,7 @@ pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Res
     let groups = desk.rejections.groups().into_iter();
     let groups =
         groups.map(|group| Group::new(group.count, sources::rejection(&desk, group.last), visit.now)).collect();
-    let rows = sources::latest_rejections(&desk, ROWS).into_iter().map(|rejection| Row {
+    let rows = sources::latest_rejections(&desk, None, ROWS).into_iter().map(|rejection| Row {
         at: When::read(&rejection.at, visit.now),
         off_by: rejection.off_by_seconds.map(off_by),
         rejection,

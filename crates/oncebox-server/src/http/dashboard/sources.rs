@@ -53,8 +53,7 @@ pub(super) async fn one(
     Path(name): Path<String>,
 ) -> Result<Response, PageError> {
     let detail = sources::source(&admin.desk(), &name).await?.ok_or_else(PageError::not_found)?;
-    let latest = sources::latest_rejections(&admin.desk(), oncebox::limits::REJECTIONS_MAX).into_iter();
-    let latest = latest.filter(|one| one.source == name).take(REJECTIONS);
+    let latest = sources::latest_rejections(&admin.desk(), Some(&name), REJECTIONS).into_iter();
     let rejections = latest.map(|one| (When::read(&one.at, visit.now), one)).collect();
     let source = admin.setup().sources.get(&name).cloned();
     let secret = |usage: &SecretUseView| Secret {
