@@ -19,7 +19,8 @@ use crate::commands::{contradiction, wrong_usage};
 use crate::config::Reach;
 use crate::config::store::{StoreConfig, StoreUrl};
 use crate::database;
-use crate::query::actions::{ActionRequest, ActionsQuery, Known};
+use crate::query::PageQuery;
+use crate::query::actions::{ActionRequest, Known};
 use crate::query::deliveries::DeliveriesQuery;
 use crate::query::destinations::Destinations;
 use crate::query::erase::{EraseRequest, Erased};
@@ -164,7 +165,7 @@ impl Operator {
     }
 
     /// The audit log, newest first.
-    pub(crate) async fn actions(&self, query: &ActionsQuery) -> anyhow::Result<Items<ActionView>> {
+    pub(crate) async fn actions(&self, query: &PageQuery) -> anyhow::Result<Items<ActionView>> {
         match self {
             Self::Server(client) => client.list("actions", query).await,
             Self::Database(store, _) => query::actions::actions(store, query).await.map_err(refuse),

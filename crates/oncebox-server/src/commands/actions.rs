@@ -5,14 +5,14 @@ use std::process::ExitCode;
 use super::events::seconds;
 use crate::cli::action::ActionsArgs;
 use crate::operator::Operator;
-use crate::query::actions::ActionsQuery;
+use crate::query::PageQuery;
 use crate::terminal::{self, Tone};
 use crate::view::ActionView;
 
 /// Runs the command.
 pub(crate) async fn run(args: &ActionsArgs) -> anyhow::Result<ExitCode> {
     let limit = usize::try_from(args.page.limit).ok();
-    let query = ActionsQuery { limit, cursor: args.page.cursor.clone() };
+    let query = PageQuery { limit, cursor: args.page.cursor.clone() };
     let page = Operator::open(&args.operator).await?.actions(&query).await?;
     if args.operator.json {
         terminal::print_json(&page)?;

@@ -14,7 +14,8 @@ use super::api::{ApiError, Named};
 use super::openapi::Refusals;
 use super::problem::Problem;
 use super::submitted::{Submitted, caller};
-use crate::query::actions::{self, ActionRequest, ActionsQuery};
+use crate::query::PageQuery;
+use crate::query::actions::{self, ActionRequest};
 use crate::query::deliveries::{self, PauseRequest};
 use crate::view::{ActionView, Done, Items};
 
@@ -28,11 +29,11 @@ pub(super) struct PausedView {
 }
 
 /// The audit log, newest first.
-#[utoipa::path(get, path = "/api/v1/actions", tag = "actions", params(ActionsQuery),
+#[utoipa::path(get, path = "/api/v1/actions", tag = "actions", params(PageQuery),
     responses((status = 200, description = "A page of the audit log, newest first.", body = Items<ActionView>), Refusals))]
 pub(super) async fn log(
     State(admin): State<Admin>,
-    query: Result<Query<ActionsQuery>, QueryRejection>,
+    query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     Ok(Json(actions::actions(admin.store(), &query?.0).await?).into_response())
 }

@@ -9,25 +9,13 @@ use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, ActionRecord
 use serde::{Deserialize, Serialize};
 
 use super::destinations::Destinations;
-use super::{QueryError, find, moment, page_limit};
+use super::{PageQuery, QueryError, find, moment, page_limit};
 use crate::view::{ActionView, Done, Items};
 
 const ID_CHARS_MAX: usize = 128;
 const WHO_CHARS_MAX: usize = 200;
 /// How far the time that an age meant may be from the start of its action.
 const AGE_SLACK_MS: u64 = 1000;
-
-/// Which lines of the audit log.
-#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
-#[into_params(parameter_in = Query)]
-#[serde(deny_unknown_fields)]
-pub(crate) struct ActionsQuery {
-    /// At most so many.
-    #[param(minimum = 1, maximum = 1000)]
-    pub(crate) limit: Option<usize>,
-    /// The cursor of the page before.
-    pub(crate) cursor: Option<String>,
-}
 
 /// An action as it is submitted.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
@@ -132,7 +120,7 @@ async fn refuse_without_payload(store: &Store, kind: ActionKind, filter: &Action
 }
 
 /// A page of the audit log, newest first.
-pub(crate) async fn actions(store: &Store, query: &ActionsQuery) -> Result<Items<ActionView>, QueryError> {
+pub(crate) async fn actions(store: &Store, query: &PageQuery) -> Result<Items<ActionView>, QueryError> {
     let limit = page_limit(query.limit)?;
     let last = query.cursor.as_deref().map(read_cursor).transpose()?;
     let mut found = store.actions_after(last, limit + 1).await?;

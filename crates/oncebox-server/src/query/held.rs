@@ -18,6 +18,8 @@ pub(crate) struct HeldQuery {
     pub(crate) source: Option<String>,
     /// A type glob.
     pub(crate) r#type: Option<String>,
+    /// Exactly this state.
+    pub(crate) state: Option<String>,
     /// A time, or an age such as `2h`.
     pub(crate) since: Option<String>,
     /// A time, or an age.
@@ -32,8 +34,8 @@ pub(crate) struct HeldQuery {
 
 impl From<HeldQuery> for EventsQuery {
     fn from(query: HeldQuery) -> Self {
-        let HeldQuery { source, r#type, since, until, text, cursor, limit } = query;
-        Self { source, r#type, since, until, text, cursor, limit, ..Self::default() }
+        let HeldQuery { source, r#type, state, since, until, text, cursor, limit } = query;
+        Self { source, r#type, state, since, until, text, cursor, limit, ..Self::default() }
     }
 }
 

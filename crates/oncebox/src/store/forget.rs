@@ -70,7 +70,7 @@ impl Tx {
     }
 }
 
-fn digest(row: &Row) -> Result<Digest, StoreError> {
+pub(super) fn digest(row: &Row) -> Result<Digest, StoreError> {
     Digest::try_from(row.bytes(5)?.as_slice()).map_err(|_length| StoreError::Corrupt { what: "digest" })
 }
 

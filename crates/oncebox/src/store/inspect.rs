@@ -6,11 +6,11 @@
 use std::collections::BTreeMap;
 
 use super::actions::first_int;
-use super::forget::identity;
+use super::forget::{digest, identity};
 use super::schema_pieces::{self, Piece};
 use super::{Dialect, Row, Store, StoreError, sql};
 use crate::adapter::migrations::{Applied, Migration, POSTGRES, SQLITE, pending};
-use crate::event::{Digest, EventKey};
+use crate::event::EventKey;
 
 /// Rows of one slice.
 const SLICE: i64 = 5000;
@@ -202,8 +202,7 @@ impl<T: FnMut(i64)> Looker<'_, T> {
 }
 
 fn identity_of(row: &Row) -> Result<crate::event::Identity, StoreError> {
-    let digest = Digest::try_from(row.bytes(5)?.as_slice());
-    let digest = digest.map_err(|_length| StoreError::Corrupt { what: "digest" })?;
+    let digest = digest(row)?;
     let first = identity(row, row.key(0)?, &digest)?;
     Ok(if row.text(6)? == "conflict" { first.of_conflict(&digest) } else { first })
 }

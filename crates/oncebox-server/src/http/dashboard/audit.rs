@@ -10,7 +10,7 @@ use super::super::admin::Admin;
 use super::link::{Link, given};
 use super::pages::{PageError, Visit, page};
 use super::words::When;
-use crate::query::actions::{self, ActionsQuery};
+use crate::query::{PageQuery, actions};
 use crate::view::ActionView;
 
 const ROWS: usize = 200;
@@ -52,7 +52,7 @@ pub(super) async fn list(
     visit: Visit,
     asked: Result<Query<Asked>, QueryRejection>,
 ) -> Result<Response, PageError> {
-    let query = ActionsQuery { limit: Some(ROWS), cursor: given(asked?.0.cursor) };
+    let query = PageQuery { limit: Some(ROWS), cursor: given(asked?.0.cursor) };
     let found = actions::actions(admin.store(), &query).await?;
     let rows = found.items.into_iter().map(|action| ActionRow::new(action, &visit)).collect();
     let older = found.next_cursor.map(|cursor| Link::to("/audit").with("cursor", &cursor));
