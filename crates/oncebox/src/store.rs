@@ -68,6 +68,8 @@ mod sqlite_backup;
 #[cfg(feature = "sqlite")]
 mod sqlite_batch;
 #[cfg(feature = "sqlite")]
+mod sqlite_checkpoint;
+#[cfg(feature = "sqlite")]
 mod sqlite_deliveries;
 #[cfg(feature = "sqlite")]
 mod sqlite_effects;

@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, ffi, params_from_iter};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use super::sqlite_checkpoint::{Checkpointer, LOG_PAGES};
 use super::{Commit, Durability, Row, StoreError, Value};
 pub(super) use crate::adapter::rusqlite::{classify, read_row, read_rows};
 
@@ -32,8 +33,6 @@ const BUSY_WAIT: Duration = Duration::from_millis(2500);
 const STATEMENTS_MAX: usize = 64;
 /// Transactions that may wait for the writer; beyond it `begin` itself waits.
 const WAITING_MAX: usize = 64;
-/// Write-ahead log pages before a checkpoint: fewer checkpoints in the path of the acknowledgement, a log of 16 MiB.
-const CHECKPOINT_PAGES: i64 = 4000;
 /// What the writer keeps in memory: the inner pages of a ledger of tens of millions, which every new identity passes.
 const CACHE_KIB: i64 = 16 * 1024;
 /// The first version without the WAL-reset corruption; 3.52.0 was withdrawn.
@@ -67,10 +66,14 @@ impl Database {
         if let (Some(danger), Durability::Required) = (&unsafe_because, durability) {
             return Err(StoreError::Unsafe(danger.clone()));
         }
+        let checkpointer = match access {
+            Access::Server => Some(Checkpointer::start(path)?),
+            Access::Visitor => None,
+        };
         let (writer, begins) = mpsc::channel(WAITING_MAX);
         std::thread::Builder::new()
             .name("oncebox-writer".into())
-            .spawn(move || write(connection, begins))
+            .spawn(move || write(connection, checkpointer, begins))
             .map_err(|error| StoreError::Disconnected(error.into()))?;
         let readers = Readers { path: path.to_owned(), free: Mutex::default(), slots: Semaphore::new(READERS_MAX) };
         Ok(Self { writer, readers: Arc::new(readers), unsafe_because, lock })
@@ -245,13 +248,13 @@ struct Begin {
 ///
 /// What a failed flush did not write down the system may have dropped from memory, and a later flush would not bring it
 /// back: nothing can be promised any more. Whoever opens the file anew reads what is on the disk.
-fn write(connection: Connection, mut begins: mpsc::Receiver<Begin>) {
+fn write(connection: Connection, mut checkpointer: Option<Checkpointer>, mut begins: mpsc::Receiver<Begin>) {
     while let Some(Begin { mut steps, refusal }) = begins.blocking_recv() {
         // Nothing is locked before there is something to do.
         let first = match steps.blocking_recv() {
             Some(Step::Close(closed)) => {
                 begins.close();
-                close(connection);
+                close(connection, checkpointer);
                 let _ = closed.send(());
                 return;
             }
@@ -262,6 +265,9 @@ fn write(connection: Connection, mut begins: mpsc::Receiver<Begin>) {
             Ok(()) => {
                 if converse(&connection, first, steps) == Flush::Failed {
                     return;
+                }
+                if let Some(checkpointer) = &mut checkpointer {
+                    checkpointer.after_commit(&connection);
                 }
             }
             // The answer's channel closes after this, so whoever waits finds the refusal. The order matters.
@@ -301,7 +307,10 @@ fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step
 }
 
 /// A full checkpoint fails only while somebody else reads the file, and then the log stays beside it as ever.
-fn close(connection: Connection) {
+fn close(connection: Connection, checkpointer: Option<Checkpointer>) {
+    if let Some(checkpointer) = checkpointer {
+        checkpointer.stop();
+    }
     if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
         tracing::warn!("the log could not be moved into the database file: {error}");
     }
@@ -372,7 +381,7 @@ fn lock_beside(path: &Path) -> Result<File, StoreError> {
 }
 
 /// A visitor takes the file as it is: its journal mode is not his to change.
-fn open_writer(path: &Path, access: Access) -> Result<Connection, StoreError> {
+pub(super) fn open_writer(path: &Path, access: Access) -> Result<Connection, StoreError> {
     let connection = Connection::open(path).map_err(classify)?;
     connection.busy_timeout(BUSY_WAIT).map_err(classify)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
@@ -383,7 +392,9 @@ fn open_writer(path: &Path, access: Access) -> Result<Connection, StoreError> {
     for (pragma, value) in [("synchronous", "FULL"), ("temp_store", "MEMORY")] {
         connection.pragma_update(None, pragma, value).map_err(classify)?;
     }
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES).map_err(classify)?;
+    // The server's log is moved by its checkpointer.
+    let checkpoint_pages = if access == Access::Server { 0 } else { LOG_PAGES };
+    connection.pragma_update(None, "wal_autocheckpoint", checkpoint_pages).map_err(classify)?;
     connection.pragma_update(None, "cache_size", -CACHE_KIB).map_err(classify)?;
     Ok(connection)
 }
