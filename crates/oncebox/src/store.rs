@@ -76,6 +76,8 @@ mod sqlite_effects;
 #[cfg(feature = "sqlite")]
 mod sqlite_filler;
 #[cfg(feature = "sqlite")]
+mod sqlite_insert;
+#[cfg(feature = "sqlite")]
 mod sqlite_migrate;
 #[cfg(feature = "sqlite")]
 mod sqlite_outbox;

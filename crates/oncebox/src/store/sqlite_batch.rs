@@ -1,57 +1,47 @@
-//! The batch insert on SQLite: prepared single-row statements, one job on the writer thread for each step.
+//! The batch insert on SQLite: few statements of many rows, one job on the writer thread for each step.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use super::StoreError;
 use super::arrivals::ArrivalCount;
 use super::events::{NewEvent, NewRow, Owner, delivery_state};
 use super::sql::sqlite as sql;
 use super::sqlite::{Tx, classify};
+use super::sqlite_insert::{Insert, Values};
 use crate::event::{Digest, EventKey, Fingerprint, Identity};
+use crate::routing::Duty;
+
+static CLAIM_IDENTITIES: LazyLock<Insert> = LazyLock::new(|| Insert::of(sql::CLAIM_IDENTITY));
+static CLAIM_FINGERPRINTS: LazyLock<Insert> = LazyLock::new(|| Insert::of(sql::CLAIM_FINGERPRINT));
+static INSERT_EVENTS: LazyLock<Insert> = LazyLock::new(|| Insert::of(sql::INSERT_EVENT));
+static INSERT_PAYLOADS: LazyLock<Insert> = LazyLock::new(|| Insert::of(sql::INSERT_PAYLOAD));
+static INSERT_DELIVERIES: LazyLock<Insert> = LazyLock::new(|| Insert::of(sql::INSERT_DELIVERY));
 
 impl Tx {
     pub(super) async fn claim_identities(
         &mut self,
         wanted: Vec<(Identity, EventKey)>,
     ) -> Result<Vec<Owner>, StoreError> {
-        self.run(move |connection| {
-            let mut claim = prepare(connection, sql::CLAIM_IDENTITY)?;
-            let mut find = prepare(connection, sql::FIND_IDENTITY)?;
-            let owner = |(identity, key): (Identity, EventKey)| {
-                if claim.execute(params![identity.as_bytes(), key]).map_err(classify)? == 1 {
-                    return Ok(Owner::Fresh);
-                }
-                find.query_row([identity.as_bytes()], |row| Ok((row.get(0)?, row.get::<_, Option<Digest>>(1)?)))
-                    .map(|(key, body_sha256)| Owner::Known { key: EventKey::from_bytes(key), body_sha256 })
-                    .map_err(classify)
-            };
-            wanted.into_iter().map(owner).collect()
-        })
-        .await
+        let wanted = wanted.into_iter().map(|(identity, key)| (*identity.as_bytes(), key)).collect();
+        let read = |row: &Row<'_>| {
+            let key = EventKey::from_bytes(row.get(0)?);
+            Ok(Owner::Known { key, body_sha256: row.get::<_, Option<Digest>>(1)? })
+        };
+        self.run(move |connection| claim(connection, &CLAIM_IDENTITIES, sql::FIND_IDENTITY, wanted, read)).await
     }
 
     pub(super) async fn claim_fingerprints(
         &mut self,
         wanted: Vec<(Fingerprint, EventKey)>,
     ) -> Result<Vec<Owner>, StoreError> {
-        self.run(move |connection| {
-            let mut claim = prepare(connection, sql::CLAIM_FINGERPRINT)?;
-            let mut find = prepare(connection, sql::FIND_FINGERPRINT)?;
-            let owner = |(fingerprint, key): (Fingerprint, EventKey)| {
-                if claim.execute(params![fingerprint.as_bytes(), key]).map_err(classify)? == 1 {
-                    return Ok(Owner::Fresh);
-                }
-                find.query_row([fingerprint.as_bytes()], |row| row.get(0))
-                    .optional()
-                    .map_err(classify)?
-                    .map(|key| Owner::Known { key: EventKey::from_bytes(key), body_sha256: None })
-                    .ok_or(StoreError::Corrupt { what: "fingerprint" })
-            };
-            wanted.into_iter().map(owner).collect()
-        })
-        .await
+        let wanted = wanted.into_iter().map(|(fingerprint, key)| (*fingerprint.as_bytes(), key)).collect();
+        let read = |row: &Row<'_>| {
+            let key = EventKey::from_bytes(row.get(0)?);
+            Ok(Owner::Known { key, body_sha256: None })
+        };
+        self.run(move |connection| claim(connection, &CLAIM_FINGERPRINTS, sql::FIND_FINGERPRINT, wanted, read)).await
     }
 
     pub(super) async fn add_arrivals(&mut self, counts: Vec<ArrivalCount>) -> Result<(), StoreError> {
@@ -66,46 +56,91 @@ impl Tx {
     }
 
     pub(super) async fn write_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {
-        self.run_last(move |connection| {
-            let mut event = prepare(connection, sql::INSERT_EVENT)?;
-            let mut payload = prepare(connection, sql::INSERT_PAYLOAD)?;
-            let mut delivery = prepare(connection, sql::INSERT_DELIVERY)?;
-            for row in rows {
-                write_row(&mut event, &mut payload, &mut delivery, &events[row.index], &row).map_err(classify)?;
-            }
-            Ok(())
-        })
-        .await
+        self.run_last(move |connection| write(connection, &events, &rows).map_err(classify)).await
     }
 }
 
-fn write_row(
-    event: &mut CachedStatement<'_>,
-    payload: &mut CachedStatement<'_>,
-    delivery: &mut CachedStatement<'_>,
-    new: &NewEvent,
-    row: &NewRow,
-) -> rusqlite::Result<()> {
-    event.execute(params![
-        new.key,
-        new.source,
-        new.event.event_id,
-        new.event.event_type,
-        new.event.identity_kind.as_str(),
-        new.event.body_sha256,
-        row.state.as_str(),
-        row.reason,
-        row.original,
-        new.received_at,
-    ])?;
-    payload.execute(params![new.key, new.remote, new.headers.as_ref(), new.event.body.as_ref()])?;
-    if let Some(state) = delivery_state(row.state) {
-        for duty in &new.handlers {
-            let (key, handler) = (new.key.of_delivery(&duty.handler), &duty.handler);
-            delivery.execute(params![key, new.key, handler, state, new.received_at, duty.order_key])?;
+/// Inserts what nobody has, then looks up who has the rest.
+fn claim(
+    connection: &Connection,
+    insert: &Insert,
+    find: &str,
+    wanted: Vec<([u8; 16], EventKey)>,
+    read: impl Fn(&Row<'_>) -> rusqlite::Result<Owner>,
+) -> Result<Vec<Owner>, StoreError> {
+    let mut owners = Vec::with_capacity(wanted.len());
+    let mut find = prepare(connection, find)?;
+    let bind = |(id, key): &([u8; 16], EventKey), values: &mut Values<'_, '_>| {
+        values.bind(id)?;
+        values.bind(key)
+    };
+    let tell = |now: &[([u8; 16], EventKey)], inserted| {
+        if inserted == now.len() {
+            owners.extend(now.iter().map(|_| Some(Owner::Fresh)));
+            return Ok(());
         }
-    }
-    Ok(())
+        for (id, own) in now {
+            // Keys are made for one event each: where ours stands, the row is ours.
+            let owner = find.query_row([id], &read).optional()?.map(|owner| match owner {
+                Owner::Known { key, .. } if key == *own => Owner::Fresh,
+                other => other,
+            });
+            owners.push(owner);
+        }
+        Ok(())
+    };
+    insert.run(connection, &wanted, bind, tell).map_err(classify)?;
+    owners.into_iter().collect::<Option<_>>().ok_or(StoreError::Corrupt { what: "unique key" })
+}
+
+fn write(connection: &Connection, events: &[NewEvent], rows: &[NewRow]) -> rusqlite::Result<()> {
+    let quietly = |_: &[_], _| Ok(());
+    INSERT_EVENTS.run(connection, rows, |row, values| bind_event(&events[row.index], row, values), quietly)?;
+    INSERT_PAYLOADS.run(connection, rows, |row, values| bind_payload(&events[row.index], values), quietly)?;
+    let deliveries: Vec<_> = rows.iter().flat_map(|row| deliveries(&events[row.index], row)).collect();
+    INSERT_DELIVERIES.run(connection, &deliveries, bind_delivery, |_, _| Ok(()))
+}
+
+fn bind_event(new: &NewEvent, row: &NewRow, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
+    values.bind(new.key)?;
+    values.bind(&new.source)?;
+    values.bind(&new.event.event_id)?;
+    values.bind(&new.event.event_type)?;
+    values.bind(new.event.identity_kind.as_str())?;
+    values.bind(new.event.body_sha256)?;
+    values.bind(row.state.as_str())?;
+    values.bind(row.reason)?;
+    values.bind(row.original)?;
+    values.bind(new.received_at)
+}
+
+fn bind_payload(new: &NewEvent, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
+    values.bind(new.key)?;
+    values.bind(&new.remote)?;
+    values.bind(new.headers.as_ref())?;
+    values.bind(new.event.body.as_ref())
+}
+
+/// The deliveries of an event: in which state, and for whom.
+fn deliveries<'a>(new: &'a NewEvent, row: &NewRow) -> impl Iterator<Item = Delivery<'a>> {
+    let begin = move |state| new.handlers.iter().map(move |duty| Delivery { new, state, duty });
+    delivery_state(row.state).into_iter().flat_map(begin)
+}
+
+struct Delivery<'a> {
+    new: &'a NewEvent,
+    state: &'static str,
+    duty: &'a Duty,
+}
+
+fn bind_delivery(delivery: &Delivery<'_>, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
+    let Delivery { new, state, duty } = delivery;
+    values.bind(new.key.of_delivery(&duty.handler))?;
+    values.bind(new.key)?;
+    values.bind(&duty.handler)?;
+    values.bind(state)?;
+    values.bind(new.received_at)?;
+    values.bind(duty.order_key)
 }
 
 fn prepare<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>, StoreError> {

@@ -43,6 +43,22 @@ testkit::contract! {
         world.check();
     }
 
+    async fn batches_of_any_size_tell_each_event_its_own_outcome(db: TestDatabase) {
+        let world = World::new(db).await;
+        let known = world.insert_one(world.event("known", "a")).await.key();
+        for size in 1..40 {
+            let id = |nth: usize| if nth % 5 == 3 { "known".to_owned() } else { format!("evt_{size}_{nth}") };
+            let events: Vec<_> = (0..size).map(|nth| world.event(&id(nth), "a")).collect();
+            let expected: Vec<_> = events
+                .iter()
+                .enumerate()
+                .map(|(nth, event)| if nth % 5 == 3 { Duplicate(known) } else { Accepted(event.key) })
+                .collect();
+            assert_eq!(world.insert(events).await, expected, "{size}");
+        }
+        world.check();
+    }
+
     async fn another_body_is_one_conflict_however_often_it_comes(db: TestDatabase) {
         let world = World::new(db).await;
         let original = world.insert_one(world.event("evt_1", "a")).await.key();
