@@ -37,6 +37,8 @@ pub(super) struct Checkpointer {
     copied: Receiver<()>,
     is_copying: bool,
     last_commit: Instant,
+    /// For what the writer copies itself.
+    copier: Copier,
     thread: JoinHandle<()>,
 }
 
@@ -94,8 +96,9 @@ impl Checkpointer {
         let (wanted, asked) = sync_channel::<()>(1);
         let (done, copied) = sync_channel(1);
         let copy = move || {
+            let mut copier = Copier::default();
             while asked.recv().is_ok() {
-                checkpoint(&connection);
+                copier.copy(&connection);
                 if done.send(()).is_err() {
                     return;
                 }
@@ -105,7 +108,8 @@ impl Checkpointer {
             .name("oncebox-checkpoint".into())
             .spawn(copy)
             .map_err(|error| StoreError::Disconnected(error.into()))?;
-        Ok(Self { wanted, copied, is_copying: false, last_commit: Instant::now(), thread })
+        let copier = Copier::default();
+        Ok(Self { wanted, copied, is_copying: false, last_commit: Instant::now(), copier, thread })
     }
 
     /// Looks at the log after a commit, when the answer is gone.
@@ -116,7 +120,7 @@ impl Checkpointer {
         match log.next(Moment { is_quiet, is_copying: self.is_copying }) {
             Next::Nothing => {}
             Next::CopyBeside => self.is_copying = self.wanted.try_send(()).is_ok(),
-            Next::CopyHere => checkpoint(writer),
+            Next::CopyHere => self.copier.copy(writer),
             Next::Wait => {
                 // It answers, or it is gone, and then there is nothing to wait for.
                 let _ = self.copied.recv();
@@ -135,11 +139,21 @@ impl Checkpointer {
     }
 }
 
-/// Copies as much as can be copied without making anybody wait. What fails is tried again after a later commit: every
-/// page is still in the log, and is written to the file anew.
-fn checkpoint(connection: &Connection) {
-    if let Err(error) = ask(connection, "PRAGMA wal_checkpoint(PASSIVE)") {
-        tracing::warn!("the log could not be moved into the database file: {error}");
+/// Copies as much as can be copied without making anybody wait.
+#[derive(Debug, Default)]
+struct Copier {
+    is_failing: bool,
+}
+
+impl Copier {
+    /// What fails is tried again after a later commit: every page is still in the log, and is written to the file anew.
+    /// It is told once, not after each of many commits.
+    fn copy(&mut self, connection: &Connection) {
+        let outcome = ask(connection, "PRAGMA wal_checkpoint(PASSIVE)");
+        let was_failing = std::mem::replace(&mut self.is_failing, outcome.is_err());
+        if let (Err(error), false) = (outcome, was_failing) {
+            tracing::warn!("the log could not be moved into the database file, it grows meanwhile: {error}");
+        }
     }
 }
 
