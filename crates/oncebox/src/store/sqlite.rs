@@ -6,12 +6,12 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OpenFlags, ffi, params_from_iter};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
-use super::sqlite_checkpoint::{Checkpointer, LOG_PAGES};
+use super::sqlite_checkpoint::{Checkpointer, LOG_PAGES, leave_log_at_close};
 use super::{Commit, Durability, Row, StoreError, Value};
 pub(super) use crate::adapter::rusqlite::{classify, read_row, read_rows};
 
@@ -30,7 +30,7 @@ const READERS_MAX: usize = 4;
 /// must end before a sender's patience does.
 const BUSY_WAIT: Duration = Duration::from_millis(2500);
 /// Prepared statements kept per connection: more than there are.
-const STATEMENTS_MAX: usize = 64;
+const STATEMENTS_MAX: usize = 128;
 /// Transactions that may wait for the writer; beyond it `begin` itself waits.
 const WAITING_MAX: usize = 64;
 /// What the writer keeps in memory: the inner pages of a ledger of tens of millions, which every new identity passes.
@@ -249,38 +249,77 @@ struct Begin {
 /// What a failed flush did not write down the system may have dropped from memory, and a later flush would not bring it
 /// back: nothing can be promised any more. Whoever opens the file anew reads what is on the disk.
 fn write(connection: Connection, mut checkpointer: Option<Checkpointer>, mut begins: mpsc::Receiver<Begin>) {
-    while let Some(Begin { mut steps, refusal }) = begins.blocking_recv() {
+    let end = write_until_the_end(&connection, &mut checkpointer, &mut begins);
+    // Whoever still waits hears of it now.
+    drop(begins);
+    let file = checkpointer.map(Checkpointer::stop);
+    close(connection, &end);
+    drop(file);
+    if let End::Asked(closed) = end {
+        let _ = closed.send(());
+    }
+}
+
+/// Why the writer thread ends.
+enum End {
+    Asked(oneshot::Sender<()>),
+    HandlesGone,
+    FlushFailed,
+}
+
+fn write_until_the_end(
+    connection: &Connection,
+    checkpointer: &mut Option<Checkpointer>,
+    begins: &mut mpsc::Receiver<Begin>,
+) -> End {
+    loop {
+        let asked_at = Instant::now();
+        let Some(Begin { mut steps, refusal }) = begins.blocking_recv() else { return End::HandlesGone };
         // Nothing is locked before there is something to do.
         let first = match steps.blocking_recv() {
-            Some(Step::Close(closed)) => {
-                begins.close();
-                close(connection, checkpointer);
-                let _ = closed.send(());
-                return;
-            }
+            Some(Step::Close(closed)) => return End::Asked(closed),
             Some(first) => first,
             None => continue,
         };
-        match connection.execute_batch("BEGIN IMMEDIATE") {
-            Ok(()) => {
-                if converse(&connection, first, steps) == Flush::Failed {
-                    return;
-                }
-                if let Some(checkpointer) = &mut checkpointer {
-                    checkpointer.after_commit(&connection);
-                }
-            }
+        let waited = asked_at.elapsed();
+        let flush = match connection.execute_batch("BEGIN IMMEDIATE") {
+            Ok(()) => converse(connection, first, steps),
             // The answer's channel closes after this, so whoever waits finds the refusal. The order matters.
-            Err(error) => drop((refusal.send(classify(error)), first)),
+            Err(error) => {
+                drop((refusal.send(classify(error)), first));
+                continue;
+            }
+        };
+        let checkpointed = checkpointer.as_mut().map(|own| own.after_commit(connection, waited));
+        if flush == Flush::Failed || checkpointed == Some(Flush::Failed) {
+            return End::FlushFailed;
         }
     }
 }
 
-/// Whether the disk took what was committed.
+/// Whether the disk took what was written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Flush {
+pub(super) enum Flush {
     Fine,
     Failed,
+}
+
+impl Flush {
+    /// What an error says about it.
+    pub(super) fn after(error: &rusqlite::Error) -> Self {
+        match error.sqlite_error().map(|error| error.extended_code) {
+            Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => Self::failed(error),
+            _ => Self::Fine,
+        }
+    }
+
+    /// The disk did not take it.
+    pub(super) fn failed(error: &dyn std::error::Error) -> Self {
+        tracing::error!(
+            "the disk did not take a flush, so nothing is written any more until the server is started anew: {error}"
+        );
+        Self::Failed
+    }
 }
 
 fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step>) -> Flush {
@@ -306,12 +345,15 @@ fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step
     flush
 }
 
-/// A full checkpoint fails only while somebody else reads the file, and then the log stays beside it as ever.
-fn close(connection: Connection, checkpointer: Option<Checkpointer>) {
-    if let Some(checkpointer) = checkpointer {
-        checkpointer.stop();
-    }
-    if let Err(error) = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())) {
+fn close(connection: Connection, end: &End) {
+    let left = match end {
+        // A full checkpoint fails only while somebody else reads the file, and then the log stays beside it as ever.
+        End::Asked(_) => connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())),
+        End::HandlesGone => Ok(()),
+        // What could not be flushed must not be taken for moved.
+        End::FlushFailed => leave_log_at_close(&connection).map(drop),
+    };
+    if let Err(error) = left {
         tracing::warn!("the log could not be moved into the database file: {error}");
     }
     if let Err((_, error)) = connection.close() {
@@ -322,14 +364,9 @@ fn close(connection: Connection, checkpointer: Option<Checkpointer>) {
 fn commit(connection: &Connection, flush: &mut Flush) -> Commit {
     let Err(error) = connection.execute_batch("COMMIT") else { return Commit::Committed };
     roll_back(connection);
-    let code = error.sqlite_error().map(|error| error.extended_code);
-    if matches!(code, Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC)) {
-        tracing::error!(
-            "the disk did not take a flush, so nothing is written any more until the server is started anew"
-        );
-        *flush = Flush::Failed;
-    }
+    *flush = Flush::after(&error);
     // What failed may still have reached the disk: after a crash the log would bring it back.
+    let code = error.sqlite_error().map(|error| error.extended_code);
     let is_unclear = code.is_some_and(|code| code & 0xff == ffi::SQLITE_IOERR);
     let error = classify(error);
     if is_unclear { Commit::Unknown(error) } else { Commit::Failed(error) }
@@ -414,6 +451,7 @@ fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     connection.busy_timeout(BUSY_WAIT).map_err(classify)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
     connection.pragma_update(None, "query_only", true).map_err(classify)?;
+    leave_log_at_close(&connection).map_err(classify)?;
     // So that a filter means on both databases what it means on Postgres.
     connection.pragma_update(None, "case_sensitive_like", true).map_err(classify)?;
     Ok(connection)

@@ -10,8 +10,6 @@ use crate::event::{EventKey, Identity};
 
 /// Room for the inner pages of a large ledger, in KiB: its rows go everywhere.
 const CACHE_KIB: i64 = 256 * 1024;
-/// Pages of log before they are moved into the file: every slice writes most leaves of the ledger again.
-const CHECKPOINT_PAGES: i64 = 256 * 1024;
 
 impl Tx {
     pub(super) async fn fill(&mut self, slice: Slice) -> Result<(), StoreError> {
@@ -35,7 +33,6 @@ impl Database {
 
 fn write(connection: &Connection, slice: &Slice) -> rusqlite::Result<()> {
     connection.pragma_update(None, "cache_size", -CACHE_KIB)?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     let mut ledger = connection.prepare_cached(sql::CLAIM_IDENTITY)?;
     for (identity, key) in &slice.ledger {
         ledger.execute(params![identity.as_bytes(), key])?;
