@@ -85,6 +85,8 @@ mod sqlite_outbox;
 mod sqlite_reconcile;
 #[cfg(feature = "sqlite")]
 mod sqlite_retention;
+#[cfg(feature = "sqlite")]
+mod sqlite_writer;
 mod windows;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};

@@ -6,12 +6,13 @@
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use rusqlite::{Connection, OpenFlags, ffi, params_from_iter};
+use rusqlite::{Connection, OpenFlags, params_from_iter};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::sqlite_checkpoint::{Checkpointer, LOG_PAGES, leave_log_at_close};
+use super::sqlite_writer::{Begin, Job, LastJob, Step, write};
 use super::{Commit, Durability, Row, StoreError, Value};
 pub(super) use crate::adapter::rusqlite::{classify, read_row, read_rows};
 
@@ -227,156 +228,6 @@ impl Tx {
             (Err(_), Ok(refusal)) => Commit::Failed(refusal),
             (Err(error), Err(_)) => Commit::Unknown(gone(error)),
         }
-    }
-}
-
-type Job = Box<dyn FnOnce(&Connection) + Send>;
-type LastJob = Box<dyn FnOnce(&Connection) -> Result<(), StoreError> + Send>;
-
-enum Step {
-    Run(Job),
-    Commit(Option<LastJob>, oneshot::Sender<Commit>),
-    Close(oneshot::Sender<()>),
-}
-
-struct Begin {
-    steps: mpsc::Receiver<Step>,
-    refusal: oneshot::Sender<StoreError>,
-}
-
-/// The writer thread: one transaction after the other until every handle is gone, or a flush failed.
-///
-/// What a failed flush did not write down the system may have dropped from memory, and a later flush would not bring it
-/// back: nothing can be promised any more. Whoever opens the file anew reads what is on the disk.
-fn write(connection: Connection, mut checkpointer: Option<Checkpointer>, mut begins: mpsc::Receiver<Begin>) {
-    let end = write_until_the_end(&connection, &mut checkpointer, &mut begins);
-    // Whoever still waits hears of it now.
-    drop(begins);
-    let file = checkpointer.map(Checkpointer::stop);
-    close(connection, &end);
-    drop(file);
-    if let End::Asked(closed) = end {
-        let _ = closed.send(());
-    }
-}
-
-/// Why the writer thread ends.
-enum End {
-    Asked(oneshot::Sender<()>),
-    HandlesGone,
-    FlushFailed,
-}
-
-fn write_until_the_end(
-    connection: &Connection,
-    checkpointer: &mut Option<Checkpointer>,
-    begins: &mut mpsc::Receiver<Begin>,
-) -> End {
-    loop {
-        let asked_at = Instant::now();
-        let Some(Begin { mut steps, refusal }) = begins.blocking_recv() else { return End::HandlesGone };
-        // Nothing is locked before there is something to do.
-        let first = match steps.blocking_recv() {
-            Some(Step::Close(closed)) => return End::Asked(closed),
-            Some(first) => first,
-            None => continue,
-        };
-        let waited = asked_at.elapsed();
-        let flush = match connection.execute_batch("BEGIN IMMEDIATE") {
-            Ok(()) => converse(connection, first, steps),
-            // The answer's channel closes after this, so whoever waits finds the refusal. The order matters.
-            Err(error) => {
-                drop((refusal.send(classify(error)), first));
-                continue;
-            }
-        };
-        let checkpointed = checkpointer.as_mut().map(|own| own.after_commit(connection, waited));
-        if flush == Flush::Failed || checkpointed == Some(Flush::Failed) {
-            return End::FlushFailed;
-        }
-    }
-}
-
-/// Whether the disk took what was written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Flush {
-    Fine,
-    Failed,
-}
-
-impl Flush {
-    /// What an error says about it.
-    pub(super) fn after(error: &rusqlite::Error) -> Self {
-        match error.sqlite_error().map(|error| error.extended_code) {
-            Some(ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC) => Self::failed(error),
-            _ => Self::Fine,
-        }
-    }
-
-    /// The disk did not take it.
-    pub(super) fn failed(error: &dyn std::error::Error) -> Self {
-        tracing::error!(
-            "the disk did not take a flush, so nothing is written any more until the server is started anew: {error}"
-        );
-        Self::Failed
-    }
-}
-
-fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step>) -> Flush {
-    let mut step = Some(first);
-    let mut flush = Flush::Fine;
-    loop {
-        match step {
-            Some(Step::Run(job)) => job(connection),
-            Some(Step::Commit(last, answer)) => {
-                let outcome = match last.map_or(Ok(()), |last| last(connection)) {
-                    Ok(()) => commit(connection, &mut flush),
-                    Err(error) => Commit::Failed(error),
-                };
-                // Nobody waits only when the caller was dropped.
-                let _ = answer.send(outcome);
-                break;
-            }
-            Some(Step::Close(_)) | None => break,
-        }
-        step = steps.blocking_recv();
-    }
-    roll_back(connection);
-    flush
-}
-
-fn close(connection: Connection, end: &End) {
-    let left = match end {
-        // A full checkpoint fails only while somebody else reads the file, and then the log stays beside it as ever.
-        End::Asked(_) => connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())),
-        End::HandlesGone => Ok(()),
-        // What could not be flushed must not be taken for moved.
-        End::FlushFailed => leave_log_at_close(&connection).map(drop),
-    };
-    if let Err(error) = left {
-        tracing::warn!("the log could not be moved into the database file: {error}");
-    }
-    if let Err((_, error)) = connection.close() {
-        tracing::warn!("the database did not close well: {error}");
-    }
-}
-
-fn commit(connection: &Connection, flush: &mut Flush) -> Commit {
-    let Err(error) = connection.execute_batch("COMMIT") else { return Commit::Committed };
-    roll_back(connection);
-    *flush = Flush::after(&error);
-    // What failed may still have reached the disk: after a crash the log would bring it back.
-    let code = error.sqlite_error().map(|error| error.extended_code);
-    let is_unclear = code.is_some_and(|code| code & 0xff == ffi::SQLITE_IOERR);
-    let error = classify(error);
-    if is_unclear { Commit::Unknown(error) } else { Commit::Failed(error) }
-}
-
-fn roll_back(connection: &Connection) {
-    if !connection.is_autocommit()
-        && let Err(error) = connection.execute_batch("ROLLBACK")
-    {
-        tracing::error!("rolling back failed: {error}");
     }
 }
 

@@ -21,7 +21,8 @@ use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 
 use super::StoreError;
-use super::sqlite::{Flush, classify};
+use super::sqlite::classify;
+use super::sqlite_writer::Flush;
 
 /// Pages in the log of a quiet server before it begins anew: 16 MiB.
 pub(super) const LOG_PAGES: i64 = 4000;
