@@ -106,17 +106,14 @@ pub(crate) struct BenchArgs {
     /// How many rounds
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) rounds: u64,
-    /// Compare with one commit per event, with duplicates and with verifying alone, in turns on one database
-    #[arg(long, conflicts_with_all = ["to", "duplicates"])]
-    pub(crate) compare: bool,
     /// Measure handling in place of ingest: a filled queue, one by one, in batches, and with failures
-    #[arg(long, conflicts_with_all = ["to", "duplicates", "compare"])]
+    #[arg(long, conflicts_with_all = ["to", "duplicates"])]
     pub(crate) handling: bool,
     /// Measure the relay in place of ingest: a filled outbox against the same client without one
-    #[arg(long, conflicts_with_all = ["to", "duplicates", "compare", "handling"])]
+    #[arg(long, conflicts_with_all = ["to", "duplicates", "handling"])]
     pub(crate) relay: bool,
     /// Events in each run of --handling, messages in each run of --relay
-    #[arg(long, value_name = "N", default_value_t = 20_000, conflicts_with_all = ["to", "compare"], value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, value_name = "N", default_value_t = 20_000, conflicts_with = "to", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
     pub(crate) events: u64,
     /// Print JSON
     #[arg(long)]

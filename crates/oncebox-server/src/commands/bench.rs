@@ -6,7 +6,6 @@
 //! production; only the load comes from this process.
 
 mod child;
-mod compare;
 mod figures;
 mod fill;
 mod growth;
@@ -30,7 +29,7 @@ use crate::cli::growth::BenchCommand;
 use crate::cli::send::BenchArgs;
 use crate::config::store::StoreUrl;
 use crate::terminal::{self, Progress};
-use child::{Commits, Folder, Server};
+use child::{Folder, Server};
 use figures::{Figures, median_of};
 use load::{Load, Process};
 use script::Script;
@@ -67,13 +66,10 @@ async fn measure(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     if args.relay {
         return relay::run(args, &database).await;
     }
-    if args.compare {
-        return compare::run(args, &folder, &database).await;
-    }
     let secret = child::made_up_secret()?;
     let script = Arc::new(Script::stripe(&secret, args.body_size, args.duplicates)?);
     let mut rounds = Vec::new();
-    let server = Server::start(&folder, &database, Commits::Shared, &secret).await?;
+    let server = Server::start(&folder, &database, &secret).await?;
     let mut progress = Progress::of_long_steps(args.rounds, "rounds");
     for _ in 0..args.rounds {
         rounds.push(round(args, server.address(), &script, Some(server.process())).await?);

@@ -1,7 +1,6 @@
 //! The server under load: this same binary as `serve`, on a config of its own that goes when the run ends.
 
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
@@ -14,26 +13,14 @@ use oncebox::secret::Secret;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 
+use super::LOG_LEVEL;
 use super::load::Process;
-use super::{LOG_LEVEL, kind};
 use crate::config::store::StoreUrl;
 use crate::dev_secrets::random;
 
 const START_WAIT: Duration = Duration::from_secs(30);
 const SECRET_VARIABLE: &str = "BENCH_SECRET";
 const DATABASE_VARIABLE: &str = "BENCH_DATABASE";
-/// The naive pool that group commit is compared with.
-const NAIVE_WRITERS: u32 = 16;
-
-/// Who waits with whom for a commit.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Commits {
-    /// As configured by default: requests share commits.
-    Shared,
-    /// One event per commit, several at once where the database can.
-    OnePerEvent,
-}
-
 /// A running server.
 #[derive(Debug)]
 pub(super) struct Server {
@@ -44,15 +31,10 @@ pub(super) struct Server {
 
 impl Server {
     /// Starts it and waits until it listens.
-    pub(super) async fn start(
-        folder: &Folder,
-        database: &StoreUrl,
-        commits: Commits,
-        secret: &Secret,
-    ) -> anyhow::Result<Self> {
+    pub(super) async fn start(folder: &Folder, database: &StoreUrl, secret: &Secret) -> anyhow::Result<Self> {
         let (public, admin) = (free_address()?, free_address()?);
         let config = folder.path().join("oncebox.toml");
-        std::fs::write(&config, config_text(public, admin, database, commits)).context("cannot write a config")?;
+        std::fs::write(&config, config_text(public, admin)).context("cannot write a config")?;
         let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
         // What the environment says is meant for a real server.
         for (name, _) in std::env::vars_os().filter(|(name, _)| is_ours(name)) {
@@ -115,24 +97,14 @@ pub(super) fn made_up_secret() -> anyhow::Result<Secret> {
     Ok(Secret::new(format!("whsec_{}", HEXLOWER.encode(&random::<24>()?))))
 }
 
-fn config_text(public: SocketAddr, admin: SocketAddr, database: &StoreUrl, commits: Commits) -> String {
-    let mut text = format!(
-        "[server]\nlisten = \"{public}\"\nadmin_listen = \"{admin}\"\nin_flight = 8192\n\n\
-         [store]\nurl = {{ env = \"{DATABASE_VARIABLE}\" }}\n"
-    );
-    if commits == Commits::OnePerEvent {
-        let writers = if kind(database) == "postgres" { NAIVE_WRITERS } else { 1 };
-        let _ = writeln!(text, "batch = 1\nwriters = {writers}");
-    }
-    for source in ["stripe", "slack"] {
-        let _ = write!(
-            text,
-            "\n[[source]]\nname = \"{source}\"\nprovider = \"{source}\"\nsecrets = [{{ env = \"{SECRET_VARIABLE}\" }}]\n"
-        );
-    }
+fn config_text(public: SocketAddr, admin: SocketAddr) -> String {
     // One delivery row per event, as a real inbox has.
-    text.push_str("\n[[handler]]\nname = \"bench\"\npull = true\n");
-    text
+    format!(
+        "[server]\nlisten = \"{public}\"\nadmin_listen = \"{admin}\"\nin_flight = 8192\n\n\
+         [store]\nurl = {{ env = \"{DATABASE_VARIABLE}\" }}\n\n\
+         [[source]]\nname = \"stripe\"\nprovider = \"stripe\"\nsecrets = [{{ env = \"{SECRET_VARIABLE}\" }}]\n\n\
+         [[handler]]\nname = \"bench\"\npull = true\n"
+    )
 }
 
 /// The URL as the config reads it, password and all: it goes by the environment, not by a file.
@@ -176,24 +148,20 @@ mod tests {
     use crate::config::Config;
     use crate::config::outside::{Outside, Overrides};
 
-    fn check(url: &str, commits: Commits, expected: (usize, usize)) {
-        let database = StoreUrl::parse(url).expect("a URL");
+    fn check(url: &str) {
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
-        let text = config_text(address(1), address(2), &database, commits);
+        let text = config_text(address(1), address(2));
         let env = |name: &str| Some(if name == DATABASE_VARIABLE { url.to_owned() } else { "whsec_x".to_owned() });
         let nothing = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
         let outside = Outside { env: &env, file: &nothing, overrides: &Overrides::default() };
         let config = Config::parse(&text, "bench", &outside).expect("a good config");
-        assert_eq!((config.store.batch, config.store.writers), expected, "{url}");
-        assert_eq!((config.sources.len(), config.handlers.len()), (2, 1));
+        assert_eq!((config.sources.len(), config.handlers.len()), (1, 1));
     }
 
     #[test]
     fn configs_are_good_ones() {
-        check("sqlite:/tmp/x.db", Commits::Shared, (512, 1));
-        check("sqlite:/tmp/x.db", Commits::OnePerEvent, (1, 1));
-        check("postgres://u:p@h/d", Commits::Shared, (512, 1));
-        check("postgres://u:p@h/d", Commits::OnePerEvent, (1, 16));
+        check("sqlite:/tmp/x.db");
+        check("postgres://u:p@h/d");
     }
 
     #[test]

@@ -14,7 +14,7 @@ use oncebox::secret::Secret;
 use oncebox::store::{Access, Store, TableSize, TierRows};
 use serde::Serialize;
 
-use super::child::{Commits, Folder, Server, made_up_secret};
+use super::child::{Folder, Server, made_up_secret};
 use super::figures::Figures;
 use super::fill::{self, Filling};
 use super::load::Load;
@@ -122,7 +122,7 @@ impl Inbox {
         store.close().await;
         // Its lock goes with it, and the server wants that.
         drop(store);
-        let server = Server::start(folder, url, Commits::Shared, secret).await?;
+        let server = Server::start(folder, url, secret).await?;
         let config = StoreConfig { writers: 1, ..database::config_of(url) };
         let store = database::open(&config, Access::Visitor).await?;
         let process = server.process().id;

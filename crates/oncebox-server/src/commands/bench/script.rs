@@ -57,18 +57,6 @@ impl Script {
         Ok(Self::new(source, draft, duplicates))
     }
 
-    /// Slack's URL check: verified and answered, never stored. What no inbox can be faster than.
-    pub(super) fn handshake(secret: &Secret, body_bytes: usize) -> anyhow::Result<Self> {
-        let source = source("slack", secret)?;
-        let body = |filler: &str| {
-            serde_json::json!({ "type": "url_verification", "challenge": PLACEHOLDER, "filler": filler }).to_string()
-        };
-        let bare = body("").len();
-        let body = body(&"x".repeat(body_bytes.saturating_sub(bare)));
-        let draft = Draft { target: "/in/slack".to_owned(), headers: HeaderMap::new(), body: Bytes::from(body) };
-        Ok(Self::new(source, draft, 0.0))
-    }
-
     /// The same script for another path.
     pub(super) fn at(mut self, target: &str) -> Self {
         target.clone_into(&mut self.target);
@@ -192,25 +180,23 @@ mod tests {
     #[test]
     fn requests_are_accepted_by_their_source() {
         let secret = Secret::new("whsec_x");
-        for script in [Script::stripe(&secret, 600, 0.0), Script::handshake(&secret, 600)] {
-            let script = script.expect("a script");
-            let mut lines = script.lines(1).expect("lines");
-            let line = lines.next().expect("a request").to_vec();
-            let text = String::from_utf8(line).expect("text");
-            let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-            let mut headers = HeaderMap::new();
-            for (name, value) in head.lines().skip(1).filter_map(|line| line.split_once(": ")) {
-                let name = http::HeaderName::try_from(name).expect("a name");
-                headers.insert(name, value.parse().expect("a value"));
-            }
-            let request = oncebox::request::Request {
-                method: http::Method::POST,
-                target: script.target.clone(),
-                headers,
-                body: Bytes::from(body.to_owned()),
-            };
-            let verdict = script.source.judge(&request, None, Clock::system().now());
-            assert!(!matches!(verdict, oncebox::verdict::Verdict::Reject(_)), "{verdict:?}");
+        let script = Script::stripe(&secret, 600, 0.0).expect("a script");
+        let mut lines = script.lines(1).expect("lines");
+        let line = lines.next().expect("a request").to_vec();
+        let text = String::from_utf8(line).expect("text");
+        let (head, body) = text.split_once("\r\n\r\n").expect("a head");
+        let mut headers = HeaderMap::new();
+        for (name, value) in head.lines().skip(1).filter_map(|line| line.split_once(": ")) {
+            let name = http::HeaderName::try_from(name).expect("a name");
+            headers.insert(name, value.parse().expect("a value"));
         }
+        let request = oncebox::request::Request {
+            method: http::Method::POST,
+            target: script.target.clone(),
+            headers,
+            body: Bytes::from(body.to_owned()),
+        };
+        let verdict = script.source.judge(&request, None, Clock::system().now());
+        assert!(!matches!(verdict, oncebox::verdict::Verdict::Reject(_)), "{verdict:?}");
     }
 }

@@ -1,0 +1,108 @@
+//! Stripe's events: what the load sends and what the other servers check. Written for the contest alone, so that nobody
+//! runs on another's code.
+
+use data_encoding::HEXLOWER;
+use ring::hmac;
+
+/// The secret of every contender.
+pub(crate) const SECRET: &str = "whsec_contest_0123456789abcdef0123";
+/// How old a signature may be.
+const TOLERANCE_SECONDS: i64 = 300;
+/// Stands in the template where the id goes.
+const PLACEHOLDER: &str = "00000000000000000000000000000000";
+
+/// The seconds since 1970.
+pub(crate) fn now() -> i64 {
+    let passed = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(passed.as_secs()).unwrap_or(i64::MAX)
+}
+
+/// The key that signs and checks.
+pub(crate) fn key() -> hmac::Key {
+    hmac::Key::new(hmac::HMAC_SHA256, SECRET.as_bytes())
+}
+
+fn message(at: i64, body: &[u8]) -> Vec<u8> {
+    let mut message = at.to_string().into_bytes();
+    message.push(b'.');
+    message.extend_from_slice(body);
+    message
+}
+
+/// Whether a `stripe-signature` header fits the body and the time.
+pub(crate) fn is_signed(key: &hmac::Key, header: &str, body: &[u8], now: i64) -> bool {
+    let value = |name: &str| header.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('='));
+    let Some(at) = value("t").and_then(|at| at.parse::<i64>().ok()) else { return false };
+    let Some(tag) = value("v1").and_then(|tag| HEXLOWER.decode(tag.as_bytes()).ok()) else { return false };
+    (now - at).abs() <= TOLERANCE_SECONDS && hmac::verify(key, &message(at, body), &tag).is_ok()
+}
+
+/// Makes requests, each with an id of its own.
+#[derive(Debug)]
+pub(crate) struct Requests {
+    key: hmac::Key,
+    body: Vec<u8>,
+    places: Vec<usize>,
+    prefix: u64,
+    count: u64,
+    wire: Vec<u8>,
+}
+
+impl Requests {
+    /// `prefix` keeps the ids of connections apart.
+    pub(crate) fn new(prefix: u64, body_size: usize) -> Self {
+        let body = |filler: &str| {
+            serde_json::json!({
+                "id": format!("evt_{PLACEHOLDER}"), "object": "event", "type": "invoice.paid", "created": now(),
+                "data": { "object": { "id": format!("in_{PLACEHOLDER}"), "amount_paid": 4200, "filler": filler } },
+            })
+            .to_string()
+        };
+        let bare = body("").len();
+        let body = body(&"x".repeat(body_size.saturating_sub(bare))).into_bytes();
+        let places = (0..body.len()).filter(|at| body[*at..].starts_with(PLACEHOLDER.as_bytes())).collect();
+        Self { key: key(), body, places, prefix, count: 0, wire: Vec::with_capacity(body_size + 512) }
+    }
+
+    /// The next request as it goes over the wire.
+    pub(crate) fn next(&mut self) -> &[u8] {
+        self.count += 1;
+        let id = format!("{:016x}{:016x}", self.prefix, self.count);
+        for at in &self.places {
+            self.body[*at..*at + id.len()].copy_from_slice(id.as_bytes());
+        }
+        let at = now();
+        let tag = HEXLOWER.encode(hmac::sign(&self.key, &message(at, &self.body)).as_ref());
+        let head = format!(
+            "POST /in/stripe HTTP/1.1\r\nhost: contest\r\ncontent-type: application/json\r\n\
+             stripe-signature: t={at},v1={tag}\r\ncontent-length: {}\r\n\r\n",
+            self.body.len()
+        );
+        self.wire.clear();
+        self.wire.extend_from_slice(head.as_bytes());
+        self.wire.extend_from_slice(&self.body);
+        &self.wire
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_are_signed_differ_and_have_their_size() {
+        let mut requests = Requests::new(7, 1024);
+        let mut seen = std::collections::HashSet::new();
+        for _ in 0..10 {
+            let wire = String::from_utf8(requests.next().to_vec()).expect("text");
+            let (head, body) = wire.split_once("\r\n\r\n").expect("a head");
+            let header = head.lines().find_map(|line| line.strip_prefix("stripe-signature: ")).expect("a signature");
+            assert!(is_signed(&key(), header, body.as_bytes(), now()));
+            assert!(!is_signed(&key(), header, body.as_bytes(), now() + 1_000));
+            assert!(!is_signed(&key(), header, b"{}", now()));
+            assert_eq!(body.len(), 1024);
+            assert!(seen.insert(body.to_owned()));
+        }
+        assert!(!is_signed(&key(), "v1=00", b"{}", now()));
+    }
+}
