@@ -8,6 +8,7 @@ use oncebox::clock::Clock;
 use oncebox::delivery::Failed;
 use oncebox::forward::{self, Answered, SigningKey};
 use oncebox::handler::{CallError, Target, Working};
+use oncebox::masks::Masks;
 use oncebox::outgoing::{self, Outgoing};
 use oncebox::store::Claimed;
 
@@ -54,10 +55,12 @@ impl HttpTarget {
             headers: &event.headers,
             body: &event.body,
         };
+        let headers = call.headers(self.clock.now(), self.signing.as_ref());
+        let masks = Masks::of_call(&headers, &http::HeaderMap::new());
         let answer = self.client.send(outgoing::Call {
             method: http::Method::POST,
             target: self.url.clone(),
-            headers: call.headers(self.clock.now(), self.signing.as_ref()),
+            headers,
             body: event.body.clone(),
             deadline: self.timeout,
         });
@@ -66,7 +69,7 @@ impl HttpTarget {
         match forward::judge(status, &answer.headers, self.clock.now()) {
             Answered::Done => Ok(()),
             Answered::Failed { retry_after, reached } => Err(CallError {
-                error: format!("answered {}{}", answer.status, shown(&answer.body)),
+                error: format!("answered {}{}", answer.status, shown(&masks.apply(answer.body))),
                 status: Some(status),
                 failed: Failed::Transient { retry_after },
                 reached,

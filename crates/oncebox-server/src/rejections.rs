@@ -2,15 +2,60 @@
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
+use std::net::IpAddr;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use metrics::counter;
 use oncebox::clock::{Clock, UnixMillis};
 use oncebox::limits::REJECTIONS_MAX;
 use oncebox::verdict::Rejection;
 
 /// Lines a second in the log; the metrics count the rest.
 const LINES_PER_SECOND: u32 = 10;
+/// How much of an unknown name is shown.
+const NAME_SHOWN: usize = 64;
+
+/// Why a request was refused before anybody knew whose it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// Nothing has this path.
+    UnknownPath,
+    /// No source has this name, or its URL has no token.
+    UnknownSource,
+    /// The target is over its limit.
+    LongTarget,
+    /// The head is over its limits.
+    LargeHead,
+    /// The head cannot be read.
+    MalformedHead,
+    /// Too many connections are open.
+    Connections,
+}
+
+impl Refused {
+    /// All of them.
+    pub(crate) const ALL: [Self; 6] = [
+        Self::UnknownPath,
+        Self::UnknownSource,
+        Self::LongTarget,
+        Self::LargeHead,
+        Self::MalformedHead,
+        Self::Connections,
+    ];
+
+    /// The metric label.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::UnknownPath => "unknown_path",
+            Self::UnknownSource => "unknown_source",
+            Self::LongTarget => "long_target",
+            Self::LargeHead => "large_head",
+            Self::MalformedHead => "malformed_head",
+            Self::Connections => "connections",
+        }
+    }
+}
 
 /// One refused request.
 #[derive(Clone, Debug)]
@@ -74,6 +119,17 @@ impl Rejections {
         kept.add((source.to_owned(), step, reason), entry);
         if kept.may_log() {
             tracing::warn!(source, step, reason, remote, off_by_seconds = rejection.off_by_seconds, "rejected");
+        }
+    }
+
+    /// Counts a request that is no source's. `name` is what stood in the place of a source's name, which a mistyped URL
+    /// shows; nothing behind it, because that may be a token.
+    pub(crate) fn refused(&self, reason: Refused, name: Option<&str>, remote: IpAddr) {
+        counter!("oncebox_refused_total", "reason" => reason.as_str()).increment(1);
+        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        if kept.may_log() {
+            let name: Option<String> = name.map(|name| name.chars().take(NAME_SHOWN).collect());
+            tracing::warn!(reason = reason.as_str(), name, %remote, "refused");
         }
     }
 

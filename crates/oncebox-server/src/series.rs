@@ -5,6 +5,7 @@ use metrics::{counter, gauge, histogram};
 use oncebox::verdict::Reason;
 
 use crate::http::public::Setup;
+use crate::rejections::Refused;
 
 const RESULTS: [&str; 6] = ["accepted", "duplicate", "conflict", "held", "rejected", "unavailable"];
 const TRIES: [&str; 2] = ["first", "retry"];
@@ -16,6 +17,9 @@ pub(crate) fn begin(database: &'static str, setup: &Setup) {
     gauge!("oncebox_build_info", "version" => env!("CARGO_PKG_VERSION"), "database" => database).set(1.0);
     let _ = histogram!("oncebox_ack_seconds");
     counter!("oncebox_purged_total", "table" => "payloads").increment(0);
+    for reason in Refused::ALL {
+        counter!("oncebox_refused_total", "reason" => reason.as_str()).increment(0);
+    }
     show(setup);
 }
 

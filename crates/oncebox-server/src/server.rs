@@ -152,7 +152,8 @@ impl Server {
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
         let (caps, seen) = (caps(&self.config), (rejections, traffic));
-        let public = Public::new(self.setup.clone(), ingest, caps, seen, arrived.clone(), draining.clone());
+        let public =
+            Public::new(self.store.clone(), self.setup.clone(), ingest, caps, seen, arrived.clone(), draining.clone());
         let public = tokio::spawn(serve_public(self.public, public, &self.config, draining.clone()));
         let changing = Changing {
             setup: &self.setup,
@@ -242,8 +243,10 @@ fn serve_public(
     config: &ServerConfig,
     draining: Shutdown,
 ) -> impl Future<Output = ()> + use<> {
+    let refusals = Some(public.rejections());
     let service = move |peer| public.for_peer(peer);
-    listener::serve(listener, config.connections, service, draining, config.grace)
+    let terms = listener::Terms { connections: config.connections, grace: config.grace, refusals };
+    listener::serve(listener, terms, service, draining)
 }
 
 fn serve_admin(
@@ -254,7 +257,8 @@ fn serve_admin(
 ) -> impl Future<Output = ()> + use<> {
     let router = admin.router();
     let service = move |peer| admin.for_peer(&router, &peer);
-    listener::serve(listener, config.connections, service, stopped, Duration::from_secs(1))
+    let terms = listener::Terms { connections: config.connections, grace: Duration::from_secs(1), refusals: None };
+    listener::serve(listener, terms, service, stopped)
 }
 
 /// What a reload changes while the server runs.
@@ -376,6 +380,7 @@ fn caps(config: &ServerConfig) -> Caps {
     Caps {
         in_flight: config.in_flight,
         in_flight_bytes: config.in_flight_bytes,
+        slow_bodies: config.connections.div_ceil(2),
         trusted_proxies: config.trusted_proxies,
     }
 }

@@ -26,7 +26,7 @@ use crate::event::{Identity, IdentityKind, KeyMaker};
 use crate::limits;
 use crate::request::Request;
 use crate::routing::Routes;
-use crate::source::Source;
+use crate::source::{HeadVerdict, Source};
 use crate::store::{Inserted, NewEvent};
 use crate::trace::{TARGET, TRACEPARENT, TRACESTATE, Traceparent};
 use crate::vendor_desk::{OutOfReach, VendorDesk};
@@ -138,6 +138,11 @@ impl Ingest {
             Verdict::Secret(brought) => Answer::Secret(brought),
             Verdict::Accept(accepted) => self.store(&context, &request, accepted).await,
         }
+    }
+
+    /// Judges a request of which only the head is known.
+    pub fn judge_head(&self, source: &Source, head: &Request, path_token: Option<&str>) -> HeadVerdict {
+        source.judge_head(head, path_token, self.clock.now())
     }
 
     /// Counts a request that was refused before it was judged.

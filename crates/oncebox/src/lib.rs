@@ -20,6 +20,7 @@ pub mod forward;
 mod handler_error;
 pub mod inbox;
 pub mod limits;
+pub mod masks;
 pub mod message;
 pub mod once;
 pub mod order;

@@ -3,6 +3,7 @@
 //! Building one checks everything the operator wrote and compiles it; judging a request is then pure: no clock, no
 //! store, no allocation beyond what the answer needs.
 
+mod head;
 mod path_token;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::provider::{
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{Accepted, KeyWanted, OnRepeat, Reason, Rejection, Reply, Step, Verdict, Visit};
+pub use head::HeadVerdict;
 use path_token::{fits_a_path, is_token};
 
 /// What the operator wrote about a source.

@@ -153,6 +153,8 @@ pub enum Step {
     Address,
     /// The method.
     Method,
+    /// The body, before anybody looked into it: its size, its coding, its pace.
+    Body,
     /// The signature over the raw bytes.
     Signature,
     /// The time window.
@@ -165,6 +167,7 @@ impl Step {
         match self {
             Self::Address => "address",
             Self::Method => "method",
+            Self::Body => "body",
             Self::Signature => "signature",
             Self::Window => "window",
         }
@@ -178,6 +181,14 @@ pub enum Reason {
     Address,
     /// The provider does not use this method.
     Method,
+    /// The body is larger than the source allows.
+    TooLarge,
+    /// The body has a content encoding: bytes are verified as sent.
+    ContentEncoding,
+    /// The body did not come in time.
+    TooSlow,
+    /// The body broke off or is malformed.
+    BrokenBody,
     /// The signature header or field is missing or blank.
     MissingSignature,
     /// The signature header has a form the provider does not use.
@@ -210,9 +221,13 @@ pub enum Reason {
 
 impl Reason {
     /// All of them.
-    pub const ALL: [Self; 16] = [
+    pub const ALL: [Self; 20] = [
         Self::Address,
         Self::Method,
+        Self::TooLarge,
+        Self::ContentEncoding,
+        Self::TooSlow,
+        Self::BrokenBody,
         Self::MissingSignature,
         Self::MalformedSignature,
         Self::TooManySignatures,
@@ -234,6 +249,10 @@ impl Reason {
         match self {
             Self::Address => "address",
             Self::Method => "method",
+            Self::TooLarge => "too_large",
+            Self::ContentEncoding => "content_encoding",
+            Self::TooSlow => "too_slow",
+            Self::BrokenBody => "broken_body",
             Self::MissingSignature => "missing_signature",
             Self::MalformedSignature => "malformed_signature",
             Self::TooManySignatures => "too_many_signatures",

@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -124,6 +125,28 @@ impl TestDatabase {
         }
     }
 
+    /// Does something while nobody else can write: to this table on Postgres, to the whole file on SQLite.
+    pub fn while_locked<T>(&self, table: &str, act: impl FnOnce() -> T) -> T {
+        let Place::Sqlite { file, .. } = &self.place else {
+            return thread::scope(|scope| {
+                let (locked, is_locked) = mpsc::channel();
+                let (release, released) = mpsc::channel();
+                let sql = format!("begin; lock table {table} in exclusive mode");
+                scope.spawn(move || hold_postgres(&self.url, &sql, &locked, &released));
+                is_locked.recv().expect("the lock is free");
+                let result = act();
+                drop::<mpsc::Sender<()>>(release);
+                result
+            });
+        };
+        let connection = Connection::open(file).expect("the database opens");
+        connection.busy_timeout(BUSY_TIMEOUT).expect("a timeout can be set");
+        connection.execute_batch("begin immediate").expect("the lock is free");
+        let result = act();
+        connection.execute_batch("rollback").expect("it ends");
+        result
+    }
+
     /// Rows in each table of ours by its bare name, those of housekeeping left out: compare before and after to show
     /// that nothing was stored.
     pub fn row_counts(&self) -> BTreeMap<String, i64> {
@@ -214,6 +237,20 @@ fn block_on_postgres(url: &str, sql: &str) -> Result<Vec<Vec<String>>, tokio_pos
         let _ = connection.await;
         Ok(messages.iter().filter_map(row_as_text).collect())
     })
+}
+
+/// Runs statements and keeps the session until nobody holds the other end of `released`.
+fn hold_postgres(url: &str, sql: &str, done: &mpsc::Sender<()>, released: &mpsc::Receiver<()>) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime can be built");
+    runtime.block_on(async {
+        let (client, connection) = tokio_postgres::connect(url, NoTls).await.expect("the server answers");
+        let connection = tokio::spawn(connection);
+        client.batch_execute(sql).await.unwrap_or_else(|error| panic!("{error:?} in: {sql}"));
+        done.send(()).expect("somebody waits");
+        let _ = released.recv();
+        drop(client);
+        let _ = connection.await;
+    });
 }
 
 pub(crate) fn row_as_text(message: &SimpleQueryMessage) -> Option<Vec<String>> {

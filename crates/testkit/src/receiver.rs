@@ -38,6 +38,8 @@ pub enum Reply {
     Status(u16),
     /// A status with one header more.
     With(u16, &'static str, String),
+    /// A status with a body.
+    Body(u16, String),
     /// Silence, until the caller goes away.
     Hang,
     /// The connection is closed without an answer.
@@ -103,6 +105,9 @@ impl Receiver {
                 Reply::Status(status) => format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\n\r\n"),
                 Reply::With(status, name, value) => {
                     format!("HTTP/1.1 {status} x\r\n{name}: {value}\r\ncontent-length: 0\r\n\r\n")
+                }
+                Reply::Body(status, body) => {
+                    format!("HTTP/1.1 {status} x\r\ncontent-length: {}\r\n\r\n{body}", body.len())
                 }
                 Reply::Hang => {
                     // The caller gives up first; a bound keeps the thread from outliving its use.

@@ -7,7 +7,7 @@ use http_body_util::Full;
 use oncebox::event::EventKey;
 use oncebox::ingest::{Answer, Receipt, Unavailable};
 use oncebox::store::Inserted;
-use oncebox::verdict::{Reply, Step};
+use oncebox::verdict::{Reason, Rejection, Reply};
 
 use super::problem::Problem;
 
@@ -20,12 +20,9 @@ pub(crate) fn into_response(answer: Answer, allow: impl FnOnce() -> String) -> R
     match answer {
         Answer::Stored(receipt) => stored(receipt),
         Answer::Handshake(reply) => replied(reply),
-        Answer::Rejected(rejection) if rejection.step == Step::Address => {
-            Problem::forbidden("this source takes nothing from your address").closing().into_response()
-        }
-        Answer::Rejected(rejection) if rejection.step == Step::Method => Problem::method(allow()).into_response(),
+        Answer::Rejected(rejection) => rejected(rejection, allow).into_response(),
         // Whoever keeps arrived secrets has taken his; nobody waits for this one.
-        Answer::Rejected(_) | Answer::Secret(_) => Problem::unauthorized().into_response(),
+        Answer::Secret(_) => Problem::unauthorized().into_response(),
         Answer::Unavailable(Unavailable::Overloaded) => {
             Problem::unavailable("too many requests wait to be stored").into_response()
         }
@@ -38,6 +35,19 @@ pub(crate) fn into_response(answer: Answer, allow: impl FnOnce() -> String) -> R
         Answer::Unavailable(Unavailable::VendorOutOfReach) => {
             Problem::unavailable("the vendor's key or confirmation cannot be reached").into_response()
         }
+    }
+}
+
+/// What fails by itself is said; whatever is about who sent it has one answer.
+fn rejected(rejection: Rejection, allow: impl FnOnce() -> String) -> Problem {
+    match rejection.reason {
+        Reason::Address => Problem::forbidden("this source takes nothing from your address").closing(),
+        Reason::Method => Problem::method(allow()),
+        Reason::TooLarge => Problem::too_large(),
+        Reason::ContentEncoding => Problem::content_encoding(),
+        Reason::TooSlow => Problem::too_slow(),
+        Reason::BrokenBody => Problem::bad_request("the body broke off or is malformed").closing(),
+        _ => Problem::unauthorized(),
     }
 }
 

@@ -1,7 +1,5 @@
 //! The JSON API under `/api/v1`: reading. Lists are cursor pages with the views' column names.
 
-use std::time::Duration;
-
 use axum::Json;
 use axum::extract::{
     FromRequestParts, Query, State,
@@ -16,6 +14,7 @@ use serde::Serialize;
 use super::admin::Admin;
 use super::openapi::Refusals;
 use super::problem::Problem;
+use super::ready::READY_WAIT;
 use crate::query::deliveries::DeliveriesQuery;
 use crate::query::held::HeldQuery;
 use crate::query::outbox::OutboxQuery;
@@ -28,9 +27,6 @@ use crate::view::{
     DeadLetterView, DeliveryLineView, EventDetailView, EventView, Items, MessageDetailView, MessageView, RejectionView,
     StatsView,
 };
-
-/// A database that does not answer within this is not ready, whatever its own deadline.
-const READY_WAIT: Duration = Duration::from_secs(2);
 
 /// The server takes events in.
 #[derive(Debug, Serialize, utoipa::ToSchema)]

@@ -1,6 +1,7 @@
-//! Reading a request's body: within the source's limit, the shared budget of bytes, and the deadline.
+//! Reading a request's body: within the source's limit, the shared budget of bytes, and in time.
+//!
+//! A body that is not there after a moment is slow. Slow ones are few, and after a few seconds they keep a minimum rate.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
@@ -8,44 +9,22 @@ use http::HeaderMap;
 use http::header::CONTENT_LENGTH;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{Instant, timeout_at};
+
+use super::budget::{Share, Spent};
 
 /// A body must be there after this.
 const BODY_WAIT: Duration = Duration::from_secs(30);
+/// After this a body is slow.
+const PROMPT_WAIT: Duration = Duration::from_secs(2);
+/// From here on a body keeps the minimum rate.
+const RATE_FROM: Duration = Duration::from_secs(5);
+/// The minimum rate, in bytes a second since the head.
+const RATE_MIN: u64 = 1024;
+/// How often a slow body is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What the buffer of a body of unknown length begins with.
 const FIRST_BUFFER: usize = 4 * 1024;
-
-/// Bytes that may be held at once by all requests together. Cheap to clone.
-#[derive(Clone, Debug)]
-pub(crate) struct ByteBudget(Arc<Semaphore>);
-
-/// A share of the budget, given back on drop.
-#[derive(Debug, Default)]
-pub(crate) struct Share(Option<OwnedSemaphorePermit>);
-
-impl ByteBudget {
-    /// A budget of so many bytes.
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
-    }
-
-    /// Says at once when there is no room for so many. None are set aside: a length is quickly claimed by somebody who
-    /// never sends a byte.
-    fn expect(&self, bytes: usize) -> Result<(), BodyError> {
-        if self.0.available_permits() < bytes { Err(BodyError::NoBudget) } else { Ok(()) }
-    }
-
-    /// Takes more bytes into a share, or says that there are none.
-    fn take(&self, share: &mut Share, bytes: usize) -> Result<(), BodyError> {
-        let bytes = u32::try_from(bytes).map_err(|_too_many| BodyError::TooLarge)?;
-        let more = self.0.clone().try_acquire_many_owned(bytes).map_err(|_none_left| BodyError::NoBudget)?;
-        match &mut share.0 {
-            Some(held) => held.merge(more),
-            None => share.0 = Some(more),
-        }
-        Ok(())
-    }
-}
 
 /// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,12 +39,27 @@ pub(crate) enum BodyError {
     Broken,
 }
 
-/// Reads a body of at most `limit` bytes. The share must live as long as the bytes do.
-pub(crate) async fn read(body: Incoming, limit: usize, budget: &ByteBudget) -> Result<(Bytes, Share), BodyError> {
-    match tokio::time::timeout(BODY_WAIT, collect(body, limit, budget)).await {
-        Ok(outcome) => outcome,
-        Err(_) => Err(BodyError::TooSlow),
+/// How a body comes in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Pace {
+    Prompt,
+    Slow,
+    TooSlow,
+}
+
+/// The pace of a body of which so much came in so long.
+fn pace(waited: Duration, length: usize) -> Pace {
+    let is_below_rate = waited >= RATE_FROM && (length as u64) < waited.as_secs() * RATE_MIN;
+    match waited {
+        _ if waited >= BODY_WAIT || is_below_rate => Pace::TooSlow,
+        _ if waited >= PROMPT_WAIT => Pace::Slow,
+        _ => Pace::Prompt,
     }
+}
+
+/// When a body's pace is looked at next.
+fn next_look(waited: Duration) -> Duration {
+    if waited < PROMPT_WAIT { PROMPT_WAIT } else { waited + LOOK_EVERY }
 }
 
 /// The length a request declares, before anything of it is read.
@@ -73,36 +67,92 @@ pub(crate) fn declared_length(headers: &HeaderMap) -> Option<u64> {
     headers.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok()
 }
 
-async fn collect(mut body: Incoming, limit: usize, budget: &ByteBudget) -> Result<(Bytes, Share), BodyError> {
-    let mut share = Share::default();
+/// Reads a body of at most `limit` bytes. The share must live as long as the bytes do.
+pub(crate) async fn read(mut body: Incoming, limit: usize, share: &mut Share) -> Result<Bytes, BodyError> {
     let exact = body.size_hint().exact().map(|length| usize::try_from(length).unwrap_or(usize::MAX));
     if let Some(length) = exact {
         if length > limit {
             return Err(BodyError::TooLarge);
         }
-        budget.expect(length)?;
+        share.expect(length)?;
     }
-    let mut first = Bytes::new();
-    let mut buffer: Option<BytesMut> = None;
-    let mut length = 0;
-    while let Some(frame) = body.frame().await {
+    let mut gathered = Gathered { expected: exact.unwrap_or(FIRST_BUFFER), ..Gathered::default() };
+    let started = Instant::now();
+    let mut look_at = started + next_look(Duration::ZERO);
+    loop {
+        let frame = timeout_at(look_at, body.frame()).await;
+        if Instant::now() >= look_at {
+            match pace(started.elapsed(), gathered.length) {
+                // It may have come to its end just now.
+                _ if matches!(frame, Ok(None)) => {}
+                Pace::TooSlow => return Err(BodyError::TooSlow),
+                Pace::Slow => share.slow_down().map_err(|Spent| BodyError::TooSlow)?,
+                Pace::Prompt => {}
+            }
+            look_at = started + next_look(started.elapsed());
+        }
+        let Ok(frame) = frame else { continue };
+        let Some(frame) = frame else { return Ok(gathered.into_bytes()) };
         let Ok(data) = frame.map_err(|_broken| BodyError::Broken)?.into_data() else { continue };
-        length += data.len();
-        if length > limit {
+        if gathered.length + data.len() > limit {
             return Err(BodyError::TooLarge);
         }
-        budget.take(&mut share, data.len())?;
-        match &mut buffer {
-            // Most bodies come in one piece, which needs no copy.
-            None if first.is_empty() => first = data,
+        share.take(data.len())?;
+        gathered.add(data);
+    }
+}
+
+/// The pieces of a body. Most come in one, which needs no copy.
+#[derive(Debug, Default)]
+struct Gathered {
+    first: Bytes,
+    joined: Option<BytesMut>,
+    length: usize,
+    expected: usize,
+}
+
+impl Gathered {
+    fn add(&mut self, data: Bytes) {
+        self.length += data.len();
+        match &mut self.joined {
+            None if self.first.is_empty() => self.first = data,
             None => {
-                let mut joined = BytesMut::with_capacity(exact.unwrap_or(FIRST_BUFFER).max(length));
-                joined.extend_from_slice(&first);
+                let mut joined = BytesMut::with_capacity(self.expected.max(self.length));
+                joined.extend_from_slice(&self.first);
                 joined.extend_from_slice(&data);
-                buffer = Some(joined);
+                self.joined = Some(joined);
             }
-            Some(buffer) => buffer.extend_from_slice(&data),
+            Some(joined) => joined.extend_from_slice(&data),
         }
     }
-    Ok((buffer.map_or(first, BytesMut::freeze), share))
+
+    fn into_bytes(self) -> Bytes {
+        self.joined.map_or(self.first, BytesMut::freeze)
+    }
+}
+
+impl From<Spent> for BodyError {
+    fn from(Spent: Spent) -> Self {
+        Self::NoBudget
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_slow_body_keeps_a_minimum_rate() {
+        let check = |millis: u64, length: usize, expected: Pace| {
+            assert_eq!(pace(Duration::from_millis(millis), length), expected, "{length} bytes in {millis} ms");
+        };
+        check(0, 0, Pace::Prompt);
+        check(1_999, 0, Pace::Prompt);
+        check(2_000, 0, Pace::Slow);
+        check(4_999, 0, Pace::Slow);
+        check(5_000, 5 * 1024 - 1, Pace::TooSlow);
+        check(5_000, 5 * 1024, Pace::Slow);
+        check(29_000, 29 * 1024, Pace::Slow);
+        check(30_000, 1 << 30, Pace::TooSlow);
+    }
 }

@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use super::problem::Problem;
 use super::prompt_reader::PromptReader;
 use super::strict_head::StrictHead;
+use crate::rejections::{Refused, Rejections};
 
 /// Headers must be there after this; an idle connection is closed after it too.
 const HEADERS_WAIT: Duration = Duration::from_secs(10);
@@ -55,30 +56,43 @@ pub(crate) struct Peer {
 /// The future of a service: boxed, because the connection must be able to move it.
 pub(crate) type Answering<B> = Pin<Box<dyn Future<Output = Result<Response<B>, Infallible>> + Send>>;
 
-/// Serves connections until asked to stop, then waits up to `grace` for what is running.
-pub(crate) async fn serve<S, B>(
-    listener: TcpListener,
-    connections: usize,
-    service: impl Fn(Peer) -> S,
-    shutdown: Shutdown,
-    grace: Duration,
-) where
+/// On which terms a listener serves.
+#[derive(Debug)]
+pub(crate) struct Terms {
+    /// Most connections at once.
+    pub(crate) connections: usize,
+    /// How long a stop waits for what is running.
+    pub(crate) grace: Duration,
+    /// Where requests are written down that no service ever sees.
+    pub(crate) refusals: Option<Rejections>,
+}
+
+/// Serves connections until asked to stop, then waits up to the grace for what is running.
+pub(crate) async fn serve<S, B>(listener: TcpListener, terms: Terms, service: impl Fn(Peer) -> S, shutdown: Shutdown)
+where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future = Answering<B>>
         + Send
         + Unpin
         + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
 {
-    let slots = Arc::new(Semaphore::new(connections));
+    let slots = Arc::new(Semaphore::new(terms.connections));
     let tasks = TaskTracker::new();
     let refusals = Refusals::new();
     let over = Shutdown::new();
-    let take = |stream, address| {
+    let take = |stream: TcpStream, address: SocketAddr| {
+        // Answers are one small write: waiting to fill a packet would only delay them.
+        let _ = stream.set_nodelay(true);
         let Ok(slot) = slots.clone().try_acquire_owned() else {
+            if let Some(log) = &terms.refusals {
+                log.refused(Refused::Connections, None, address.ip());
+            }
             refusals.refuse(stream, &tasks);
             return;
         };
-        let connection = converse(stream, service(Peer { address }), shutdown.clone());
+        let heard = Arc::new(Notify::new());
+        let stream = StrictHead::new(stream, heard.clone(), terms.refusals.clone(), address.ip());
+        let connection = converse(stream, heard, service(Peer { address }), shutdown.clone());
         let over = over.clone();
         tasks.spawn(async move {
             tokio::select! {
@@ -106,7 +120,7 @@ pub(crate) async fn serve<S, B>(
         take(stream, address);
     }
     tasks.close();
-    if tokio::time::timeout(grace, tasks.wait()).await.is_err() {
+    if tokio::time::timeout(terms.grace, tasks.wait()).await.is_err() {
         tracing::warn!("{} connections did not finish in time and are closed", tasks.len());
         over.request();
         tasks.wait().await;
@@ -148,7 +162,7 @@ fn busy() -> String {
     Problem::unavailable("too many connections are open").to_wire()
 }
 
-async fn converse<S, B>(stream: TcpStream, service: S, shutdown: Shutdown)
+async fn converse<S, B>(stream: StrictHead, heard: Arc<Notify>, service: S, shutdown: Shutdown)
 where
     S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future = Answering<B>>
         + Send
@@ -156,9 +170,6 @@ where
         + 'static,
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Send + 'static,
 {
-    // Answers are one small write: waiting to fill a packet would only delay them.
-    let _ = stream.set_nodelay(true);
-    let heard = Arc::new(Notify::new());
     let mut connection = http1::Builder::new()
         .timer(TokioTimer::new())
         .header_read_timeout(HEADERS_WAIT)
@@ -166,7 +177,7 @@ where
         .max_header_size(HEADER_BYTES_MAX)
         // A client that has said all it has to say still wants its answer.
         .half_close(true)
-        .serve_connection(TokioIo::new(PromptReader::new(StrictHead::new(stream, heard.clone()), TAKE_WAIT)), service);
+        .serve_connection(TokioIo::new(PromptReader::new(stream, TAKE_WAIT)), service);
     let mut stop = pin!(async {
         shutdown.wait().await;
         // A connection of which nothing was read is closed without an answer, though its request may be on the way.

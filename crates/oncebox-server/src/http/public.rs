@@ -1,7 +1,8 @@
-//! The public listener: `/in/{source}`, `/in/{source}/{token}` and `/healthz`, nothing else.
+//! The public listener: `/in/{source}`, `/in/{source}/{token}`, `/healthz` and `/readyz`, nothing else.
 //!
-//! Fixed order: route, size, signature over the raw bytes, time window, identity, store, answer. What can be refused
-//! before the body is read is refused before.
+//! Fixed order: route, declared size, what the head tells of the signature, body, signature over the raw bytes, time
+//! window, identity, store, answer. Whoever has proved nothing takes as little as possible: no byte of a body that cannot
+//! be good is read, and a place in flight is taken once the body is there.
 
 use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
@@ -13,29 +14,34 @@ use bytes::Bytes;
 use http::header::{CONNECTION, CONTENT_ENCODING, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
-use hyper::body::Incoming;
+use hyper::body::{Body as _, Incoming};
 use metrics::{counter, histogram};
 use oncebox::ingest::{Answer, Context, Ingest};
 use oncebox::outgoing::AddressRange;
 use oncebox::routing::Routes;
 use oncebox::shutdown::Shutdown;
-use oncebox::source::Source;
+use oncebox::source::{HeadVerdict, Source};
+use oncebox::store::Store;
 use oncebox::trace::{TARGET, Traceparent};
 use oncebox::verdict::{Reason, Rejection, Step};
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
 use super::answer;
-use super::body::{self, BodyError, ByteBudget};
+use super::body::{self, BodyError};
+use super::budget::Budget;
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
+use super::ready::Ready;
 use crate::arrived_secrets::ArrivedSecrets;
-use crate::rejections::Rejections;
+use crate::rejections::{Refused, Rejections};
 use crate::spans;
 use crate::traffic::Traffic;
 
 /// A target longer than this is answered 414.
 pub(super) const TARGET_BYTES_MAX: usize = 8 * 1024;
+/// Longest body of a handshake that nobody signed: all known ones have a few hundred bytes.
+const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
 
 /// What a reload replaces: all or nothing.
 #[derive(Clone, Debug, Default)]
@@ -69,11 +75,12 @@ struct Inner {
     setup: Arc<ArcSwap<Setup>>,
     ingest: Ingest,
     in_flight: Semaphore,
-    budget: ByteBudget,
+    budget: Budget,
     trusted_proxies: usize,
     rejections: Rejections,
     traffic: Traffic,
     arrived: ArrivedSecrets,
+    ready: Ready,
     draining: Shutdown,
 }
 
@@ -87,10 +94,12 @@ impl Setup {
 /// How much is held at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caps {
-    /// Requests.
+    /// Requests whose body is there.
     pub(crate) in_flight: usize,
     /// Body bytes.
     pub(crate) in_flight_bytes: usize,
+    /// Bodies that are not there at once.
+    pub(crate) slow_bodies: usize,
     /// Hops of `X-Forwarded-For` to believe, from the right.
     pub(crate) trusted_proxies: usize,
 }
@@ -98,6 +107,7 @@ pub(crate) struct Caps {
 impl Public {
     /// Builds the service.
     pub(crate) fn new(
+        store: Store,
         setup: Arc<ArcSwap<Setup>>,
         ingest: Ingest,
         caps: Caps,
@@ -109,13 +119,19 @@ impl Public {
             setup,
             ingest,
             in_flight: Semaphore::new(caps.in_flight),
-            budget: ByteBudget::new(caps.in_flight_bytes),
+            budget: Budget::new(caps.in_flight_bytes, caps.slow_bodies),
             trusted_proxies: caps.trusted_proxies,
             rejections,
             traffic,
             arrived,
+            ready: Ready::new(store, draining.clone()),
             draining,
         }))
+    }
+
+    /// Where refused requests are written down.
+    pub(crate) fn rejections(&self) -> Rejections {
+        self.0.rejections.clone()
     }
 
     /// The service of one connection.
@@ -142,7 +158,7 @@ impl hyper::service::Service<Request<Incoming>> for PublicConnection {
         let answering = async move {
             // Content-Length beside Transfer-Encoding was dropped by the parser: never read a second request then.
             let close = request.headers().contains_key(TRANSFER_ENCODING);
-            let mut response = inner.answer(&peer, request).await.unwrap_or_else(Problem::into_response);
+            let mut response = inner.answer(&peer, request).await;
             if close {
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -153,78 +169,152 @@ impl hyper::service::Service<Request<Incoming>> for PublicConnection {
     }
 }
 
+/// A request whose source is known.
+struct Call<'a> {
+    source: &'a Arc<Source>,
+    setup: &'a Setup,
+    path_token: Option<String>,
+    remote: IpAddr,
+}
+
+/// Why a request goes no further.
+enum Stopped {
+    /// Refused for good.
+    Rejected(Rejection),
+    /// The same, with a body that nobody has read: the connection ends with it.
+    Unread(Rejection),
+    /// Not now.
+    Away(Problem),
+}
+
+impl Stopped {
+    fn by_body(reason: Reason) -> Self {
+        Self::Rejected(Rejection { step: Step::Body, reason, off_by_seconds: None })
+    }
+}
+
 impl Inner {
-    async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Problem> {
+    async fn answer(&self, peer: &Peer, request: Request<Incoming>) -> Response<Full<Bytes>> {
         let started = Instant::now();
-        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
-        if target.len() > TARGET_BYTES_MAX {
-            return Err(Problem::target_too_long());
-        }
-        let path = request.uri().path();
-        if path == "/healthz" {
-            return health(request.method());
-        }
-        let (name, token) = route(path).ok_or_else(Problem::not_found)?;
-        let setup = self.setup.load_full();
-        let source = setup.sources.get(name).ok_or_else(Problem::not_found)?;
-        tracing::Span::current().record("source", name);
-        if token.is_some_and(|token| token.is_empty() || !source.has_path_token()) {
-            return Err(Problem::not_found());
+        match request.uri().path() {
+            "/healthz" => return health(request.method()).unwrap_or_else(Problem::into_response),
+            "/readyz" => return self.ready.answer(request.method()).await.unwrap_or_else(Problem::into_response),
+            _ => {}
         }
         let remote = remote(peer.address.ip(), request.headers(), self.trusted_proxies);
-        if !setup.allows(name, remote) {
-            let rejection = Rejection { step: Step::Address, reason: Reason::Address, off_by_seconds: None };
-            self.ingest.refused(source, &rejection);
-            return Ok(self.answered(source, Answer::Rejected(rejection), remote, started));
-        }
-        if !source.methods().contains(request.method()) {
-            return Err(Problem::method(allow(source)));
-        }
-        if is_encoded(request.headers()) {
-            return Err(Problem::content_encoding());
-        }
-        let limit = source.body_bytes_max().unwrap_or(setup.body_bytes_max);
-        if body::declared_length(request.headers()).is_some_and(|length| length > limit as u64) {
-            return Err(Problem::too_large());
-        }
-        if self.draining.requested() {
-            return Err(self.turned_away(name, Problem::unavailable("the server is stopping").closing()));
-        }
-        let Ok(_slot) = self.in_flight.try_acquire() else {
-            return Err(self.turned_away(name, Problem::unavailable("too many requests are in flight")));
+        let setup = self.setup.load_full();
+        let response = match self.find(&setup, &request, remote) {
+            Ok(call) => self.answer_call(&call, request, started).await,
+            Err(problem) => problem.into_response(),
         };
-        let token = token.map(str::to_owned);
-        let (mut head, incoming) = request.into_parts();
-        // Where we begin a trace, what is done about the event belongs to it.
-        if let Some(own) = spans::current().filter(|_| Traceparent::of(&head.headers).is_none()) {
-            own.set(&mut head.headers);
-        }
-        let (bytes, _share) =
-            body::read(incoming, limit, &self.budget).await.map_err(|error| self.refuse_body(error, source.name()))?;
-        let shown = remote.to_string().into();
-        let context = Context { source, path_token: token.as_deref(), remote: shown, routes: &setup.routes };
-        let judged = oncebox::request::Request {
-            method: head.method,
-            target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
-            headers: head.headers,
-            body: bytes,
-        };
-        let answered = match self.ingest.accept(context, judged).await {
-            Answer::Secret(brought) => self.arrived.take(source, brought).await,
-            answered => answered,
-        };
-        Ok(self.answered(source, answered, remote, started))
+        histogram!("oncebox_ack_seconds").record(started.elapsed().as_secs_f64());
+        response
     }
 
-    /// Writes down what a request was answered, and answers it.
-    fn answered(&self, source: &Source, answered: Answer, remote: IpAddr, started: Instant) -> Response<Full<Bytes>> {
-        if let Answer::Rejected(rejection) = &answered {
-            self.rejections.record(source.name(), rejection, &remote.to_string());
+    /// The source that a request is for.
+    fn find<'a>(&self, setup: &'a Setup, request: &Request<Incoming>, remote: IpAddr) -> Result<Call<'a>, Problem> {
+        let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
+        if target.len() > TARGET_BYTES_MAX {
+            self.rejections.refused(Refused::LongTarget, None, remote);
+            return Err(Problem::target_too_long());
         }
-        let took = started.elapsed();
-        self.traffic.answered(source.name(), &answered, took);
-        histogram!("oncebox_ack_seconds").record(took.as_secs_f64());
-        answer::into_response(answered, || allow(source))
+        let Some((name, token)) = route(request.uri().path()) else {
+            self.rejections.refused(Refused::UnknownPath, None, remote);
+            return Err(Problem::not_found());
+        };
+        let source = setup.sources.get(name);
+        let fits = |source: &&Arc<Source>| token.is_none_or(|token| !token.is_empty() && source.has_path_token());
+        let Some(source) = source.filter(fits) else {
+            self.rejections.refused(Refused::UnknownSource, Some(name), remote);
+            return Err(Problem::not_found());
+        };
+        tracing::Span::current().record("source", name);
+        Ok(Call { source, setup, path_token: token.map(str::to_owned), remote })
+    }
+
+    async fn answer_call(
+        &self,
+        call: &Call<'_>,
+        request: Request<Incoming>,
+        started: Instant,
+    ) -> Response<Full<Bytes>> {
+        let (answered, unread) = match self.receive(call, request).await {
+            Ok(answered) => (answered, false),
+            Err(Stopped::Away(problem)) => return self.turned_away(call.source.name(), problem).into_response(),
+            Err(Stopped::Rejected(rejection)) => (self.refused(call.source, rejection), false),
+            Err(Stopped::Unread(rejection)) => (self.refused(call.source, rejection), true),
+        };
+        if let Answer::Rejected(rejection) = &answered {
+            self.rejections.record(call.source.name(), rejection, &call.remote.to_string());
+        }
+        self.traffic.answered(call.source.name(), &answered, started.elapsed());
+        let mut response = answer::into_response(answered, || allow(call.source));
+        if unread {
+            response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+        }
+        response
+    }
+
+    async fn receive(&self, call: &Call<'_>, request: Request<Incoming>) -> Result<Answer, Stopped> {
+        let limit = self.check(call, &request)?;
+        let (mut judged, incoming) = parted(request);
+        // Nobody reads the body of a request that no body can make good.
+        let (limit, otherwise) = match self.ingest.judge_head(call.source, &judged, call.path_token.as_deref()) {
+            HeadVerdict::ReadOn => (limit, None),
+            HeadVerdict::HandshakeOrElse(rejection) => (limit.min(HANDSHAKE_BYTES_MAX), Some(rejection)),
+            HeadVerdict::Refused(rejection) if incoming.is_end_stream() => return Err(Stopped::Rejected(rejection)),
+            HeadVerdict::Refused(rejection) => return Err(Stopped::Unread(rejection)),
+        };
+        let mut share = self.budget.share(call.source.name(), call.remote);
+        judged.body = body::read(incoming, limit, &mut share).await.map_err(|error| match (error, otherwise) {
+            (BodyError::TooLarge, Some(rejection)) => Stopped::Unread(rejection),
+            (BodyError::TooLarge, None) => Stopped::by_body(Reason::TooLarge),
+            (BodyError::TooSlow, _) => Stopped::by_body(Reason::TooSlow),
+            (BodyError::Broken, _) => Stopped::by_body(Reason::BrokenBody),
+            (BodyError::NoBudget, _) => {
+                Stopped::Away(Problem::unavailable("too many body bytes are in flight").closing())
+            }
+        })?;
+        let Ok(_slot) = self.in_flight.try_acquire() else {
+            return Err(Stopped::Away(Problem::unavailable("too many requests are in flight")));
+        };
+        let context = Context {
+            source: call.source,
+            path_token: call.path_token.as_deref(),
+            remote: call.remote.to_string().into(),
+            routes: &call.setup.routes,
+        };
+        Ok(match self.ingest.accept(context, judged).await {
+            Answer::Secret(brought) => self.arrived.take(call.source, brought).await,
+            answered => answered,
+        })
+    }
+
+    /// What can be told before anybody looks for a signature, and the largest body that is read.
+    fn check(&self, call: &Call<'_>, request: &Request<Incoming>) -> Result<usize, Stopped> {
+        let stop = |step, reason| Err(Stopped::Rejected(Rejection { step, reason, off_by_seconds: None }));
+        if !call.setup.allows(call.source.name(), call.remote) {
+            return stop(Step::Address, Reason::Address);
+        }
+        if !call.source.methods().contains(request.method()) {
+            return stop(Step::Method, Reason::Method);
+        }
+        if is_encoded(request.headers()) {
+            return stop(Step::Body, Reason::ContentEncoding);
+        }
+        let limit = call.source.body_bytes_max().unwrap_or(call.setup.body_bytes_max);
+        if body::declared_length(request.headers()).is_some_and(|length| length > limit as u64) {
+            return stop(Step::Body, Reason::TooLarge);
+        }
+        if self.draining.requested() {
+            return Err(Stopped::Away(Problem::unavailable("the server is stopping").closing()));
+        }
+        Ok(limit)
+    }
+
+    fn refused(&self, source: &Source, rejection: Rejection) -> Answer {
+        self.ingest.refused(source, &rejection);
+        Answer::Rejected(rejection)
     }
 
     /// Counts a request that was refused before it was looked at, so that overload shows.
@@ -233,17 +323,22 @@ impl Inner {
         self.traffic.turned_away(source);
         problem
     }
+}
 
-    fn refuse_body(&self, error: BodyError, source: &str) -> Problem {
-        match error {
-            BodyError::TooLarge => Problem::too_large(),
-            BodyError::NoBudget => {
-                self.turned_away(source, Problem::unavailable("too many body bytes are in flight").closing())
-            }
-            BodyError::TooSlow => Problem::too_slow(),
-            BodyError::Broken => Problem::bad_request("the body broke off or is malformed").closing(),
-        }
+/// A request as sources judge it, still without its body, and the body.
+fn parted(request: Request<Incoming>) -> (oncebox::request::Request, Incoming) {
+    let (mut head, incoming) = request.into_parts();
+    // Where we begin a trace, what is done about the event belongs to it.
+    if let Some(own) = spans::current().filter(|_| Traceparent::of(&head.headers).is_none()) {
+        own.set(&mut head.headers);
     }
+    let judged = oncebox::request::Request {
+        method: head.method,
+        target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
+        headers: head.headers,
+        body: Bytes::new(),
+    };
+    (judged, incoming)
 }
 
 /// The span of a webhook; whoever asks after our health has none.

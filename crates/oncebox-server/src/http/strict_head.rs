@@ -8,6 +8,7 @@
 //! What the parser answers by itself has no body. On its way out it gets the one that every error has.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
@@ -18,6 +19,7 @@ use tokio::sync::Notify;
 
 use super::problem::Problem;
 use super::public::TARGET_BYTES_MAX;
+use crate::rejections::{Refused, Rejections};
 
 /// How much of a line is looked at: more than any length needs.
 const LINE_KEPT: usize = 64;
@@ -31,12 +33,15 @@ pub(crate) struct StrictHead {
     heard: Option<Arc<Notify>>,
     /// An answer that goes out in place of the parser's, and how much of it is gone.
     worded: Option<(String, usize)>,
+    /// Where that is written down, and whose request it was.
+    refusals: Option<Rejections>,
+    remote: IpAddr,
 }
 
 impl StrictHead {
     /// Guards a stream and tells when something was heard on it.
-    pub(crate) fn new(stream: TcpStream, heard: Arc<Notify>) -> Self {
-        Self { stream, scan: Scan::default(), heard: Some(heard), worded: None }
+    pub(crate) fn new(stream: TcpStream, heard: Arc<Notify>, refusals: Option<Rejections>, remote: IpAddr) -> Self {
+        Self { stream, scan: Scan::default(), heard: Some(heard), worded: None, refusals, remote }
     }
 
     /// The stream itself.
@@ -65,7 +70,7 @@ struct Scan {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Refused;
+struct Spoilt;
 
 impl Scan {
     /// Reads on and returns where the stream must be spoilt, if it must.
@@ -84,7 +89,7 @@ impl Scan {
             };
             self.keep(&rest[..end]);
             at += end;
-            if self.end_line() == Err(Refused) {
+            if self.end_line() == Err(Spoilt) {
                 self.over = true;
                 return Some(at);
             }
@@ -103,9 +108,9 @@ impl Scan {
     }
 
     /// Every line must end with a carriage return and a line feed.
-    fn end_line(&mut self) -> Result<(), Refused> {
+    fn end_line(&mut self) -> Result<(), Spoilt> {
         if !std::mem::take(&mut self.after_return) {
-            return Err(Refused);
+            return Err(Spoilt);
         }
         let is_empty = self.line_len == 1;
         match is_empty {
@@ -123,7 +128,7 @@ impl Scan {
         self.long_target || (!self.begun && self.line_len > TARGET_BYTES_MAX)
     }
 
-    fn read_field(&mut self) -> Result<(), Refused> {
+    fn read_field(&mut self) -> Result<(), Spoilt> {
         if !self.begun {
             self.long_target = self.line_len > TARGET_BYTES_MAX;
         }
@@ -137,10 +142,10 @@ impl Scan {
         } else if name.eq_ignore_ascii_case(b"content-length") {
             let plain = !value.is_empty() && value.iter().all(u8::is_ascii_digit) && self.line_len <= LINE_KEPT;
             let digits = std::str::from_utf8(value).ok().filter(|_| plain);
-            let length = digits.and_then(|digits| digits.parse().ok()).ok_or(Refused)?;
+            let length = digits.and_then(|digits| digits.parse().ok()).ok_or(Spoilt)?;
             // Equal or not: whoever joins the two lines, or reads only one, must not be found to disagree with us.
             if self.length.replace(length).is_some() {
-                return Err(Refused);
+                return Err(Spoilt);
             }
         }
         Ok(())
@@ -177,7 +182,11 @@ impl AsyncWrite for StrictHead {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
         if this.worded.is_none() {
-            this.worded = worded(bytes, this.scan.has_long_target()).map(|answer| (answer, 0));
+            let answer = worded(bytes, this.scan.has_long_target());
+            if let (Some((reason, _)), Some(log)) = (&answer, &this.refusals) {
+                log.refused(*reason, None, this.remote);
+            }
+            this.worded = answer.map(|(_, problem)| (problem.to_wire(), 0));
         }
         let Some((answer, gone)) = &mut this.worded else { return Pin::new(&mut this.stream).poll_write(cx, bytes) };
         while *gone < answer.len() {
@@ -215,19 +224,18 @@ impl AsyncWrite for StrictHead {
 }
 
 /// The answer with a body for one of the parser's own; nothing for everybody else's, which have one.
-fn worded(bytes: &[u8], has_long_target: bool) -> Option<String> {
+fn worded(bytes: &[u8], has_long_target: bool) -> Option<(Refused, Problem)> {
     let head = bytes.strip_prefix(b"HTTP/1.").filter(|head| head.get(1..3) == Some(b" 4"))?;
     let head = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
     head.split("\r\n").find(|line| line.eq_ignore_ascii_case("content-length: 0"))?;
-    let problem = match head.get(2..5)? {
-        "400" => Problem::bad_request("the head of the request is malformed"),
-        "414" => Problem::target_too_long(),
+    Some(match head.get(2..5)? {
+        "400" => (Refused::MalformedHead, Problem::bad_request("the head of the request is malformed")),
+        "414" => (Refused::LongTarget, Problem::target_too_long()),
         // The parser counts the head as a whole.
-        "431" if has_long_target => Problem::target_too_long(),
-        "431" => Problem::head_too_large(),
+        "431" if has_long_target => (Refused::LongTarget, Problem::target_too_long()),
+        "431" => (Refused::LargeHead, Problem::head_too_large()),
         _ => return None,
-    };
-    Some(problem.to_wire())
+    })
 }
 
 #[cfg(test)]
@@ -237,6 +245,8 @@ mod tests {
     #[test]
     fn only_the_parsers_answers_are_worded() {
         let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+        let worded =
+            |bytes: &[u8], has_long_target| worded(bytes, has_long_target).map(|(_, problem)| problem.to_wire());
         let answer = worded(bare.as_bytes(), false).expect("it has no body of its own");
         assert!(
             answer

@@ -1,5 +1,6 @@
 //! The contract's answer table: each case with its status, its headers, and what it leaves in the database.
 
+use std::thread;
 use std::time::Duration;
 
 use serde_json::json;
@@ -137,28 +138,26 @@ contract! {
 
     async fn a_full_house_is_answered_503_at_once(db: TestDatabase) {
         let world = World::start_with(db, |setup| setup.server("in_flight = 1"));
-        let signed = stripe("evt_slow");
-        let raw = signed.raw("stripe", world.addr());
-        let (head, tail) = raw.split_at(raw.len() - 1);
-        let busy = |answer: &http::Answer| answer.status == 503 && answer.header("retry-after") == Some("1");
-        let mut slow = None;
-        // Whoever comes second is refused, and that may be the slow one.
-        crate::world::wait_until("the slot is taken", PATIENCE, || {
-            let mut connection = Connection::open(world.addr()).expect("it listens");
-            connection.send(head).expect("sent");
-            let answer = world.post("custom", &custom(r#"{"id":"probe"}"#));
-            assert!(answer.status == 200 || busy(&answer), "{}", answer.text());
-            // The slot may still be that of the connection before, and this one refused.
-            let holds = busy(&answer) && is_kept_waiting(&mut connection);
-            slow = Some(connection);
-            holds
+        let answers = thread::scope(|scope| {
+            let busy = world.db.while_locked(&world.db.table("ledger"), || {
+                let send = |number: usize| {
+                    let world = &world;
+                    scope.spawn(move || world.post("custom", &custom(format!(r#"{{"id":"evt_{number}"}}"#))))
+                };
+                let sent: Vec<_> = (0..4).map(send).collect();
+                // One waits for its commit, and whoever comes second is refused at once.
+                wait_until("three are refused", PATIENCE, || sent.iter().filter(|one| one.is_finished()).count() == 3);
+                assert_eq!(http::get(world.addr(), "/healthz", &[]).status, 200);
+                sent
+            });
+            busy.into_iter().map(|one| one.join().expect("an answer")).collect::<Vec<_>>()
         });
-        let mut slow = slow.expect("it was opened");
-        world.expect_nothing_stored(|| assert!(busy(&world.post("stripe", &stripe("evt_shed")))));
-        assert_eq!(http::get(world.addr(), "/healthz", &[]).status, 200);
-        slow.send(tail).expect("sent");
-        assert_eq!(slow.read_answer().expect("an answer").json()["status"], "accepted");
-        world.expect("stripe", &stripe("evt_shed"), "accepted");
+        let refused: Vec<_> = answers.iter().filter(|answer| answer.status == 503).collect();
+        assert_eq!(refused.len(), 3, "{answers:?}");
+        assert!(refused.iter().all(|answer| answer.header("retry-after") == Some("1")));
+        assert!(refused.iter().all(|answer| answer.text().contains("in flight")), "{answers:?}");
+        assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 1);
+        world.expect("stripe", &stripe("evt_after"), "accepted");
     }
 
     async fn a_source_may_name_where_its_requests_come_from(db: TestDatabase) {

@@ -18,11 +18,11 @@ const ENDLESS_CLIENTS: usize = 8;
 contract! {
     async fn a_smuggled_request_is_never_acted_on(db: TestDatabase) {
         let world = World::start(db);
-        // The outer request is unsigned, so whatever is stored can only come from the smuggled one.
+        // The outer request is forged, so whatever is stored can only come from the smuggled one.
         let smuggled = custom(r#"{"id":"smuggled"}"#).raw("custom", world.addr());
         let length = smuggled.len();
         world.expect_nothing_stored(|| {
-            // Both may be refused, or read by the chunks alone: then it is an unsigned request like any other.
+            // Both may be refused, or read by the chunks alone: then it is a forged request like any other.
             for (name, head) in [
                 ("length and chunks", "content-length: 4\r\ntransfer-encoding: chunked\r\n\r\n0\r\n\r\n".to_owned()),
                 ("chunks and length", format!("transfer-encoding: chunked\r\ncontent-length: {}\r\n\r\n0\r\n\r\n", length + 5)),
@@ -243,13 +243,18 @@ contract! {
     async fn slow_clients_are_ended_by_deadlines(db: TestDatabase) {
         let world = World::start_with(db, |setup| setup.server("in_flight = 8"));
         let addr = world.addr();
-        let body = b"POST /in/custom HTTP/1.1\r\nhost: a\r\ncontent-length: 10\r\n\r\n1";
+        let signature = &custom("1").headers[0].1;
+        let body = format!("POST /in/custom HTTP/1.1\r\nhost: a\r\nconnection: close\r\nx-signature: {signature}\r\ncontent-length: 9000\r\n\r\n");
+        let body = body.as_bytes();
+        let some: &[u8] = &[b'x'; 600];
         world.expect_nothing_stored(|| thread::scope(|scope| {
             let headers = scope.spawn(|| ended(addr, b"POST /in/custom HTTP/1.1\r\nhost: a\r\n", None));
             let dripping = scope.spawn(|| ended(addr, b"POST /in/custom HTTP/1.1\r\n", Some(b"x: y\r\n")));
             let idle = scope.spawn(|| ended(addr, b"GET /healthz HTTP/1.1\r\nhost: a\r\n\r\n", None));
             let silent = scope.spawn(|| ended(addr, b"", None));
             let slow_body = scope.spawn(|| ended(addr, body, None));
+            let dripping_body = scope.spawn(|| ended(addr, body, Some(b"x")));
+            let steady_body = scope.spawn(|| ended(addr, &body, Some(some)));
             let between = |what: &str, (after, answer): (Duration, Vec<u8>), from: u64, to: u64| {
                 assert!((from..=to).contains(&after.as_secs()), "{what}: ended after {after:?}");
                 statuses(&answer)
@@ -259,16 +264,21 @@ contract! {
             assert!(cut.contains(&between("dripping headers", dripping.join().expect("ends"), 9, 16)));
             assert_eq!(between("idle", idle.join().expect("ends"), 9, 16), [200]);
             assert!(cut.contains(&between("silent", silent.join().expect("ends"), 9, 16)));
-            assert_eq!(between("slow body", slow_body.join().expect("ends"), 29, 37), [408]);
+            assert_eq!(between("slow body", slow_body.join().expect("ends"), 4, 12), [408]);
+            assert_eq!(between("dripping body", dripping_body.join().expect("ends"), 4, 12), [408]);
+            // Whoever keeps the rate comes to the end: there it is a wrong signature.
+            assert_eq!(between("steady body", steady_body.join().expect("ends"), 6, 30), [401]);
         }));
         still_serves(&world, "after");
     }
 }
 
-/// What comes back on an unsigned request with this for the rest of its head, behind which another request stands.
+/// What comes back on a forged request with this for the rest of its head, behind which another request stands.
 #[track_caller]
 fn smuggle(world: &World, head: &str, smuggled: &[u8]) -> Vec<u8> {
-    raw(world, &[b"POST /in/custom HTTP/1.1\r\nhost: a\r\n", head.as_bytes(), smuggled].concat())
+    // With a signature of the right form, or nobody would look at the body.
+    let outer = format!("POST /in/custom HTTP/1.1\r\nhost: a\r\nx-signature: {}\r\n{head}", "00".repeat(32));
+    raw(world, &[outer.as_bytes(), smuggled].concat())
 }
 
 /// What comes back until the other side closes; a connection that stays open is a failure of the case.
@@ -317,7 +327,11 @@ fn still_serves(world: &World, id: &str) {
 fn send_without_end(addr: &str) -> usize {
     let started = Instant::now();
     let mut connection = Connection::open(addr).expect("it listens");
-    connection.send(b"POST /in/custom HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n").expect("sent");
+    let signature = &custom("").headers[0].1;
+    let head = format!(
+        "POST /in/custom HTTP/1.1\r\nhost: a\r\nx-signature: {signature}\r\ntransfer-encoding: chunked\r\n\r\n"
+    );
+    connection.send(head.as_bytes()).expect("sent");
     let chunk = [b"10000\r\n", &[b'x'; 0x10000][..], b"\r\n"].concat();
     let send = |connection: &mut Connection, chunks: usize| (0..chunks).try_for_each(|_| connection.send(&chunk));
     // At the limit its mind is made up: the answer comes though the body goes on.

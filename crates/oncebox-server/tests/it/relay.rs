@@ -1,5 +1,6 @@
 //! The outbox of the real program, end to end: what committed is received, under one key, whatever dies in between.
 
+mod echoed;
 mod hostile;
 mod kill;
 mod operate;

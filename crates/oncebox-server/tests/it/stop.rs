@@ -10,7 +10,7 @@ use testkit::program::Program;
 use testkit::sender::{self, Signed};
 use testkit::{TestDatabase, contract};
 
-use crate::world::{GITHUB, PATIENCE, Setup, World, custom, github, stripe, wait_until};
+use crate::world::{GITHUB, PATIENCE, Setup, World, custom, github, wait_until};
 
 const SENDERS: usize = 16;
 const UNDER_WAY: usize = 24;
@@ -111,27 +111,16 @@ contract! {
     }
 
     async fn requests_under_way_are_finished_before_the_end(db: TestDatabase) {
-        let mut world = World::start_with(db, |setup| setup.server(&format!("in_flight = {UNDER_WAY}")));
+        let mut world = World::start(db);
         let wire = |number: usize| custom(format!(r#"{{"id":"under_way_{number}"}}"#)).raw("custom", world.addr());
-        let mut slow = Vec::new();
-        // A full house shows that so many are being read; whoever came when it was full has its answer already.
-        wait_until("all are under way", PATIENCE, || {
-            let wire = wire(slow.len());
-            slow.push((begin(&world, &wire[..wire.len() - 3]), wire));
-            slow.len() >= UNDER_WAY && world.post("stripe", &stripe("probe")).status == 503
-        });
+        let mut slow = UnderWay::all(world.addr(), (0..UNDER_WAY).map(wire));
         let addr = world.addr().to_owned();
         world.program.signal(libc::SIGTERM);
         wait_until("it no longer listens", PATIENCE, || Connection::open(&addr).is_err());
         assert!(world.program.exited().is_none(), "it waits for what is under way");
-        for (connection, wire) in &mut slow {
-            // Fails only where the answer was a refusal.
-            let _ = connection.send(&wire[wire.len() - 3..]);
-        }
-        let answers: Vec<u16> =
-            slow.iter_mut().map(|(connection, _)| connection.read_answer().expect("an answer").status).collect();
-        assert_eq!(answers.iter().filter(|status| **status == 200).count(), UNDER_WAY, "{answers:?}");
-        assert!(answers.iter().all(|status| matches!(status, 200 | 503)), "{answers:?}");
+        slow.send_bodies();
+        let answers: Vec<Option<u16>> = slow.outcomes().iter().map(testkit::http::Outcome::status).collect();
+        assert_eq!(answers, [Some(200); UNDER_WAY]);
         assert_eq!(world.program.wait_exit(PATIENCE).code(), Some(0));
         let stored = format!("select count(*) from {} where event_id like 'under_way%'", world.db.table("events"));
         assert_eq!(world.db.query(&stored)[0][0], UNDER_WAY.to_string());

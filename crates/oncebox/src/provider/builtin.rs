@@ -87,6 +87,11 @@ pub(crate) trait BuiltIn: fmt::Debug + Send + Sync {
     /// Judges signature, then time.
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection>;
 
+    /// Refuses by the head alone what `verify` would refuse with any body.
+    fn judge_head(&self, _headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
+        Ok(())
+    }
+
     /// Adds time and signature to a request, so that `verify` accepts it.
     fn sign(&self, request: Request, now: UnixMillis) -> Result<Request, SignError>;
 

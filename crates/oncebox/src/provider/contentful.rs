@@ -64,9 +64,7 @@ impl Contentful {
 impl BuiltIn for Contentful {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
         let given = [builtin::signature(&request.headers, &SIGNATURE, Encoding::Hex)?];
-        let time = builtin::line(&request.headers, &TIME).ok().and_then(|text| Unit::Millis.parse(text));
-        let bad_time = Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None };
-        let time = time.ok_or(bad_time)?;
+        let time = signed_at(&request.headers)?;
         let headers = listed(&request.headers, builtin::line(&request.headers, &LIST)?)?;
         let found = self
             .paths(&request.target)
@@ -74,6 +72,12 @@ impl BuiltIn for Contentful {
         let index = found.ok_or_else(|| reject(Reason::Mismatch))?;
         Unit::Millis.check(time, now, self.window)?;
         Ok(Verified::by_key(index))
+    }
+
+    fn judge_head(&self, headers: &HeaderMap, now: UnixMillis) -> Result<(), Rejection> {
+        builtin::signature(headers, &SIGNATURE, Encoding::Hex)?;
+        Unit::Millis.check(signed_at(headers)?, now, self.window)?;
+        listed(headers, builtin::line(headers, &LIST)?).map(drop)
     }
 
     fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {
@@ -99,6 +103,11 @@ impl BuiltIn for Contentful {
     fn moved_to(&self, address: Address) -> Option<Box<dyn BuiltIn>> {
         Some(Box::new(Self { address: Some(address), ..self.clone() }))
     }
+}
+
+fn signed_at(headers: &HeaderMap) -> Result<UnixMillis, Rejection> {
+    let bad_time = Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None };
+    builtin::line(headers, &TIME).ok().and_then(|text| Unit::Millis.parse(text)).ok_or(bad_time)
 }
 
 /// The listed headers as `name:value;name:value`, sorted; each must be there once.

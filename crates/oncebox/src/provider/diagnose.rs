@@ -33,6 +33,8 @@ pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, n
     match rejection.reason {
         Reason::Address => Some("it does not come from an address that the source allows".to_owned()),
         Reason::Method => Some(other_method(request)),
+        // Told by a listener before anybody judges; there is nothing to add.
+        Reason::TooLarge | Reason::ContentEncoding | Reason::TooSlow | Reason::BrokenBody => None,
         Reason::MissingSignature => Some(missing(verifier, request)),
         Reason::MalformedSignature => {
             Some("the signature is there, but not in the form this provider writes".to_owned())

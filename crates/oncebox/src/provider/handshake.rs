@@ -193,6 +193,12 @@ impl Greeting {
         self.rules.iter().filter(is_asked).any(|rule| rule.is_meant(view) && rule.has_unfit_value(view))
     }
 
+    /// True when a request may be an unsigned handshake, as far as its head tells; `view` is the head's.
+    pub(crate) fn may_be_meant(&self, head: &Request, view: &View<'_, '_>) -> bool {
+        let is_asked = |rule: &&Rule| !rule.handshake.signed && rule.handshake.method == head.method;
+        self.rules.iter().filter(is_asked).any(|rule| rule.is_told_by_body() || rule.is_meant(view))
+    }
+
     /// True when a handshake that anybody may ask for would have signed this body.
     pub(crate) fn may_have_signed(&self, body: &[u8]) -> bool {
         let signs = |rule: &Rule| !rule.handshake.signed && rule.handshake.patterns().any(Pattern::signs);
@@ -212,6 +218,10 @@ impl Rule {
         let when = self.handshake.when.as_ref().map(|(part, _)| part);
         let parts = when.into_iter().chain(checked).chain(&self.handshake.secret);
         parts.flat_map(Part::places).chain(self.handshake.patterns().flat_map(Pattern::places))
+    }
+
+    fn is_told_by_body(&self) -> bool {
+        self.handshake.when.as_ref().is_some_and(|(part, _)| part.places().iter().any(Place::is_in_body))
     }
 
     /// True when the request is what this rule answers.

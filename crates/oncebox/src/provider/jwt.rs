@@ -11,6 +11,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use data_encoding::BASE64URL_NOPAD;
+use http::HeaderMap;
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq;
 
@@ -196,6 +197,12 @@ impl BuiltIn for Jwt {
         self.check_claims(&token.claims, request)?;
         self.check_times(&token.claims, now)?;
         Ok(Verified { secret, covered: None, opened: None, signed_at: None })
+    }
+
+    fn judge_head(&self, headers: &HeaderMap, now: UnixMillis) -> Result<(), Rejection> {
+        let line = builtin::line(headers, &self.rule.header)?;
+        let token = Token::parse(bare(line)).ok_or_else(|| reject(Reason::MalformedSignature))?;
+        self.check_times(&token.claims, now)
     }
 
     fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {

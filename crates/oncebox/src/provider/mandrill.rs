@@ -3,7 +3,7 @@
 //! The events are a JSON list inside the one form field `mandrill_events`. The signature does not fix the border between
 //! a name and its value, but a list cut short is no list any more, so nothing can be made of that.
 
-use http::HeaderName;
+use http::{HeaderMap, HeaderName};
 
 use super::Problem;
 use super::address::Address;
@@ -50,6 +50,10 @@ impl BuiltIn for Mandrill {
             Field::Missing | Field::Ambiguous | Field::NotText => None,
         };
         Ok(Verified { opened, ..Verified::by_key(index) })
+    }
+
+    fn judge_head(&self, headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
+        builtin::signature(headers, &SIGNATURE, Encoding::Base64).map(drop)
     }
 
     fn sign(&self, mut request: Request, _now: UnixMillis) -> Result<Request, SignError> {

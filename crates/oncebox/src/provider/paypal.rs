@@ -88,6 +88,11 @@ impl BuiltIn for PayPal {
         Ok(Verified { secret, covered: None, opened: None, signed_at: None })
     }
 
+    fn judge_head(&self, headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
+        builtin::signature(headers, &SIGNATURE, Encoding::Base64)?;
+        [ALGORITHM, ID, TIME].iter().try_for_each(|name| builtin::line(headers, name).map(drop))
+    }
+
     fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {
         let signer = self.keys.signer().ok_or(SignError::PrivateKey)?;
         let id = crate::event::sha256(&request.body);

@@ -24,6 +24,7 @@ use crate::secret::Secret;
 use crate::verdict::{Reason, Rejection, Step};
 
 mod compile;
+mod head;
 
 /// Most signatures tried in one request; more is no rotation but an attack on our time.
 pub(crate) const SIGNATURES_MAX: usize = 8;

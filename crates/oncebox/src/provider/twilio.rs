@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use http::HeaderName;
+use http::{HeaderMap, HeaderName};
 use subtle::ConstantTimeEq;
 
 use super::address::{Address, with_other_port};
@@ -64,6 +64,10 @@ impl BuiltIn for Twilio {
         let found = self.keys.iter().position(fits);
         let index = found.ok_or_else(|| builtin::reject(Reason::Mismatch))?;
         Ok(Verified { covered: signed.digest(), ..Verified::by_key(index) })
+    }
+
+    fn judge_head(&self, headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
+        builtin::signature(headers, &SIGNATURE, Encoding::Base64).map(drop)
     }
 
     fn sign(&self, mut request: Request, _now: UnixMillis) -> Result<Request, SignError> {

@@ -51,6 +51,14 @@ impl Verifier {
         }
     }
 
+    /// Judges what the head alone tells: whoever is refused here would be refused with any body.
+    pub(crate) fn judge_head(&self, head: &Request, now: UnixMillis) -> Result<(), Rejection> {
+        match self {
+            Self::Described(scheme) => scheme.judge_head(head, now),
+            Self::BuiltIn(scheme) => scheme.judge_head(&head.headers, now),
+        }
+    }
+
     /// What a described scheme reads from the request.
     pub(crate) fn wants(&self) -> Option<&Wants> {
         self.described().map(|scheme| &scheme.wants)

@@ -10,6 +10,7 @@ use crate::circuit::Reached;
 use crate::clock::Clock;
 use crate::delivery::{Failed, after_failure};
 use crate::forward::judge_message;
+use crate::masks::Masks;
 use crate::outgoing::{Answer, CallError};
 use crate::store::{ClaimedMessage, MessageFailure, Sent, Store};
 use crate::trace::TARGET;
@@ -51,6 +52,7 @@ pub(super) async fn run(store: &Store, clock: &Clock, spec: &DestinationSpec, me
         target: TARGET, "send", traceparent = message.traceparent.map(tracing::field::display),
         destination = &*spec.name, id = %message.fence.id, attempt = message.attempt,
     );
+    let masks = Masks::of_call(&call.headers, &spec.headers);
     let begun = clock.passed();
     let answer = spec.client.send(call).instrument(span).await;
     metric::took(&spec.name, clock.passed().saturating_sub(begun));
@@ -58,7 +60,7 @@ pub(super) async fn run(store: &Store, clock: &Clock, spec: &DestinationSpec, me
         return nothing_known(message, End::Unknown);
     }
     match answer {
-        Ok(answer) => answered(spec, message, answer, clock),
+        Ok(answer) => answered(spec, message, Answer { body: masks.apply(answer.body), ..answer }, clock),
         Err(error) => failed(spec, message, Failure::unanswered(error)),
     }
 }

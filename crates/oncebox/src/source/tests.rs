@@ -11,6 +11,7 @@ mod build;
 mod built_in;
 mod catalogue;
 mod handshake;
+mod head;
 mod identity;
 mod properties;
 mod scheme;
@@ -80,8 +81,22 @@ pub(super) fn line(source: &Source, request: &Request) -> String {
     line_at(source, request, NOW)
 }
 
+/// The verdict, with which the head alone must agree.
+pub(super) fn judged(source: &Source, request: &Request, token: Option<&str>, now: UnixMillis) -> Verdict {
+    let verdict = source.judge(request, token, now);
+    let head = source.judge_head(&Request { body: Bytes::new(), ..request.clone() }, token, now);
+    let is_agreed = match (&verdict, head) {
+        // Whoever needs a key and is refused by the head would be refused with the key, too.
+        (Verdict::Reject(_) | Verdict::NeedsKey(_), _) | (_, HeadVerdict::ReadOn) => true,
+        (Verdict::Handshake(_) | Verdict::Secret(_), HeadVerdict::HandshakeOrElse(_)) => true,
+        _ => false,
+    };
+    assert!(is_agreed, "{}: the head says {head:?}, all of it {verdict:?}", source.provider());
+    verdict
+}
+
 pub(super) fn line_at(source: &Source, request: &Request, now: UnixMillis) -> String {
-    match source.judge(request, None, now) {
+    match judged(source, request, None, now) {
         Verdict::Accept(accepted) => accepted.events.iter().map(event_line).collect::<Vec<_>>().join(", "),
         Verdict::Handshake(reply) => format!("reply {}", String::from_utf8_lossy(&reply.body)),
         Verdict::Secret(brought) => format!("secret {}", String::from_utf8_lossy(brought.secret.expose())),
@@ -102,7 +117,7 @@ fn event_line(event: &Identified) -> String {
 }
 
 pub(super) fn only(source: &Source, request: &Request) -> Identified {
-    match source.judge(request, None, NOW) {
+    match judged(source, request, None, NOW) {
         Verdict::Accept(accepted) if accepted.events.len() == 1 => accepted.events.into_iter().next().unwrap(),
         other => panic!("not one event: {other:?}"),
     }

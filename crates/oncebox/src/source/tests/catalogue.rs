@@ -47,7 +47,7 @@ fn what_is_signed_is_accepted_with_its_id_and_type() {
         let draft = sample(&source, &Sample { id: "id1", event_type: Some("thing.made"), filler_bytes: 10 }, NOW);
         let request = source.sign(draft, NOW).unwrap_or_else(|error| panic!("{slug}: {error}"));
         let token = source.has_path_token().then_some("token");
-        let Verdict::Accept(accepted) = source.judge(&request, token, NOW) else {
+        let Verdict::Accept(accepted) = judged(&source, &request, token, NOW) else {
             panic!("{slug}: {:?}", source.judge(&request, token, NOW))
         };
         let [event] = &accepted.events[..] else { panic!("{slug}: {:?}", accepted.events) };

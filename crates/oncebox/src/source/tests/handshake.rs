@@ -29,7 +29,7 @@ fn ask(method: &str, target: &str, headers: &[(&str, &str)], body: &str) -> Requ
 
 fn reply(source: &Source, request: &Request) -> Reply {
     let token = source.has_path_token().then_some("token");
-    match source.judge(request, token, NOW) {
+    match judged(source, request, token, NOW) {
         Verdict::Handshake(reply) => reply,
         other => panic!("no handshake: {other:?}"),
     }
