@@ -81,7 +81,7 @@ contract! {
         };
         world.expect_nothing_stored(|| {
             for path in [
-                "/", "/in", "/in/", "/in/nobody", "/in/stripe/x/y", "/in/Stripe", "/IN/stripe", "/metrics", "/readyz",
+                "/", "/in", "/in/", "/in/nobody", "/in/stripe/x/y", "/in/Stripe", "/IN/stripe", "/metrics",
                 "/api/v1/events", "/api/v1/stats", "/in/%73tripe", "/healthz/", "//in/stripe",
             ] {
                 for method in ["GET", "POST"] {
