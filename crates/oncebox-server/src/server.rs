@@ -151,9 +151,8 @@ impl Server {
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
-        let (caps, seen) = (caps(&self.config), (rejections, traffic));
-        let public =
-            Public::new(self.store.clone(), self.setup.clone(), ingest, caps, seen, arrived.clone(), draining.clone());
+        let (parts, seen) = ((self.store.clone(), self.setup.clone()), (rejections, traffic));
+        let public = Public::new(parts, ingest, caps(&self.config), seen, arrived.clone(), draining.clone());
         let public = tokio::spawn(serve_public(self.public, public, &self.config, draining.clone()));
         let changing = Changing {
             setup: &self.setup,

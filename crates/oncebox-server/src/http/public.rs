@@ -107,8 +107,7 @@ pub(crate) struct Caps {
 impl Public {
     /// Builds the service.
     pub(crate) fn new(
-        store: Store,
-        setup: Arc<ArcSwap<Setup>>,
+        (store, setup): (Store, Arc<ArcSwap<Setup>>),
         ingest: Ingest,
         caps: Caps,
         (rejections, traffic): (Rejections, Traffic),
