@@ -254,7 +254,7 @@ contract! {
             let silent = scope.spawn(|| ended(addr, b"", None));
             let slow_body = scope.spawn(|| ended(addr, body, None));
             let dripping_body = scope.spawn(|| ended(addr, body, Some(b"x")));
-            let steady_body = scope.spawn(|| ended(addr, &body, Some(some)));
+            let steady_body = scope.spawn(|| ended(addr, body, Some(some)));
             let between = |what: &str, (after, answer): (Duration, Vec<u8>), from: u64, to: u64| {
                 assert!((from..=to).contains(&after.as_secs()), "{what}: ended after {after:?}");
                 statuses(&answer)
