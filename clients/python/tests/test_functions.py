@@ -99,7 +99,7 @@ def test_paused_past_its_lease_it_rolls_back_and_the_others_writes_stand(
 
 
 def test_versions_only_rise(inbox: Inbox) -> None:
-    with psycopg.connect(inbox.url, autocommit=True) as tx:
+    with psycopg.connect(inbox.url) as tx:
         asked = [(5, False), (5, False), (5, True), (4, True), (6, False)]
         answers = [oncebox.newer(tx, inbox.handler, "sub_1", version, or_equal) for version, or_equal in asked]
     assert answers == [True, False, True, False, True]

@@ -2,7 +2,10 @@
 
 import { setTimeout as sleep } from "node:timers/promises";
 
-import { type Delivery, LeaseLost, type Queryable, claim, extend, fail, finish, giveBack } from "./functions.js";
+import {
+  BEGIN_MARKED, type Delivery, LeaseLost, type Queryable, TransactionEnded, claim, extend, fail, finishMarked, giveBack, hasEnded,
+} from "./functions.js";
+import { guarded, isGenerator, refuseIterator } from "./guarded.js";
 
 /** A client of a pool of node-postgres. */
 export interface Client extends Queryable {
@@ -15,7 +18,15 @@ export interface Client extends Queryable {
 export interface Pool<C extends Client = Client> extends Queryable {
   connect(): Promise<C>;
   on?(event: "error", listener: () => void): unknown;
+  off?(event: "error", listener: () => void): unknown;
 }
+
+/** A pool, also one whose `connect` can be told what to call, as node-postgres's: so its client's type is found. */
+export type AnyPool<C extends Client = Client> = Pool<C> | (Queryable & {
+  connect: { (): Promise<C>; (callback: (error: Error | undefined, client: C | undefined, done: () => void) => void): void };
+  on?(event: "error", listener: () => void): unknown;
+  off?(event: "error", listener: () => void): unknown;
+});
 
 /** Your work: what it writes through `tx` is committed with the delivery's mark, or not at all. */
 export type Work<C extends Client = Client> = (tx: C, delivery: Delivery) => Promise<unknown>;
@@ -28,6 +39,12 @@ export interface ConsumerOptions {
 
 /** The next query says that a connection is gone; nobody listening to the event would end the process. */
 const unheard = (): void => undefined;
+
+/** Where it broke is worth a line, unless the work itself said why. */
+function warn(message: string, error?: unknown): void {
+  const isSaid = error instanceof Retry || error instanceof Reject || error instanceof LeaseLost;
+  console.warn(...(isSaid || error === undefined ? [message] : [message, error]));
+}
 
 /** Throw it from your work to try again later. */
 export class Retry extends Error {}
@@ -42,10 +59,11 @@ export class Consumer<C extends Client = Client> {
   #held = new Map<string, Delivery>();
 
   constructor(
-    private readonly pool: Pool<C>, private readonly handler: string, private readonly work: Work<C>,
+    private readonly pool: AnyPool<C>, private readonly handler: string, private readonly work: Work<C>,
     options: ConsumerOptions = {},
   ) {
-    this.#options = { max: 10, lease: 60_000, poll: 1_000, log: (message) => console.warn(message), ...options };
+    if (isGenerator(work)) throw new TypeError("work must be an async function: a generator function returns before it has run");
+    this.#options = { max: 10, lease: 60_000, poll: 1_000, log: warn, ...options };
   }
 
   /** Asks the loop to end: what runs is finished, what was not begun is given back. Await `run` for the end. */
@@ -81,6 +99,7 @@ export class Consumer<C extends Client = Client> {
       await Promise.allSettled([...this.#held.values()].map((one) => giveBack(this.pool, one)));
     } finally {
       clearInterval(beat);
+      this.pool.off?.("error", unheard);
     }
   }
 
@@ -88,9 +107,9 @@ export class Consumer<C extends Client = Client> {
     const client = await this.pool.connect();
     client.on?.("error", unheard);
     try {
-      await client.query("begin");
-      await this.work(client, one);
-      await finish(client, one);
+      await client.query(BEGIN_MARKED);
+      await this.#run(client, one);
+      await finishMarked(client, one);
       await client.query("commit");
       client.off?.("error", unheard);
       client.release();
@@ -101,12 +120,26 @@ export class Consumer<C extends Client = Client> {
       // Without its connection nothing can be said; the lease ends, and the row tells what was committed.
       if (!rolledBack) throw error;
       if (error instanceof LeaseLost) return this.#options.log(`rolled back: ${error.message}`, error);
-      const reason = error instanceof Retry || error instanceof Reject ? error.message : String(error);
+      // What was committed cannot be taken back, so it must not be done again.
+      const isLast = error instanceof Reject || error instanceof TransactionEnded;
+      const reason = isLast || error instanceof Retry ? error.message : String(error);
       this.#options.log(`${one.source} ${one.eventId} failed: ${reason}`, error);
-      await fail(this.pool, one, reason, !(error instanceof Reject)).catch((lost) => {
+      await fail(this.pool, one, reason, !isLast).catch((lost) => {
         if (!(lost instanceof LeaseLost)) throw lost;
       });
     }
+  }
+
+  async #run(client: C, one: Delivery): Promise<void> {
+    const guard = guarded(client, () => this.#options.log(`${one.source} ${one.eventId}: a query after the work had ended`));
+    try {
+      refuseIterator(await this.work(guard.tx, one));
+    } catch (error) {
+      guard.end();
+      if (!(await hasEnded(client))) throw error;
+      throw new TransactionEnded(`; it failed, too: ${String(error)}`, { cause: error });
+    }
+    if (guard.end() > 0) throw new Error("the work returned before its queries had ended: await each of them");
   }
 
   async #keepLeases(): Promise<void> {

@@ -5,6 +5,12 @@ export interface Queryable {
   query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
 }
 
+/** An open transaction. What a pool runs is committed at once, so a pool is none. */
+export interface Transaction extends Queryable {
+  totalCount?: never;
+  getTransactionStatus?(): string | null;
+}
+
 /** What proves that a delivery is yours. */
 export interface Fence { delivery: string; token: string }
 
@@ -23,8 +29,20 @@ export class LeaseLost extends Error {}
 /** The delivery was finished with this very token, perhaps by a commit whose answer was lost: roll back. */
 export class AlreadyDone extends LeaseLost {}
 
+/** No transaction is open: the mark would be committed alone, before the work that it stands for. */
+export class NoTransaction extends Error {}
+
+/** The work ended the transaction that it was given, so its effect and its mark are not one. */
+export class TransactionEnded extends Error {
+  constructor(more = "", options?: ErrorOptions) {
+    super("the work ended its transaction (commit or rollback), so its writes and the delivery's mark are not one; take that " +
+      "out, look whether the writes are there, and replay it if they are not" + more, options);
+  }
+}
+
 /** True the first time, false while remembered. Commits or rolls back with your transaction. */
-export async function once(tx: Queryable, scope: string, id: string): Promise<boolean> {
+export async function once(tx: Transaction, scope: string, id: string): Promise<boolean> {
+  await needTransaction(tx, "remembered");
   return (await value(tx, "once($1::text, $2::text)", [scope, id])) as boolean;
 }
 
@@ -35,7 +53,7 @@ export async function claim(tx: Queryable, handler: string, options: { max?: num
   return rows.map((row) => ({
     delivery: String(row["delivery"]), token: String(row["token"]), key: String(row["key"]),
     source: String(row["source"]), eventId: String(row["event_id"]), type: String(row["type"]),
-    body: Buffer.from(row["body"] as Uint8Array), attempt: Number(row["attempt"]),
+    body: bytes(row["body"] as Uint8Array), attempt: Number(row["attempt"]),
     receivedAt: new Date(row["received_at"] as string | Date), leaseUntil: new Date(row["lease_until"] as string | Date),
   }));
 }
@@ -62,10 +80,11 @@ export async function giveBack(tx: Queryable, fence: Fence): Promise<void> {
   await value(tx, "give_back($1::uuid, $2::uuid)::text", [fence.delivery, fence.token]);
 }
 
-/** True if the version is newer than what was applied, and records it. */
+/** True if the version is newer than what was applied, and records it in your transaction. */
 export async function newer(
-  tx: Queryable, handler: string, orderKey: string, version: number | bigint, orEqual = false,
+  tx: Transaction, handler: string, orderKey: string, version: number | bigint, orEqual = false,
 ): Promise<boolean> {
+  await needTransaction(tx, "versions");
   const call = "newer($1::text, $2::text, $3::text::bigint, $4::boolean)";
   return (await value(tx, call, [handler, orderKey, String(version), orEqual])) as boolean;
 }
@@ -88,6 +107,39 @@ export async function send(
   const rest = [headers && JSON.stringify(headers), options.key, options.orderKey];
   const call = "send($1::text, $2::bytea, $3::uuid, $4::text, $5::text, $6::text, $7::text::jsonb, $8::text, $9::text)";
   return String(await value(tx, call, [...values, ...rest].map((one) => one ?? null)));
+}
+
+/** Begins a transaction with a mark that ends with it; savepoints do not touch it. */
+export const BEGIN_MARKED = "begin; select set_config('oncebox.tx', 'open', true)";
+const MARKED = "current_setting('oncebox.tx', true) = 'open'";
+
+/** As `finish`, in the transaction that was marked and in no other. */
+export async function finishMarked(tx: Queryable, fence: Fence): Promise<void> {
+  const text = `select oncebox.finish($1::uuid, $2::uuid)::text where ${MARKED}`;
+  if ((await run(tx, text, [fence.delivery, fence.token])).length === 0) throw new TransactionEnded();
+}
+
+/** Whether the marked transaction is over. One that failed by its own SQL cannot be asked, and cannot have been ended. */
+export async function hasEnded(tx: Queryable): Promise<boolean> {
+  return await tx.query(`select 1 where ${MARKED}`).then((answer) => answer.rows.length === 0, () => false);
+}
+
+/** Refuses what commits each statement by itself, before anything is written. */
+async function needTransaction(tx: Transaction, table: string): Promise<void> {
+  if (typeof (tx as { totalCount?: unknown }).totalCount === "number") throw new NoTransaction(ALONE);
+  if (tx.getTransactionStatus?.() === "T") return;
+  // Only a transaction may hold a lock. It is the one that the write takes anyway.
+  await tx.query(`lock table oncebox.${table} in row exclusive mode`).catch((error: unknown) => {
+    throw sqlstate(error) === "25P01" ? new NoTransaction(ALONE, { cause: error }) : error;
+  });
+}
+
+const ALONE = "oncebox was called outside of a transaction: the mark would be kept even if the work fails. Take a client " +
+  "(pool.connect()), begin, call oncebox and do the work on that client, then commit";
+
+/** The same bytes, not a copy: they may be many. */
+function bytes(body: Uint8Array): Buffer {
+  return Buffer.isBuffer(body) ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
 }
 
 const LEASE = "make_interval(secs => $n::float8 / 1000)";

@@ -17,7 +17,7 @@ async function consuming(
   handler: string, consumers: [PgWork, ConsumerOptions?][], until: () => Promise<unknown>,
 ): Promise<void> {
   const quick = { lease: 30_000, poll: 100, log: () => undefined };
-  const running = consumers.map(([work, options]) => new Consumer<pg.PoolClient>(pool, handler, work, { ...quick, ...options }));
+  const running = consumers.map(([work, options]) => new Consumer(pool, handler, work, { ...quick, ...options }));
   const ends = running.map((one) => one.run());
   try {
     await until();
@@ -98,5 +98,5 @@ test("a lost connection is opened again", async () => {
 });
 
 test("a handler that is not there ends the loop", async () => {
-  await assert.rejects(new Consumer<pg.PoolClient>(pool, "nobody", async () => undefined).run(), { code: "42704" });
+  await assert.rejects(new Consumer(pool, "nobody", async (tx) => void (await tx.query<{ one: number }>("select 1 as one"))).run(), { code: "42704" });
 });

@@ -35,8 +35,8 @@ const insert = (tx: Queryable, handler: string, one: Delivery, who: string) =>
 test("once is true once and rolls back with the transaction", async () => {
   assert.equal(await transaction((tx) => once(tx, "stripe", "evt_1"), "rollback"), true);
   assert.equal(await transaction((tx) => once(tx, "stripe", "evt_1")), true);
-  assert.equal(await once(pool, "stripe", "evt_1"), false);
-  assert.equal(await once(pool, "github", "evt_1"), true);
+  assert.equal(await transaction((tx) => once(tx, "stripe", "evt_1")), false);
+  assert.equal(await transaction((tx) => once(tx, "github", "evt_1")), true);
 });
 
 test("a claim brings the event", async () => {
@@ -80,7 +80,9 @@ test("paused past its lease it rolls back and the other's writes stand", async (
 test("versions only rise", async () => {
   const asked: [number | bigint, boolean][] = [[5, false], [5n, false], [5, true], [4, true], [9007199254740993n, false]];
   const answers: boolean[] = [];
-  for (const [version, orEqual] of asked) answers.push(await newer(pool, "h03", "sub_1", version, orEqual));
+  for (const [version, orEqual] of asked) {
+    answers.push(await transaction((tx) => newer(tx, "h03", "sub_1", version, orEqual)));
+  }
   assert.deepEqual(answers, [true, false, true, false, true]);
 });
 
@@ -122,7 +124,7 @@ async function check(handler: string, inTransaction: InTransaction): Promise<voi
     await finish(tx, one);
   });
   await assert.rejects(inTransaction((tx) => finish(tx, one)), AlreadyDone);
-  assert.equal(await once(pool, handler, "evt_1"), false);
+  assert.equal(await inTransaction((tx) => once(tx, handler, "evt_1")), false);
   assert.deepEqual(await states(handler), [["done", 1]]);
 }
 

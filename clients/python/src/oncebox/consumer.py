@@ -1,5 +1,6 @@
 """The loop around the functions: claim, your work and `finish` in one transaction, `fail` when it raises."""
 
+import inspect
 import logging
 import random
 import signal
@@ -12,7 +13,9 @@ from uuid import UUID
 
 import psycopg
 
-from .functions import Delivery, LeaseLost, claim, extend, fail, finish, give_back
+from .functions import (
+    ENDED, Delivery, LeaseLost, TransactionEnded, claim, extend, fail, finish_marked, give_back, is_marked, mark_transaction,
+)
 
 log = logging.getLogger("oncebox")
 Connection = psycopg.Connection[Any]
@@ -37,6 +40,8 @@ class Consumer:
         self, connect: str | Callable[[], Connection], handler: str, work: Callable[[Connection, Delivery], object], *,
         max: int = 10, lease: timedelta = timedelta(seconds=60), poll: timedelta = timedelta(seconds=1),
     ) -> None:
+        if _returns_before_it_runs(work):
+            raise TypeError("work must be a plain function: an async one, or one that yields, returns before it has run")
         self._connect = connect if callable(connect) else lambda: psycopg.connect(connect)
         self._handler, self._work, self._max, self._lease, self._poll = handler, work, max, lease, poll.total_seconds()
         self._stopping = threading.Event()
@@ -91,19 +96,35 @@ class Consumer:
     def _attempt(self, connection: Connection, one: Delivery) -> None:
         try:
             with connection.transaction():
-                self._work(connection, one)
-                finish(connection, one)
+                mark_transaction(connection)
+                self._run_work(connection, one)
+                finish_marked(connection, one)
         except LeaseLost as error:
             log.warning("rolled back: %s", error)
         except Exception as error:
             # Without its connection nothing can be said; the lease ends, and the row tells what was committed.
             if connection.closed:
                 raise psycopg.OperationalError("the connection was lost") from error
-            plain = isinstance(error, (Retry, Reject))
+            plain = isinstance(error, (Retry, Reject, TransactionEnded))
             reason = str(error) if plain else f"{type(error).__name__}: {error}"
             log.warning("%s %s failed: %s", one.source, one.event_id, reason, exc_info=not plain)
+            # What was committed cannot be taken back, so it must not be done again.
             with suppress(LeaseLost):
-                fail(connection, one, reason, retry=not isinstance(error, Reject))
+                fail(connection, one, reason, retry=not isinstance(error, (Reject, TransactionEnded)))
+
+    def _run_work(self, connection: Connection, one: Delivery) -> None:
+        try:
+            returned = self._work(connection, one)
+        except Exception as error:
+            # One that failed by its own SQL cannot be asked, and cannot have been ended.
+            with suppress(psycopg.Error):
+                if not is_marked(connection):
+                    raise TransactionEnded(f"{ENDED}; it failed, too: {error}") from error
+            raise
+        if inspect.isawaitable(returned) or inspect.isgenerator(returned) or inspect.isasyncgen(returned):
+            if close := getattr(returned, "close", None):
+                close()
+            raise TypeError(f"the work returned a {type(returned).__name__} that did not run; work must be a plain function")
 
     def _keep_leases(self, ended: threading.Event) -> None:
         """Opens a connection for each beat: none is idle, and the work's own transaction is never in its way."""
@@ -125,3 +146,8 @@ class Consumer:
         # Statements prepared in a session are not there in the next one, which a pooler may give.
         connection.prepare_threshold = None
         return connection
+
+
+def _returns_before_it_runs(work: Any) -> bool:
+    kinds = inspect.iscoroutinefunction, inspect.isasyncgenfunction, inspect.isgeneratorfunction
+    return any(kind(one) for kind in kinds for one in (work, getattr(work, "__call__", None)))

@@ -1,5 +1,6 @@
 """The functions of the schema `oncebox`, one for one. Each runs in the transaction that it is given."""
 
+import inspect
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,6 +15,14 @@ class LeaseLost(Exception):
 
 class AlreadyDone(LeaseLost):
     """The delivery was finished with this very token, perhaps by a commit whose answer was lost: roll back."""
+
+
+class NoTransaction(Exception):
+    """No transaction is open: the mark would be committed alone, before the work that it stands for."""
+
+
+class TransactionEnded(Exception):
+    """The work ended the transaction that it was given, so its effect and its mark are not one."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +51,7 @@ class Delivery:
 
 def once(tx: Any, scope: str, id: str) -> bool:
     """True the first time, false while remembered. Commits or rolls back with your transaction."""
+    _need_transaction(tx, "remembered")
     return bool(_call(tx, "once(%s::text, %s::text)", scope, id))
 
 
@@ -74,7 +84,8 @@ def give_back(tx: Any, delivery: Delivery) -> None:
 
 
 def newer(tx: Any, handler: str, order_key: str, version: int, or_equal: bool = False) -> bool:
-    """True if the version is newer than what was applied, and records it."""
+    """True if the version is newer than what was applied, and records it in your transaction."""
+    _need_transaction(tx, "versions")
     return bool(_call(tx, "newer(%s::text, %s::text, %s::bigint, %s::boolean)", handler, order_key, version, or_equal))
 
 
@@ -92,22 +103,103 @@ def send(
     return UUID(str(_call(tx, call, *values)))
 
 
+def mark_transaction(tx: Any) -> None:
+    """Gives the open transaction a mark that ends with it; savepoints do not touch it."""
+    _run(tx, "select set_config('oncebox.tx', 'open', true)")
+
+
+def is_marked(tx: Any) -> bool:
+    """Whether the marked transaction is still the one that is open."""
+    return bool(_rows(tx, f"select 1 where {MARKED}"))
+
+
+def finish_marked(tx: Any, delivery: Delivery) -> None:
+    """As `finish`, in the transaction that was marked and in no other."""
+    if not _rows(tx, f"select oncebox.finish(%s::uuid, %s::uuid)::text where {MARKED}", *delivery._fence):
+        raise TransactionEnded(ENDED)
+
+
+MARKED = "current_setting('oncebox.tx', true) = 'open'"
+ENDED = (
+    "the work ended its transaction (commit or rollback), so its writes and the delivery's mark are not one; take that out, "
+    "look whether the writes are there, and replay it if they are not"
+)
+ALONE = (
+    "this connection commits each statement by itself, and oncebox was called outside of a transaction: the mark would be "
+    "kept even if the work fails. Open one around both: `with connection.transaction():` in psycopg, `with engine.begin()` in "
+    "SQLAlchemy, `with transaction.atomic():` in Django"
+)
+ASYNC = (
+    "oncebox needs a connection whose calls block, and this one is async: use `await connection.run_sync(oncebox.once, …)` in "
+    "SQLAlchemy, or a psycopg.Connection in a thread"
+)
+
+
+def _need_transaction(tx: Any, table: str) -> None:
+    """Refuses a connection that commits by itself, before anything is written."""
+    tx = _runner(tx)
+    is_open = _is_open(tx)
+    if is_open is None:
+        # Only a transaction may hold a lock. It is the one that the write takes anyway.
+        try:
+            _run(tx, f"lock table oncebox.{table} in row exclusive mode")
+        except Exception as error:
+            if _sqlstate(error) != "25P01":
+                raise
+            raise NoTransaction(ALONE) from error
+    elif not is_open:
+        raise NoTransaction(ALONE)
+
+
+def _is_open(tx: Any) -> bool | None:
+    """What the driver says about its transaction, or None where it says nothing."""
+    pooled = getattr(tx, "connection", None)
+    for one in (tx, pooled, getattr(pooled, "dbapi_connection", None), getattr(pooled, "driver_connection", None)):
+        autocommit = getattr(one, "autocommit", None)
+        if autocommit is False:
+            return True  # It begins one by itself.
+        status = getattr(getattr(one, "info", None), "transaction_status", None)
+        if autocommit is True and status is not None:
+            return int(status) != 0
+    return None
+
+
+def _runner(tx: Any) -> Any:
+    """What runs SQL: a psycopg connection, a cursor of any driver, a SQLAlchemy connection or session, Django's connection."""
+    if any(inspect.iscoroutinefunction(getattr(tx, name, None)) for name in ("execute", "exec_driver_sql")):
+        raise TypeError(ASYNC)
+    if hasattr(tx, "in_atomic_block"):
+        return tx.cursor()
+    connection = getattr(tx, "connection", None)
+    return connection() if callable(connection) else tx
+
+
 def _call(tx: Any, call: str, *values: Any) -> Any:
     return _rows(tx, f"select oncebox.{call}", *values)[0][0]
 
 
-def _rows(tx: Any, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-    """Runs a statement on a psycopg connection or cursor, or on a SQLAlchemy connection or session."""
-    if callable(getattr(tx, "connection", None)):
-        tx = tx.connection()
+def _run(tx: Any, sql: str, *values: Any) -> Any:
+    tx = _runner(tx)
     run = getattr(tx, "exec_driver_sql", None) or tx.execute
+    # A cursor may answer nothing and hold the rows itself.
+    return run(sql, values) or tx
+
+
+def _rows(tx: Any, sql: str, *values: Any) -> list[tuple[Any, ...]]:
     try:
-        rows = run(sql, values).fetchall()
+        rows = _run(tx, sql, *values).fetchall()
     except Exception as error:
-        driver = getattr(error, "orig", None) or error
-        sqlstate = getattr(driver, "sqlstate", None) or getattr(driver, "pgcode", None)
-        known = {"OB001": LeaseLost, "OB002": AlreadyDone}.get(str(sqlstate))
+        known = {"OB001": LeaseLost, "OB002": AlreadyDone}.get(_sqlstate(error))
         if known is None:
             raise
-        raise known(str(driver).splitlines()[0]) from error
+        raise known(str(getattr(error, "orig", None) or error).splitlines()[0]) from error
     return [tuple(row.values()) if isinstance(row, Mapping) else tuple(row) for row in rows]
+
+
+def _sqlstate(error: Exception) -> str:
+    """Drivers have two names for it, SQLAlchemy and Django wrap them."""
+    driver = getattr(error, "orig", None) or error
+    for one in (driver, driver.__cause__):
+        if code := getattr(one, "sqlstate", None) or getattr(one, "pgcode", None):
+            return str(code)
+    return ""

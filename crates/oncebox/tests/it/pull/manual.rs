@@ -26,8 +26,8 @@ fn every_block_of_the_manual_runs() {
             session.query(&filled(rest, &variables)).await.unwrap();
         }
         let done = world.query("select count(*) from {deliveries} where handler = 'billing' and state = 'done'");
-        assert_eq!((done, world.count("outbox"), world.count("remembered")), (vec![vec!["2".to_owned()]], 1, 1));
-        assert_eq!(world.db.count("orders"), 3);
+        assert_eq!((done, world.count("outbox"), world.count("remembered")), (vec![vec!["2".to_owned()]], 1, 2));
+        assert_eq!(world.db.count("orders"), 4);
     });
 }
 
