@@ -23,12 +23,33 @@ step() {
     echo "-- $title: $((SECONDS - started)) s"
 }
 
+# Each package carries the licences that it names.
+licences() {
+    local file
+    for file in LICENSE-MIT LICENSE-APACHE; do
+        cmp "$file" "clients/python/$file" && cmp "$file" "clients/typescript/$file" || return
+        "$venv/bin/python" -m zipfile -l target/clients-wheel/oncebox-*.whl | grep -q "$file" || return
+        (cd clients/typescript && npm pack --dry-run --ignore-scripts --json --loglevel=error) | grep -q "$file" || return
+    done
+}
+
+# An application that has nothing but a path to the package: npm must build it by itself.
+installs_from_a_path() {
+    local app=target/clients-app
+    rm -rf "$app" && mkdir -p "$app"
+    tar -C clients/typescript -cf - --exclude node_modules --exclude dist --exclude build . | (mkdir "$app/oncebox" && tar -C "$app/oncebox" -xf -)
+    echo '{ "private": true, "type": "module" }' > "$app/package.json"
+    (cd "$app" && npm install --no-audit --no-fund --loglevel=error ./oncebox && node -e 'import("oncebox").then((it) => it.once.call)')
+}
+
 step "python: types" "$venv/bin/mypy" --cache-dir target/mypy --config-file clients/python/pyproject.toml clients/python/src
 step "python: tests" "$venv/bin/pytest" -q -p no:cacheprovider clients/python
 step "python: package" "$venv/bin/pip" wheel --quiet --no-deps --wheel-dir target/clients-wheel clients/python
 gateway=("$venv/bin/python" clients/testing/gateway.py)
 step "typescript: tests" "${gateway[@]}" clients/testing/oncebox.toml npm --prefix clients/typescript test --silent
 step "typescript: package" bash -c 'cd clients/typescript && npm pack --dry-run --ignore-scripts --loglevel=error'
+step "packages: licences" licences
+step "typescript: install from a path" installs_from_a_path
 step "storm" "$venv/bin/python" clients/testing/storm.py
 step "example: Stripe orders in Python" env PATH="$venv/bin:$PATH" bash examples/python-orders/run.sh
 step "example: GitHub deployments in TypeScript" env PATH="$venv/bin:$PATH" bash examples/typescript-deployments/run.sh

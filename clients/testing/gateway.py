@@ -1,12 +1,13 @@
 """A gateway for tests and examples: a fresh database, `oncebox serve` on free ports, both gone at the end.
 
-    gateway.py CONFIG [--schema FILE] COMMAND…
+    gateway.py CONFIG [--large HANDLER] [--schema FILE] COMMAND…
 
-runs a command beside one, with an application's own tables made first. The command finds the database in DATABASE_URL and sends with `$ONCEBOX send stripe`.
+runs a command beside one, with an application's own tables made first, and 24 large events for a handler. The command finds the database in DATABASE_URL and sends with `$ONCEBOX send stripe`.
 ONCEBOX_TEST_POSTGRES names the server on which the database is made, ONCEBOX the program; ONCEBOX_TEST_POOLER (host:port)
 a pooler in transaction mode that the command's DATABASE_URL leads through.
 """
 
+import hmac
 import os
 import secrets
 import signal
@@ -16,11 +17,12 @@ import sys
 import time
 from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
-from urllib.request import urlopen
+from urllib.request import Request, urlopen
 
 import psycopg
 
 PATIENCE = 60.0
+LARGE = 4_000_000
 
 
 def answers_at(address: str) -> bool:
@@ -93,6 +95,17 @@ class Gateway:
         command = [self.program, "send", "stripe", "--to", self.env["ONCEBOX_TO"], "--secret", self.secret, *arguments]
         subprocess.run(command, env=self.env, check=True, stdout=subprocess.DEVNULL)
 
+    def send_large(self, event_type: str, count: int, size: int) -> None:
+        """Sends signed events with bodies of so many bytes."""
+        for number in range(count):
+            body = b'{"id":"evt_large_%s_%d","type":"%s","pad":"' % (event_type.encode(), number, event_type.encode())
+            body += b"x" * (size - len(body) - 2) + b'"}'
+            now = str(int(time.time())).encode()
+            signature = hmac.new(self.secret.encode(), now + b"." + body, "sha256").hexdigest()
+            headers = {"stripe-signature": f"t={now.decode()},v1={signature}", "content-type": "application/json"}
+            with urlopen(Request(self.env["ONCEBOX_TO"] + "/in/stripe", body, headers), timeout=PATIENCE) as answer:
+                assert answer.status == 200
+
 
 def free_port() -> int:
     with socket.socket() as listener:
@@ -111,8 +124,13 @@ def wait_until(holds: object, what: str, patience: float = PATIENCE) -> None:
 if __name__ == "__main__":
     config, *command = sys.argv[1:]
     tables = ""
+    large = ""
+    if command[0] == "--large":
+        large, command = command[1], command[2:]
     if command[0] == "--schema":
         tables, command = Path(command[1]).read_text(), command[2:]
     with Gateway(Path(config), tables) as gateway:
+        if large:
+            gateway.send_large(f"{large}.made", 24, LARGE)
         status = subprocess.run(command, env=gateway.env).returncode
     sys.exit(status)

@@ -3,7 +3,8 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
 import {
-  BEGIN_MARKED, type Delivery, LeaseLost, type Queryable, TransactionEnded, claim, extend, fail, finishMarked, giveBack, hasEnded,
+  BEGIN_MARKED, type Delivery, type Fence, LeaseLost, type Queryable, TransactionEnded,
+  claim, extend, fail, finishMarked, giveBack, hasEnded,
 } from "./functions.js";
 import { guarded, isGenerator, refuseIterator } from "./guarded.js";
 
@@ -56,7 +57,7 @@ export class Reject extends Error {}
 export class Consumer<C extends Client = Client> {
   readonly #options: Required<ConsumerOptions>;
   readonly #stopping = new AbortController();
-  #held = new Map<string, Delivery>();
+  #held = new Map<string, Fence>();
 
   constructor(
     private readonly pool: AnyPool<C>, private readonly handler: string, private readonly work: Work<C>,
@@ -79,14 +80,15 @@ export class Consumer<C extends Client = Client> {
       while (!this.#stopping.signal.aborted) {
         try {
           const claimed = await claim(this.pool, this.handler, this.#options);
-          this.#held = new Map(claimed.map((one) => [one.delivery, one]));
-          for (const one of claimed) {
+          if (claimed.length === 0) await this.#pause(this.#options.poll * (0.5 + Math.random() / 2));
+          this.#held = new Map(claimed.map(({ delivery, token }) => [delivery, { delivery, token }]));
+          // A body is let go once its work is done.
+          for (let one = claimed.shift(); one; one = claimed.shift()) {
             // What the heartbeat found lost is not begun.
             if (this.#stopping.signal.aborted || !this.#held.has(one.delivery)) continue;
             await this.#attempt(one);
             this.#held.delete(one.delivery);
           }
-          if (claimed.length === 0) await this.#pause(this.#options.poll * (0.5 + Math.random() / 2));
         } catch (error) {
           // A handler or a right that is not there will not come by waiting.
           if (String((error as { code?: unknown }).code).startsWith("42")) throw error;

@@ -7,6 +7,7 @@ import signal
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 from uuid import UUID
@@ -45,7 +46,7 @@ class Consumer:
         self._connect = connect if callable(connect) else lambda: psycopg.connect(connect)
         self._handler, self._work, self._max, self._lease, self._poll = handler, work, max, lease, poll.total_seconds()
         self._stopping = threading.Event()
-        self._held: dict[UUID, Delivery] = {}
+        self._held: dict[UUID, Delivery] = {}  # Without bodies.
 
     def stop(self) -> None:
         """Asks the loop to end: what runs is finished, what was not begun is given back."""
@@ -78,14 +79,17 @@ class Consumer:
         try:
             while not self._stopping.is_set():
                 claimed = claim(connection, self._handler, self._max, self._lease)
-                self._held = {one.delivery: one for one in claimed}
-                for one in claimed:
+                if not claimed:
+                    self._stopping.wait(self._poll * random.uniform(0.5, 1))
+                self._held = {one.delivery: replace(one, body=b"") for one in claimed}
+                # A body is let go once its work is done.
+                claimed.reverse()
+                while claimed:
+                    one = claimed.pop()
                     # What the heartbeat found lost is not begun.
                     if not self._stopping.is_set() and one.delivery in self._held:
                         self._attempt(connection, one)
                         self._held.pop(one.delivery, None)
-                if not claimed:
-                    self._stopping.wait(self._poll * random.uniform(0.5, 1))
         finally:
             left, self._held = self._held, {}
             for one in left.values():
