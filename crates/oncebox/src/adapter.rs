@@ -8,6 +8,7 @@ mod claimed;
 mod commit;
 pub(crate) mod deliveries;
 mod error;
+mod marked;
 mod messages;
 mod migrate;
 pub(crate) mod migrations;
@@ -40,9 +41,10 @@ pub use commit::Commit;
 #[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres"))]
 use error::ReadOnly;
 pub use error::StoreError;
+pub(crate) use marked::{ENDED, is_open};
 pub(crate) use messages::send;
 pub use migrate::migrate;
-pub(crate) use remembered::{is_remembered, remember};
+pub(crate) use remembered::remember;
 pub use statement::Dialect;
 pub(crate) use statement::Statement;
 pub(crate) use steps::{record_step, step_result};
@@ -72,6 +74,15 @@ pub trait Pool: Clone + Send + Sync + 'static {
 
     /// Opens a write transaction. A future that is dropped meanwhile leaves none open.
     fn begin(&self) -> impl Future<Output = Result<Self::Tx, StoreError>> + Send;
+
+    /// The same, with a mark by which work that ended the transaction is found out. Drivers say it in one message.
+    fn begin_marked(&self) -> impl Future<Output = Result<Self::Tx, StoreError>> + Send {
+        async {
+            let mut tx = self.begin().await?;
+            marked::mark(&mut tx).await?;
+            Ok(tx)
+        }
+    }
 
     /// Ends a transaction. Only [`Commit::Committed`] may be acknowledged.
     fn commit(tx: Self::Tx) -> impl Future<Output = Commit> + Send;

@@ -8,7 +8,7 @@ use std::ops::Deref;
 use deadpool_postgres::{ClientWrapper, Object};
 
 use super::tokio_postgres::{as_params, classify, read_row};
-use super::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value, refused_commit};
+use super::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value, refused_commit, sql};
 
 /// An open transaction on a connection of its own; use it as the client that it is.
 #[derive(Debug)]
@@ -18,11 +18,11 @@ impl Pool for deadpool_postgres::Pool {
     type Tx = Tx;
 
     async fn begin(&self) -> Result<Tx, StoreError> {
-        let client = self.get().await.map_err(|error| StoreError::Disconnected(error.into()))?;
-        // Made before BEGIN is sent: whoever drops this future closes the connection.
-        let tx = Tx(Some(client));
-        tx.client()?.batch_execute("BEGIN").await.map_err(classify)?;
-        Ok(tx)
+        begin(self, "BEGIN").await
+    }
+
+    async fn begin_marked(&self) -> Result<Tx, StoreError> {
+        begin(self, sql::BEGIN_MARKED).await
     }
 
     async fn commit(mut tx: Tx) -> Commit {
@@ -40,6 +40,14 @@ impl Pool for deadpool_postgres::Pool {
             Err(error) => Commit::Unknown(classify(error)),
         }
     }
+}
+
+async fn begin(pool: &deadpool_postgres::Pool, statement: &str) -> Result<Tx, StoreError> {
+    let client = pool.get().await.map_err(|error| StoreError::Disconnected(error.into()))?;
+    // Made before BEGIN is sent: whoever drops this future closes the connection.
+    let tx = Tx(Some(client));
+    tx.client()?.batch_execute(statement).await.map_err(classify)?;
+    Ok(tx)
 }
 
 impl Tx {

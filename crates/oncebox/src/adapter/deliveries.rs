@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::{
     Buried, Claim, Claimed, Dialect, Fence, Fenced, Pool, Row, StoreError, Transaction, Value, commit_or_fail, execute,
-    fenced, kept, millis, query, read_claim, sql,
+    fenced, is_open, kept, millis, query, read_claim, sql,
 };
 use crate::clock::UnixMillis;
 use crate::delivery::Next;
@@ -21,6 +21,17 @@ const SLICE: i64 = 500;
 pub(crate) struct Claims {
     pub(crate) claimed: Vec<Claimed>,
     pub(crate) buried: Vec<Buried>,
+}
+
+/// What became of the mark of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finished {
+    /// It is written, in the transaction of the work.
+    Recorded,
+    /// Somebody else has the delivery.
+    LeaseLost,
+    /// The work ended its transaction; nothing was written.
+    Ended,
 }
 
 /// Tells the database about a handler, before anything is claimed for it.
@@ -76,9 +87,17 @@ pub(crate) async fn claim<P: Pool>(
     Ok(claims)
 }
 
-/// Marks a delivery done together with whatever else this transaction writes.
-pub(crate) async fn finish<T: Transaction>(tx: &mut T, fence: Fence, now: UnixMillis) -> Result<Fenced, StoreError> {
-    execute(tx, &sql::FINISH_ONE, fence.values([now.into()])).await.map(fenced)
+/// Marks a delivery done together with whatever else this marked transaction writes.
+pub(crate) async fn finish<T: Transaction>(tx: &mut T, fence: Fence, now: UnixMillis) -> Result<Finished, StoreError> {
+    // Asked before, because outside of a transaction the statement would commit by itself.
+    if T::DIALECT == Dialect::Sqlite && !is_open(tx).await? {
+        return Ok(Finished::Ended);
+    }
+    match fenced(execute(tx, &sql::FINISH_ONE, fence.values([now.into()])).await?) {
+        Fenced::Recorded => Ok(Finished::Recorded),
+        Fenced::LeaseLost if T::DIALECT == Dialect::Postgres && !is_open(tx).await? => Ok(Finished::Ended),
+        Fenced::LeaseLost => Ok(Finished::LeaseLost),
+    }
 }
 
 /// Records a failed attempt and what was decided about it.

@@ -18,7 +18,7 @@ use diesel::sql_types::{HasSqlType, SingleValue, SqlType, is_nullable};
 use diesel_async::pooled_connection::deadpool;
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection, TransactionManager};
 
-use super::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value};
+use super::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value, sql};
 use crate::event::EventKey;
 
 /// An open transaction on a connection of its own; use it as the connection that it is.
@@ -66,14 +66,11 @@ impl Pool for deadpool::Pool<AsyncPgConnection> {
     type Tx = Tx;
 
     async fn begin(&self) -> Result<Tx, StoreError> {
-        let pool = self.clone();
-        // In a task of its own, so that nobody can drop it half-way.
-        let begun = tokio::spawn(async move {
-            let mut tx = Tx(pool.get().await.map_err(|error| StoreError::Disconnected(error.into()))?);
-            AnsiTransactionManager::begin_transaction(&mut *tx).await.map_err(classify)?;
-            Ok(tx)
-        });
-        begun.await.map_err(|gone| StoreError::Disconnected(gone.into()))?
+        begin(self, "BEGIN").await
+    }
+
+    async fn begin_marked(&self) -> Result<Tx, StoreError> {
+        begin(self, sql::BEGIN_MARKED).await
     }
 
     async fn commit(mut tx: Tx) -> Commit {
@@ -83,6 +80,17 @@ impl Pool for deadpool::Pool<AsyncPgConnection> {
             Err(error) => Commit::Unknown(error),
         }
     }
+}
+
+async fn begin(pool: &deadpool::Pool<AsyncPgConnection>, statement: &'static str) -> Result<Tx, StoreError> {
+    let pool = pool.clone();
+    // In a task of its own, so that nobody can drop it half-way.
+    let begun = tokio::spawn(async move {
+        let mut tx = Tx(pool.get().await.map_err(|error| StoreError::Disconnected(error.into()))?);
+        AnsiTransactionManager::begin_transaction_sql(&mut *tx, statement).await.map_err(classify)?;
+        Ok(tx)
+    });
+    begun.await.map_err(|gone| StoreError::Disconnected(gone.into()))?
 }
 
 impl Deref for Tx {

@@ -2,7 +2,7 @@
 
 use std::sync::LazyLock;
 
-use super::Statement;
+use super::{Dialect, Statement};
 
 macro_rules! shared {
     ($($name:ident = $file:literal;)*) => {
@@ -23,9 +23,7 @@ macro_rules! of_two {
 }
 
 shared! {
-    IS_REMEMBERED = "shared/is_remembered.sql";
     REGISTER_HANDLER = "shared/register_handler.sql";
-    FINISH_ONE = "shared/finish_one.sql";
     RECORD_ATTEMPT = "shared/record_attempt.sql";
     END_ATTEMPT = "shared/end_attempt.sql";
     EXTEND_LEASE = "shared/extend_lease.sql";
@@ -54,6 +52,7 @@ pub(super) static CLAIMED_EVENT: LazyLock<Statement> =
     LazyLock::new(|| Statement::of_two("", include_str!("../../sql/sqlite/claimed_event.sql")));
 
 of_two! {
+    MARK = "postgres/mark.sql", "sqlite/mark.sql";
     SEND = "postgres/send.sql", "sqlite/send.sql";
     REMEMBER = "shared/remember.sql", "sqlite/remember.sql";
     CREATE_MIGRATIONS = "postgres/create_migrations.sql", "sqlite/create_migrations.sql";
@@ -61,6 +60,17 @@ of_two! {
     RECORD_MIGRATION = "postgres/record_migration.sql", "sqlite/record_migration.sql";
     HAS_MIGRATIONS = "postgres/has_migrations.sql", "sqlite/has_migrations.sql";
 }
+
+/// Postgres asks for the mark in the same statement; SQLite has asked before.
+pub(super) static FINISH_ONE: LazyLock<Statement> = LazyLock::new(|| {
+    let sqlite = Statement::new(include_str!("../../sql/shared/finish_one.sql"));
+    Statement::of_two(include_str!("../../sql/postgres/finish_marked.sql"), sqlite.in_dialect(Dialect::Sqlite))
+});
+
+#[cfg(any(feature = "deadpool-postgres", feature = "diesel-async", feature = "sqlx-postgres"))]
+pub(super) const BEGIN_MARKED: &str = include_str!("../../sql/postgres/begin_marked.sql");
+pub(super) const IS_MARKED: &str = include_str!("../../sql/postgres/is_marked.sql");
+pub(super) const RELEASE_MARK: &str = include_str!("../../sql/sqlite/release_mark.sql");
 
 pub(super) const LOCK_MIGRATIONS: &str = include_str!("../../sql/postgres/lock_migrations.sql");
 pub(super) const MIGRATE_POLITELY: &str = include_str!("../../sql/postgres/migrate_politely.sql");

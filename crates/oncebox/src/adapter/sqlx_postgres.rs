@@ -11,7 +11,7 @@ use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgPool, PgRow, PgTypeInfo};
 use sqlx::{AssertSqlSafe, Column, Encode, Executor, PgConnection, Postgres, Row as _, Type, TypeInfo};
 
-use super::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value, classify_postgres, refused_commit};
+use super::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value, classify_postgres, refused_commit, sql};
 use crate::event::EventKey;
 
 /// An open transaction that names no lifetime, so that closures over it stay general; use it as the connection it is.
@@ -71,9 +71,11 @@ impl Pool for PgPool {
     type Tx = Tx;
 
     async fn begin(&self) -> Result<Tx, StoreError> {
-        let pool = self.clone();
-        let begun = tokio::spawn(async move { pool.begin().await }).await;
-        begun.map_err(|gone| StoreError::Disconnected(gone.into()))?.map(Tx).map_err(classify)
+        begin(self, "BEGIN").await
+    }
+
+    async fn begin_marked(&self) -> Result<Tx, StoreError> {
+        begin(self, sql::BEGIN_MARKED).await
     }
 
     async fn commit(tx: Tx) -> Commit {
@@ -83,6 +85,12 @@ impl Pool for PgPool {
             Err(error) => Commit::Unknown(classify(error)),
         }
     }
+}
+
+async fn begin(pool: &PgPool, statement: &'static str) -> Result<Tx, StoreError> {
+    let pool = pool.clone();
+    let begun = tokio::spawn(async move { pool.begin_with(statement).await }).await;
+    begun.map_err(|gone| StoreError::Disconnected(gone.into()))?.map(Tx).map_err(classify)
 }
 
 type Bound<'q> = sqlx::query::Query<'q, Postgres, sqlx::postgres::PgArguments>;

@@ -9,7 +9,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::context::{Context, End};
 use super::lane::Lane;
-use crate::adapter::{Claimed, Fence, Fenced, Pool, StoreError, commit_or_fail, deliveries};
+use crate::adapter::{Claimed, ENDED, Fence, Fenced, Pool, StoreError, commit_or_fail, deliveries};
 use crate::delivery::{Failed, Next, after_failure};
 use crate::handler_error::HandlerError;
 
@@ -32,6 +32,7 @@ pub(super) async fn run<P: Pool>(lane: Lane<P>, claimed: Claimed) {
     match ended {
         Ok(Handled::Ended(End::Done)) => told.done(&lane),
         Ok(Handled::Ended(End::LeaseLost) | Handled::LeaseLost) => told.warn(&lane, "rolled back: the lease was lost"),
+        Ok(Handled::Ended(End::Ended)) => told.fail(&lane, &HandlerError::reject(ENDED)).await,
         Ok(Handled::Ended(End::Failed(error))) => told.fail(&lane, &HandlerError::from(error)).await,
         Ok(Handled::Failed(error)) => told.fail(&lane, &error).await,
         Err(_) => told.fail(&lane, &HandlerError::retry(format!("cut off after {deadline:?}"))).await,
@@ -50,6 +51,7 @@ async fn handled<P: Pool>(lane: &Lane<P>, mut context: Context<P>, fence: Fence)
     let work = AbortOnDropHandle::new(tokio::spawn(async move {
         match handler.run(&mut context).await {
             Ok(()) => Handled::Ended(context.finish().await),
+            Err(_) if context.has_ended_tx().await => Handled::Ended(End::Ended),
             Err(error) => Handled::Failed(error),
         }
     }));

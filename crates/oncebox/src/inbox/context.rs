@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use super::Shared;
 use super::steps::StepsDone;
-use crate::adapter::{Claimed, Commit, Fence, Fenced, Pool, StoreError, deliveries};
+use crate::adapter::deliveries::{self, Finished};
+use crate::adapter::{Claimed, Commit, Fence, Pool, StoreError, is_open};
 use crate::event::EventKey;
 use crate::handler_error::HandlerError;
 use crate::message::Message;
@@ -30,6 +31,8 @@ pub(super) enum End {
     Done,
     /// Somebody else has the delivery; everything was rolled back.
     LeaseLost,
+    /// The handler ended the transaction that it was given; the delivery is not marked.
+    Ended,
     /// Nothing is there, or nobody knows; then the lease settles it.
     Failed(StoreError),
 }
@@ -67,7 +70,7 @@ impl<P: Pool> Context<P> {
     pub async fn event_and_tx(&mut self) -> Result<(&Event, &mut P::Tx), HandlerError> {
         let tx = match self.tx.take() {
             Some(tx) => tx,
-            None => self.shared.pool.begin().await?,
+            None => self.shared.pool.begin_marked().await?,
         };
         Ok((&self.event, self.tx.insert(tx)))
     }
@@ -85,19 +88,29 @@ impl<P: Pool> Context<P> {
         self.tx.is_some()
     }
 
+    /// Whether a handler that failed had ended its transaction before. One that its own SQL broke cannot be asked, and
+    /// cannot have been ended.
+    pub(super) async fn has_ended_tx(&mut self) -> bool {
+        match &mut self.tx {
+            Some(tx) => matches!(is_open(tx).await, Ok(false)),
+            None => false,
+        }
+    }
+
     /// Marks the delivery done in the handler's own transaction and commits both.
     pub(super) async fn finish(mut self) -> End {
         let now = self.shared.clock.now();
         let mut tx = match self.tx.take() {
             Some(tx) => tx,
-            None => match self.shared.pool.begin().await {
+            None => match self.shared.pool.begin_marked().await {
                 Ok(tx) => tx,
                 Err(error) => return End::Failed(error),
             },
         };
         match deliveries::finish(&mut tx, self.fence, now).await {
-            Ok(Fenced::Recorded) => {}
-            Ok(Fenced::LeaseLost) => return End::LeaseLost,
+            Ok(Finished::Recorded) => {}
+            Ok(Finished::LeaseLost) => return End::LeaseLost,
+            Ok(Finished::Ended) => return End::Ended,
             Err(error) => return End::Failed(error),
         }
         match P::commit(tx).await {

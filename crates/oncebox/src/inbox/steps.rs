@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 use uuid::Uuid;
 
 use super::Context;
-use crate::adapter::{Fenced, Pool, commit_or_fail, record_step, step_result};
+use crate::adapter::{ENDED, Fenced, Pool, commit_or_fail, is_open, record_step, step_result};
 use crate::event::EventKey;
 use crate::handler_error::HandlerError;
 
@@ -86,11 +86,16 @@ impl<P: Pool> Context<P> {
         W: for<'a> FnOnce(&'a mut P::Tx, StepKey) -> super::Working<'a, Result<T, HandlerError>> + Send,
     {
         self.begin_step(name)?;
-        let mut tx = self.shared.pool.begin().await?;
+        let mut tx = self.shared.pool.begin_marked().await?;
         if let Some(done) = step_result(&mut tx, self.fence.delivery, name).await? {
             return read(name, &done);
         }
-        let result = work(&mut tx, StepKey::new(self.key, &self.handler, name)).await?;
+        let worked = work(&mut tx, StepKey::new(self.key, &self.handler, name)).await;
+        let result = match (worked, is_open(&mut tx).await) {
+            (_, Ok(false)) => return Err(HandlerError::reject(ENDED)),
+            (worked, Ok(true)) => worked?,
+            (worked, Err(error)) => return Err(worked.err().unwrap_or_else(|| error.into())),
+        };
         self.record::<T>(&mut tx, name, &result).await?;
         commit_or_fail::<P>(tx).await?;
         Ok(result)

@@ -1,8 +1,7 @@
 //! One transaction for a request: claim, work, commit, answer, in this order and no other.
 
 use super::{Answer, Event, Outcome, Verified};
-use crate::adapter::{Commit, Pool, StoreError, Transaction, is_remembered};
-use crate::event::EventKey;
+use crate::adapter::{Commit, ENDED, Pool, StoreError, Transaction, is_open};
 use crate::handler_error::HandlerError;
 use crate::once::Once;
 
@@ -46,10 +45,18 @@ where
     P: Pool,
     W: AsyncFnMut(&mut P::Tx, &Event) -> Result<(), HandlerError>,
 {
-    let mut tx = pool.begin().await?;
+    let mut tx = pool.begin_marked().await?;
     let fresh = claim(&mut tx, events).await?;
     for event in events.iter().zip(&fresh).filter(|(_, once)| **once == Once::Fresh).map(|(event, _)| event) {
-        work(&mut tx, event).await?;
+        if let Err(error) = work(&mut tx, event).await {
+            // What it committed stays, with its mark: the sender's retry will be a duplicate, so somebody must be told.
+            let ended = matches!(is_open(&mut tx).await, Ok(false));
+            return Err(if ended {
+                HandlerError::retry(format!("{ENDED}; it failed, too: {}", error.chain()))
+            } else {
+                error
+            });
+        }
     }
     if !fresh.contains(&Once::Fresh) {
         for event in events {
@@ -57,8 +64,10 @@ where
         }
         return Ok(Outcome::Duplicate);
     }
-    let marks = events.iter().zip(&fresh).filter(|(_, once)| **once == Once::Fresh);
-    check(&mut tx, marks.filter_map(|(event, _)| event.marks.first()).next()).await?;
+    // Fails, too, where the work swallowed an error: Postgres would answer COMMIT with a quiet ROLLBACK.
+    if !is_open(&mut tx).await? {
+        return Err(HandlerError::retry(ENDED));
+    }
     match P::commit(tx).await {
         Commit::Committed => Ok(Outcome::Fresh),
         Commit::Failed(error) | Commit::Unknown(error) => Err(error.into()),
@@ -75,14 +84,4 @@ async fn claim<T: Transaction>(tx: &mut T, events: &[Event]) -> Result<Vec<Once>
         claimed[index] = events[index].once(tx).await?;
     }
     Ok(claimed)
-}
-
-/// Work that swallowed an error of the database has an aborted transaction, and Postgres would answer COMMIT with a
-/// quiet ROLLBACK.
-async fn check<T: Transaction>(tx: &mut T, mark: Option<&EventKey>) -> Result<(), StoreError> {
-    let nobodys = EventKey::from_bytes([0; 16]);
-    if is_remembered(tx, *mark.unwrap_or(&nobodys)).await? || mark.is_none() {
-        return Ok(());
-    }
-    Err(StoreError::Refused("the transaction was ended by the work that it was for".into()))
 }

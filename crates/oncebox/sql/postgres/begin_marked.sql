@@ -1,0 +1,1 @@
+BEGIN; SELECT set_config('oncebox.tx', 'open', true)

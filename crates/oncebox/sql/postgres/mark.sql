@@ -1,0 +1,1 @@
+SELECT set_config('oncebox.tx', 'open', true)

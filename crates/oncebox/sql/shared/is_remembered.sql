@@ -1,1 +1,0 @@
-SELECT mark FROM oncebox.remembered WHERE mark = $1

@@ -1,0 +1,1 @@
+RELEASE oncebox_tx
