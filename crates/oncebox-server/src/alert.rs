@@ -15,10 +15,17 @@ use oncebox::store::Told;
 
 use crate::config::alert::{Condition, Limits};
 use crate::config::units::show_duration;
+use crate::terminal::counted;
 use counts::Counts;
 
 /// Names that are listed in a sentence; the rest is a number.
 const NAMED_MAX: usize = 5;
+/// A condition is over once its number fell to this part of the limit: one that stays about the limit is told once.
+const EASED: f64 = 0.8;
+/// A number that grew by so much since it was told is told again.
+const GROWN: f64 = 2.0;
+/// A database that does not answer for so long is told, whether or not anybody was refused for it.
+const AWAY_MAX: Duration = Duration::from_secs(60);
 
 /// The numbers at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -33,6 +40,14 @@ pub(crate) struct Readings {
     pub(crate) lately: Counts,
     /// Whose clock ours is farthest from, and by how many milliseconds we are ahead.
     pub(crate) clock: Option<(String, i64)>,
+    /// Handlers that are paused.
+    pub(crate) paused: Vec<(String, i64)>,
+    /// Why retention removes nothing, where a clock is in doubt.
+    pub(crate) retention: Option<String>,
+    /// For how long the database has not answered, where it does not.
+    pub(crate) away: Option<Duration>,
+    /// True where the looks go back as far as the window: only then does nothing mean that there was nothing.
+    pub(crate) is_whole: bool,
 }
 
 /// What is to be told.
@@ -75,11 +90,12 @@ pub(crate) fn decide(
     let notice = |condition: &Condition| {
         let reading = read(*condition, limits, readings);
         let before = told.iter().find(|told| told.condition == condition.as_str());
-        let (phase, since) = match (reading.is_wrong, before) {
-            (true, None) => (Phase::Began, now),
-            (true, Some(before)) if now.saturating_sub(before.told_at) >= repeat => (Phase::Lasts, before.since),
-            (false, Some(before)) => (Phase::Over, before.since),
-            (true, Some(_)) | (false, None) => return None,
+        let is_due = |before: &Told| now.saturating_sub(before.told_at) >= repeat || reading.has_grown(before);
+        let (phase, since) = match (reading.says, before) {
+            (Says::Wrong, None) => (Phase::Began, now),
+            (Says::Wrong, Some(before)) if is_due(before) => (Phase::Lasts, before.since),
+            (Says::Over, Some(before)) => (Phase::Over, before.since),
+            _ => return None,
         };
         let Reading { value, limit, text, .. } = reading;
         Some(Notice { condition: *condition, phase, since, value, limit, text })
@@ -87,16 +103,49 @@ pub(crate) fn decide(
     limits.on.iter().filter_map(notice).collect()
 }
 
+/// What a number says about its condition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Says {
+    /// It is wrong.
+    Wrong,
+    /// Nothing: it is neither wrong nor over, or there is too little to judge by.
+    Nothing,
+    /// It is over, if it was.
+    Over,
+}
+
 struct Reading {
     value: f64,
     limit: f64,
-    is_wrong: bool,
+    says: Says,
+    /// True for a number of things, which may go on growing.
+    is_count: bool,
     text: String,
 }
 
 impl Reading {
     fn of(value: f64, limit: f64, text: String) -> Self {
-        Self { value, limit, is_wrong: value >= limit, text }
+        let says = match value {
+            _ if value >= limit => Says::Wrong,
+            _ if value < limit * EASED => Says::Over,
+            _ => Says::Nothing,
+        };
+        Self { value, limit, says, is_count: false, text }
+    }
+
+    fn count(value: f64, limit: usize, text: String) -> Self {
+        Self { is_count: true, ..Self::of(value, limit as f64, text) }
+    }
+
+    /// For what is counted within the window: before the looks go back so far, it is not over.
+    fn within(self, readings: &Readings) -> Self {
+        let is_early = self.says == Says::Over && !readings.is_whole;
+        Self { says: if is_early { Says::Nothing } else { self.says }, ..self }
+    }
+
+    fn has_grown(&self, before: &Told) -> bool {
+        let told = before.value.map_or(f64::INFINITY, |value| value as f64);
+        self.is_count && self.value >= told.max(1.0) * GROWN
     }
 }
 
@@ -105,43 +154,79 @@ fn read(condition: Condition, limits: &Limits, readings: &Readings) -> Reading {
     match condition {
         Condition::Dead => {
             let text = format!("{}; `oncebox dead-letters` lists them", listed(&readings.dead, "dead"));
-            Reading::of(total(&readings.dead), limits.dead as f64, text)
+            Reading::count(total(&readings.dead), limits.dead, text)
         }
         Condition::Held => {
             // One event is held once for each of its handlers.
             let what = if total(&readings.held) == 1.0 { "delivery held" } else { "deliveries held" };
             let text = format!("{}; `oncebox held` says why", listed(&readings.held, what));
-            Reading::of(total(&readings.held), limits.held as f64, text)
+            Reading::count(total(&readings.held), limits.held, text)
         }
         Condition::OldestWaiting => oldest(limits, readings),
         Condition::Rejections => {
-            let text = format!("{} requests could not be verified within {window}", lately.rejected);
-            Reading::of(lately.rejected as f64, limits.rejections as f64, text)
+            let text = format!("{} could not be verified within {window}", counted(lately.rejected, "request"));
+            Reading::count(lately.rejected as f64, limits.rejections, text).within(readings)
         }
+        Condition::Unavailable => unavailable(limits, readings),
         Condition::Duplicates => {
             let what = format!("events within {window} had come before");
-            share(lately.duplicates, lately.arrived, limits.duplicates, limits.sample, &what)
+            share((lately.duplicates, lately.arrived), limits.duplicates, limits.sample, &what).within(readings)
         }
         Condition::Conflicts => {
+            let kept =
+                if lately.conflicts == 1 { "it is kept and does not run" } else { "they are kept and do not run" };
             let text = format!(
-                "{} events within {window} came under a known id with another body; they are kept and do not run: \
-                 `oncebox events --state conflict`",
-                lately.conflicts
+                "{} within {window} came under a known id with another body; {kept}: `oncebox events --state conflict`",
+                counted(lately.conflicts, "event")
             );
-            Reading::of(lately.conflicts as f64, limits.conflicts as f64, text)
+            Reading::count(lately.conflicts as f64, limits.conflicts, text).within(readings)
         }
         Condition::FirstTryErrors => {
             let what = format!("first attempts within {window} failed");
-            share(lately.failed, lately.tried, limits.first_try_errors, limits.sample, &what)
+            share((lately.failed, lately.tried), limits.first_try_errors, limits.sample, &what).within(readings)
+        }
+        Condition::Paused => {
+            let names: Vec<&str> = readings.paused.iter().take(NAMED_MAX).map(|(name, _)| name.as_str()).collect();
+            let paused = counted(readings.paused.len() as u64, "handler");
+            let text = format!("{paused} paused ({}); their events wait for `oncebox resume`", names.join(", "));
+            Reading::count(total(&readings.paused), limits.paused, text)
+        }
+        Condition::Retention => {
+            let why = readings.retention.as_deref();
+            let text = match why {
+                Some(why) => {
+                    format!("nothing is removed any more: {why}; if the time is right: `oncebox retention confirm`")
+                }
+                None => "what is over is removed".to_owned(),
+            };
+            Reading::of(f64::from(u8::from(why.is_some())), 1.0, text)
         }
         Condition::Clock => clock(limits, readings),
     }
 }
 
+/// Requests that were answered 503, and a database that does not answer.
+fn unavailable(limits: &Limits, readings: &Readings) -> Reading {
+    let count = readings.lately.unavailable;
+    let verb = if count == 1 { "was" } else { "were" };
+    let refused = format!("{} within {} {verb} answered 503", counted(count, "request"), show_duration(limits.window));
+    let Some(away) = readings.away else {
+        return Reading::count(count as f64, limits.unavailable, refused).within(readings);
+    };
+    let text = format!("the database has not answered for {}; {refused}", show_duration(whole_seconds(away)));
+    let reading = Reading::count(count as f64, limits.unavailable, text);
+    let says = if away >= AWAY_MAX { Says::Wrong } else { reading.says };
+    Reading { says: if says == Says::Over { Says::Nothing } else { says }, ..reading }
+}
+
+fn whole_seconds(duration: Duration) -> Duration {
+    Duration::from_secs(duration.as_secs())
+}
+
 fn oldest(limits: &Limits, readings: &Readings) -> Reading {
     let (text, value) = match &readings.oldest {
         Some((handler, age)) => {
-            let age = Duration::from_secs(age.as_secs());
+            let age = whole_seconds(*age);
             (format!("the oldest delivery of {handler} has been due for {}", show_duration(age)), age.as_secs_f64())
         }
         None => ("nothing waits".to_owned(), 0.0),
@@ -161,12 +246,11 @@ fn clock(limits: &Limits, readings: &Readings) -> Reading {
     Reading::of(value, limits.clock.as_secs_f64(), text)
 }
 
-/// A share of too few says nothing.
-fn share(part: u64, whole: u64, limit: usize, sample: usize, what: &str) -> Reading {
+/// A share of too few says nothing: neither that it is wrong, nor that it is over.
+fn share((part, whole): (u64, u64), limit: usize, sample: usize, what: &str) -> Reading {
     let percent = if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
-    let text = format!("{part} of {whole} {what} ({percent:.0} %)");
-    let reading = Reading::of(percent, limit as f64, text);
-    Reading { is_wrong: reading.is_wrong && whole >= sample as u64, ..reading }
+    let reading = Reading::of(percent, limit as f64, format!("{part} of {whole} {what} ({percent:.0} %)"));
+    Reading { says: if whole < sample as u64 { Says::Nothing } else { reading.says }, ..reading }
 }
 
 fn total(counts: &[(String, i64)]) -> f64 {

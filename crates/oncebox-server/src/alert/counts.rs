@@ -21,6 +21,8 @@ pub(crate) struct Counts {
     pub(crate) conflicts: u64,
     /// Requests that could not be verified.
     pub(crate) rejected: u64,
+    /// Requests that were answered 503.
+    pub(crate) unavailable: u64,
     /// First attempts that ended.
     pub(crate) tried: u64,
     /// Those of them that failed.
@@ -62,7 +64,9 @@ impl Counts {
     fn add_arrivals(&mut self, labels: &str, value: u64) {
         if has(labels, "result", "rejected") {
             self.rejected += value;
-        } else if !has(labels, "result", "unavailable") {
+        } else if has(labels, "result", "unavailable") {
+            self.unavailable += value;
+        } else {
             self.arrived += value;
             self.duplicates += if has(labels, "result", "duplicate") { value } else { 0 };
             self.conflicts += if has(labels, "result", "conflict") { value } else { 0 };
@@ -81,6 +85,7 @@ impl Counts {
             duplicates: with(self.duplicates, other.duplicates),
             conflicts: with(self.conflicts, other.conflicts),
             rejected: with(self.rejected, other.rejected),
+            unavailable: with(self.unavailable, other.unavailable),
             tried: with(self.tried, other.tried),
             failed: with(self.failed, other.failed),
         }
@@ -94,6 +99,19 @@ impl History {
         // The last one before the window is where it begins.
         while self.0.get(1).is_some_and(|(second, _)| at.saturating_sub(*second) >= longest) {
             self.0.pop_front();
+        }
+    }
+
+    /// True where the looks go back as far as a window that ends with the latest.
+    pub(crate) fn reaches(&self, window: Duration) -> bool {
+        let (first, last) = (self.0.front().map(|(at, _)| *at), self.0.back().map(|(at, _)| *at));
+        first.zip(last).is_some_and(|(first, last)| last.saturating_sub(first) >= window)
+    }
+
+    /// Forgets looks after which nobody looked for longer than a window: what was counted meanwhile is in none.
+    pub(crate) fn forget_if_old(&mut self, now: Duration, longest: Duration) {
+        if self.0.back().is_some_and(|(at, _)| now.saturating_sub(*at) > longest) {
+            self.0.clear();
         }
     }
 
@@ -138,7 +156,8 @@ mod tests {
             oncebox_attempts_total{handler=\"h\",try=\"first\",outcome=\"dead\"} 1\n\
             oncebox_attempts_total{handler=\"h\",try=\"retry\",outcome=\"failed\"} 90\n\
             oncebox_ack_seconds_count 4\nnonsense\n";
-        let expected = Counts { arrived: 11, duplicates: 3, conflicts: 2, rejected: 7, tried: 13, failed: 3 };
+        let expected =
+            Counts { arrived: 11, duplicates: 3, conflicts: 2, rejected: 7, unavailable: 9, tried: 13, failed: 3 };
         assert_eq!(Counts::of_metrics(page), expected);
     }
 
@@ -158,5 +177,11 @@ mod tests {
         assert_eq!(history.within(Duration::from_secs(60)), rejected(8));
         assert_eq!(history.within(Duration::from_secs(30)), rejected(2));
         assert_eq!(history.0.len(), 3, "what no window reaches is forgotten");
+        assert!(history.reaches(Duration::from_secs(60)) && !history.reaches(Duration::from_secs(71)));
+        // A short gap is none; after a long one everything begins anew.
+        history.forget_if_old(Duration::from_secs(160), Duration::from_secs(60));
+        assert_eq!(history.0.len(), 3);
+        history.forget_if_old(Duration::from_secs(161), Duration::from_secs(60));
+        assert!(history.0.is_empty() && !history.reaches(Duration::ZERO));
     }
 }

@@ -17,6 +17,8 @@ pub(crate) struct Letter<'a> {
     pub(crate) node: &'a str,
     /// When.
     pub(crate) at: UnixMillis,
+    /// Where people reach the dashboard.
+    pub(crate) dashboard: Option<&'a str>,
 }
 
 impl Letter<'_> {
@@ -24,10 +26,12 @@ impl Letter<'_> {
     pub(crate) fn body(&self, kind: AlertKind, notice: &Notice) -> String {
         let condition = notice.condition.as_str();
         let state = if notice.phase == Phase::Over { "resolved" } else { "firing" };
+        let link = self.dashboard.map(|at| format!("{}{}", at.trim_end_matches('/'), notice.condition.page()));
         match kind {
             AlertKind::Slack => {
                 let again = if notice.phase == Phase::Lasts { ", still" } else { "" };
-                self.line(&format!("{condition} is {state}{again}: {}", notice.text))
+                let link = link.map(|link| format!(" {link}")).unwrap_or_default();
+                self.line(&format!("{condition} is {state}{again}: {}{link}", notice.text))
             }
             AlertKind::Webhook => json!({
                 "alert": self.alert,
@@ -39,6 +43,7 @@ impl Letter<'_> {
                 "value": notice.value,
                 "limit": notice.limit,
                 "text": notice.text,
+                "link": link,
             })
             .to_string(),
         }
@@ -68,7 +73,7 @@ mod tests {
 
     #[test]
     fn both_forms_say_the_same() {
-        let letter = Letter { alert: "ops", node: "host/127.0.0.1:8080", at: 1_731_700_000_000 };
+        let letter = Letter { alert: "ops", node: "host/127.0.0.1:8080", at: 1_731_700_000_000, dashboard: None };
         let notice = Notice {
             condition: Condition::Dead,
             phase: Phase::Lasts,
@@ -85,6 +90,12 @@ mod tests {
             serde_json::from_str(&letter.body(AlertKind::Webhook, &notice)).expect("a JSON object");
         assert_eq!((&body["condition"], &body["state"]), (&json!("dead"), &json!("firing")));
         assert_eq!((&body["value"], &body["since"]), (&json!(3.0), &json!("2024-11-15T17:00:00.000Z")));
+        assert_eq!(body["link"], json!(null));
+        let linked = Letter { dashboard: Some("https://inbox.example.com/"), ..letter.clone() };
+        assert!(linked.body(AlertKind::Slack, &notice).contains("(ledger 3) https://inbox.example.com/dead-letters"));
+        assert!(
+            linked.body(AlertKind::Webhook, &notice).contains(r#""link":"https://inbox.example.com/dead-letters""#)
+        );
         let over = Notice { phase: Phase::Over, ..notice };
         assert!(letter.body(AlertKind::Slack, &over).contains("dead is resolved: "));
         assert!(letter.trial(AlertKind::Webhook).contains(r#""state":"test""#));

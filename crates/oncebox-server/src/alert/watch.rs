@@ -1,6 +1,9 @@
 //! Looks at the numbers every few seconds and tells. Every node shares what it counted; one of them, whoever holds the
 //! lock, looks at all of it. What was told is in the database, written once it arrived: a notice that did not is tried
 //! again at the next look, and whoever takes over goes on where the other stopped.
+//!
+//! While the database does not answer there is neither lock nor memory of what was told, and that is when somebody must
+//! know: each node then tells by itself that it is away, as often as it would otherwise, and writes it down afterwards.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -20,6 +23,7 @@ use super::notice::Letter;
 use super::receiver::Receiver;
 use super::{Notice, Phase, Readings, decide};
 use crate::clock_skew;
+use crate::config::alert::{Condition, Limits};
 
 /// The name of the lock; a node's own name holds a slash, so that no node is called so.
 const LOCK: &str = "alerts";
@@ -52,7 +56,8 @@ impl Alerts {
     pub(crate) fn start(parts: Parts, receivers: Vec<Receiver>, stopping: Shutdown) -> Self {
         let (changes, changed) = watch::channel(receivers.into());
         let key = KeyMaker::default().make(parts.clock.now());
-        let watch = Watch { parts, key, lock: None, history: History::default(), is_failing: false };
+        let (history, own) = (History::default(), History::default());
+        let watch = Watch { parts, key, lock: None, history, own, away_since: None, told_alone: Vec::new() };
         tokio::spawn(watch.run(changed, stopping));
         Self(changes)
     }
@@ -68,8 +73,14 @@ struct Watch {
     /// Which process this is.
     key: EventKey,
     lock: Option<NodeLock>,
+    /// What all processes counted, on the node that looks.
     history: History,
-    is_failing: bool,
+    /// What this process counted, for when nothing else can be read.
+    own: History,
+    /// When the database began not to answer.
+    away_since: Option<Duration>,
+    /// What this node told by itself and could not write down yet.
+    told_alone: Vec<Told>,
 }
 
 impl Watch {
@@ -98,31 +109,72 @@ impl Watch {
     }
 
     async fn look(&mut self, receivers: &[Receiver]) {
+        let counts = Counts::of_metrics(&self.parts.metrics.render());
+        self.own.add(self.parts.clock.passed(), BTreeMap::from([(self.key, counts)]), longest(receivers));
         let read = tokio::time::timeout(PATIENCE, self.read(receivers)).await;
         let problem = match read {
             Ok(Ok(Some((readings, told)))) => {
+                self.away_since = None;
                 self.tell(receivers, &readings, &told).await;
-                None
+                return;
             }
             // Another node looks.
-            Ok(Ok(None)) => None,
-            Ok(Err(error)) => Some(error.chain()),
-            Err(_) => Some("it did not answer in time".to_owned()),
+            Ok(Ok(None)) => {
+                self.away_since = None;
+                return;
+            }
+            Ok(Err(error)) => error.chain(),
+            Err(_) => "it did not answer in time".to_owned(),
         };
-        if let Some(problem) = problem.as_ref().filter(|_| !self.is_failing) {
+        if self.away_since.is_none() {
             tracing::warn!("alerts wait for the database: {problem}");
         }
-        self.is_failing = problem.is_some();
+        self.tell_alone(receivers).await;
+    }
+
+    /// Tells that the database is away, with what this node knows by itself.
+    async fn tell_alone(&mut self, receivers: &[Receiver]) {
+        let (now, passed) = (self.parts.clock.now(), self.parts.clock.passed());
+        let since = *self.away_since.get_or_insert(passed);
+        let mut telling = Vec::new();
+        for receiver in receivers {
+            let config = &receiver.config;
+            let on = config.limits.on.iter().copied().filter(|on| *on == Condition::Unavailable).collect();
+            let limits = Limits { on, ..config.limits.clone() };
+            let lately = self.own.within(limits.window);
+            let readings = Readings { lately, away: Some(passed.saturating_sub(since)), ..Readings::default() };
+            let told: Vec<Told> = self.told_alone.iter().filter(|told| told.receiver == config.name).cloned().collect();
+            let notices = decide(&limits, config.repeat, &readings, &told, now);
+            telling.extend(notices.into_iter().map(|notice| (receiver, notice)));
+        }
+        let told = telling.into_iter().map(async |(receiver, notice)| {
+            self.call(receiver, &notice, now).await.then(|| told_of(receiver, &notice, now))
+        });
+        for told in join_all(told).await.into_iter().flatten() {
+            self.told_alone.retain(|before| before.receiver != told.receiver);
+            self.told_alone.push(told);
+        }
+    }
+
+    /// Writes down what this node told by itself.
+    async fn remember(&mut self) -> Result<(), StoreError> {
+        while let Some(told) = self.told_alone.last() {
+            self.parts.store.alert_told(told).await?;
+            self.told_alone.pop();
+        }
+        Ok(())
     }
 
     /// Shares what this process counted and, on the one node that looks, reads everything.
     async fn read(&mut self, receivers: &[Receiver]) -> Result<Option<(Readings, Vec<Told>)>, StoreError> {
         let Parts { store, clock, .. } = &self.parts;
         let now = clock.now();
-        store.report_counts(self.key, &self.own().await, now).await?;
+        store.report_counts(self.key, &self.shared().await, now).await?;
+        self.remember().await?;
+        let Parts { store, clock, .. } = &self.parts;
         if !self.lock.as_ref().is_some_and(NodeLock::is_held) {
             self.lock = store.lock_node(LOCK).await?;
-            self.history = History::default();
+            self.history.forget_if_old(clock.passed(), longest(receivers));
         }
         if self.lock.is_none() {
             return Ok(None);
@@ -132,6 +184,9 @@ impl Watch {
             let deliveries = store.depths_up_to(1, usize::MAX).await?;
             readings_of(&deliveries, &store.message_depths_up_to(1, usize::MAX).await?, now)
         };
+        let paused = store.handlers().await?.into_iter().filter(|handler| handler.paused);
+        readings.paused = paused.map(|handler| (handler.facts.name, 1)).collect();
+        readings.retention = store.retention(now).await?.stopped.map(|(_, why)| why);
         let mut counts = BTreeMap::new();
         for report in store.node_counts(now).await? {
             // Of another version of ours, perhaps.
@@ -141,13 +196,12 @@ impl Watch {
                 readings.clock = farthest(readings.clock, shared.clock);
             }
         }
-        let longest = receivers.iter().map(|receiver| receiver.config.limits.window).max().unwrap_or_default();
-        self.history.add(clock.passed(), counts, longest);
+        self.history.add(clock.passed(), counts, longest(receivers));
         Ok(Some((readings, store.alerts().await?)))
     }
 
     /// What this process has to say, as JSON.
-    async fn own(&self) -> String {
+    async fn shared(&self) -> String {
         let Parts { store, clock, metrics, senders, .. } = &self.parts;
         let database = clock_skew::against_database(store, clock).await.ok();
         let database = database.map(|skew| ("database".to_owned(), skew));
@@ -162,7 +216,9 @@ impl Watch {
         for receiver in receivers {
             let config = &receiver.config;
             let own: Vec<Told> = told.iter().filter(|told| told.receiver == config.name).cloned().collect();
-            let readings = Readings { lately: self.history.within(config.limits.window), ..readings.clone() };
+            let window = config.limits.window;
+            let (lately, is_whole) = (self.history.within(window), self.history.reaches(window));
+            let readings = Readings { lately, is_whole, ..readings.clone() };
             let notices = decide(&config.limits, config.repeat, &readings, &own, now);
             telling.extend(notices.into_iter().map(|notice| self.tell_one(receiver, notice, now)));
         }
@@ -177,21 +233,27 @@ impl Watch {
     }
 
     async fn tell_one(&self, receiver: &Receiver, notice: Notice, now: i64) {
-        let (name, condition) = (&receiver.config.name, notice.condition.as_str());
-        let letter = Letter { alert: name, node: &self.parts.node, at: now };
-        if let Err(error) = receiver.tell(letter.body(receiver.config.kind, &notice)).await {
-            tracing::warn!(alert = name, condition, "nobody could be told, it is tried again: {error}");
+        if !self.call(receiver, &notice, now).await {
             return;
         }
         let written = match notice.phase {
-            Phase::Over => self.parts.store.alert_over(name, condition).await,
-            Phase::Began | Phase::Lasts => {
-                let (receiver, condition) = (name.clone(), condition.to_owned());
-                self.parts.store.alert_told(&Told { receiver, condition, since: notice.since, told_at: now }).await
-            }
+            Phase::Over => self.parts.store.alert_over(&receiver.config.name, notice.condition.as_str()).await,
+            Phase::Began | Phase::Lasts => self.parts.store.alert_told(&told_of(receiver, &notice, now)).await,
         };
-        tracing::info!(alert = name, condition, phase = ?notice.phase, "told: {}", notice.text);
         self.note(written);
+    }
+
+    /// Sends a notice; false where it did not arrive.
+    async fn call(&self, receiver: &Receiver, notice: &Notice, now: i64) -> bool {
+        let (config, condition) = (&receiver.config, notice.condition.as_str());
+        let dashboard = config.dashboard.as_deref();
+        let letter = Letter { alert: &config.name, node: &self.parts.node, at: now, dashboard };
+        if let Err(error) = receiver.tell(letter.body(config.kind, notice)).await {
+            tracing::warn!(alert = config.name, condition, "nobody could be told, it is tried again: {error}");
+            return false;
+        }
+        tracing::info!(alert = config.name, condition, phase = ?notice.phase, "told: {}", notice.text);
+        true
     }
 
     /// What could not be written is told once more than it should be, which is the safe side.
@@ -200,6 +262,20 @@ impl Watch {
             tracing::warn!("what was told could not be written down: {}", error.chain());
         }
     }
+}
+
+fn told_of(receiver: &Receiver, notice: &Notice, now: i64) -> Told {
+    #[expect(
+        clippy::cast_possible_truncation,
+        reason = "numbers of things, seconds and percent: the whole part is enough"
+    )]
+    let value = Some(notice.value as i64);
+    let (receiver, condition) = (receiver.config.name.clone(), notice.condition.as_str().to_owned());
+    Told { receiver, condition, since: notice.since, told_at: now, value }
+}
+
+fn longest(receivers: &[Receiver]) -> Duration {
+    receivers.iter().map(|receiver| receiver.config.limits.window).max().unwrap_or_default()
 }
 
 fn readings_of(deliveries: &[Waiting], outbox: &[Waiting], now: i64) -> Readings {

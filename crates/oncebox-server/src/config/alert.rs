@@ -34,6 +34,8 @@ pub(crate) struct AlertConfig {
     pub(crate) timeout: Duration,
     /// Link-local addresses it may reach.
     pub(crate) allow: Vec<AddressRange>,
+    /// Where people reach the dashboard, for the links in notices.
+    pub(crate) dashboard: Option<String>,
 }
 
 /// The form of what is sent.
@@ -54,6 +56,8 @@ pub(crate) enum Condition {
     OldestWaiting,
     /// Requests that could not be verified.
     Rejections,
+    /// Requests that were answered 503, or a database that does not answer.
+    Unavailable,
     /// Events that came again.
     Duplicates,
     /// Events whose id came before with another body.
@@ -62,6 +66,10 @@ pub(crate) enum Condition {
     FirstTryErrors,
     /// Events that wait for a person.
     Held,
+    /// Handlers that a person stopped.
+    Paused,
+    /// Nothing is removed, because a clock is in doubt.
+    Retention,
     /// Our clock is off.
     Clock,
 }
@@ -77,6 +85,8 @@ pub(crate) struct Limits {
     pub(crate) oldest_waiting: Duration,
     /// So many rejections within the window.
     pub(crate) rejections: usize,
+    /// So many requests answered 503 within the window.
+    pub(crate) unavailable: usize,
     /// So many of a hundred events within the window.
     pub(crate) duplicates: usize,
     /// So many conflicts within the window.
@@ -85,9 +95,11 @@ pub(crate) struct Limits {
     pub(crate) first_try_errors: usize,
     /// So many held.
     pub(crate) held: usize,
+    /// So many paused handlers.
+    pub(crate) paused: usize,
     /// So far off.
     pub(crate) clock: Duration,
-    /// What rejections, conflicts and shares are counted over.
+    /// What rejections, 503s, conflicts and shares are counted over.
     pub(crate) window: Duration,
     /// A share of fewer than so many says nothing.
     pub(crate) sample: usize,
@@ -95,14 +107,17 @@ pub(crate) struct Limits {
 
 impl Condition {
     /// All of them, in the order of the manual.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Dead,
         Self::OldestWaiting,
         Self::Rejections,
+        Self::Unavailable,
         Self::Duplicates,
         Self::Conflicts,
         Self::FirstTryErrors,
         Self::Held,
+        Self::Paused,
+        Self::Retention,
         Self::Clock,
     ];
 
@@ -112,11 +127,27 @@ impl Condition {
             Self::Dead => "dead",
             Self::OldestWaiting => "oldest_waiting",
             Self::Rejections => "rejections",
+            Self::Unavailable => "unavailable",
             Self::Duplicates => "duplicates",
             Self::Conflicts => "conflicts",
             Self::FirstTryErrors => "first_try_errors",
             Self::Held => "held",
+            Self::Paused => "paused",
+            Self::Retention => "retention",
             Self::Clock => "clock",
+        }
+    }
+
+    /// The page of the dashboard that shows it.
+    pub(crate) fn page(self) -> &'static str {
+        match self {
+            Self::Dead => "/dead-letters",
+            Self::Rejections => "/rejections",
+            Self::Conflicts => "/events?state=conflict",
+            Self::Held => "/held",
+            Self::OldestWaiting | Self::FirstTryErrors | Self::Paused => "/handlers",
+            Self::Retention => "/retention",
+            Self::Unavailable | Self::Duplicates | Self::Clock => "/",
         }
     }
 }
@@ -152,6 +183,7 @@ impl AlertConfig {
             repeat: table.duration("repeat", SECOND..=MONTH).unwrap_or(Duration::from_secs(4 * 3600)),
             timeout: table.duration("timeout", SECOND..=Duration::from_secs(60)).unwrap_or(Duration::from_secs(10)),
             allow: web::allow(&mut table),
+            dashboard: table.take("dashboard").and_then(|item| web::public_url(&item)),
         };
         table.finish();
         name.and(url).map(|_| alert)
@@ -167,10 +199,12 @@ impl Limits {
             dead: table.count("dead", 1..=COUNT_MAX).unwrap_or(usual.dead),
             oldest_waiting: table.duration("oldest_waiting", SECOND..=MONTH).unwrap_or(usual.oldest_waiting),
             rejections: table.count("rejections", 1..=COUNT_MAX).unwrap_or(usual.rejections),
+            unavailable: table.count("unavailable", 1..=COUNT_MAX).unwrap_or(usual.unavailable),
             duplicates: table.count("duplicates", 1..=100).unwrap_or(usual.duplicates),
             conflicts: table.count("conflicts", 1..=COUNT_MAX).unwrap_or(usual.conflicts),
             first_try_errors: table.count("first_try_errors", 1..=100).unwrap_or(usual.first_try_errors),
             held: table.count("held", 1..=COUNT_MAX).unwrap_or(usual.held),
+            paused: table.count("paused", 1..=COUNT_MAX).unwrap_or(usual.paused),
             clock: table.duration("clock", SECOND..=hour).unwrap_or(usual.clock),
             window: table.duration("window", SECOND..=DAY).unwrap_or(usual.window),
             sample: table.count("sample", 1..=COUNT_MAX).unwrap_or(usual.sample),
@@ -186,10 +220,12 @@ impl Default for Limits {
             dead: 1,
             oldest_waiting: minutes(5),
             rejections: 100,
+            unavailable: 10,
             duplicates: 50,
             conflicts: 1,
             first_try_errors: 20,
             held: 1,
+            paused: 1,
             clock: Duration::from_secs(30),
             window: minutes(10),
             sample: 20,

@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use testkit::postgres::Cluster;
+use testkit::proxy::Proxy;
 use testkit::receiver::{Receiver, Reply};
 use testkit::{Backend, TestDatabase, contract, http, program};
 
@@ -14,7 +16,11 @@ const CANARY: &str = "canary-alert-3Kd7";
 const ALERT: &str = "[[alert]]\nname = \"ops\"\nurl = { env = \"ALERT_URL\" }\nevery = \"1s\"\n";
 
 fn setup(db: &TestDatabase, receiver: &Receiver, more: &str) -> Setup {
-    let mut setup = Setup::new(db.url()).env("ALERT_URL", &format!("{}?token={CANARY}", receiver.url()));
+    setup_at(db.url(), receiver, more)
+}
+
+fn setup_at(url: &str, receiver: &Receiver, more: &str) -> Setup {
+    let mut setup = Setup::new(url).env("ALERT_URL", &format!("{}?token={CANARY}", receiver.url()));
     setup.rest.push_str(&format!("{ALERT}{more}\n"));
     setup
 }
@@ -66,6 +72,21 @@ contract! {
         wait_told(&receiver, &[("dead", "firing"), ("dead", "resolved")]);
         let shown = [world.program.log(), world.metrics(), call.text()].concat();
         assert!(!shown.contains(CANARY), "a secret shows");
+    }
+
+    async fn more_of_the_same_is_told_again(db: TestDatabase) {
+        let receiver = Receiver::start();
+        let world = World { program: setup(&db, &receiver, "on = [\"dead\", \"paused\"]").serve(), db };
+        world.expect("custom", &custom(r#"{"id":"a"}"#), "accepted");
+        bury(&world.db);
+        wait_told(&receiver, &[("dead", "firing")]);
+        world.expect("custom", &custom(r#"{"id":"b"}"#), "accepted");
+        bury(&world.db);
+        wait_told(&receiver, &[("dead", "firing"), ("dead", "firing")]);
+        let second: Value = serde_json::from_slice(&receiver.calls()[1].body).expect("JSON");
+        assert_eq!(second["value"], json!(2.0));
+        world.db.execute(&format!("update {} set paused = 1", world.db.table("handlers")));
+        wait_told(&receiver, &[("dead", "firing"), ("dead", "firing"), ("paused", "firing")]);
     }
 
     async fn a_notice_that_does_not_arrive_is_tried_until_it_does(db: TestDatabase) {
@@ -121,6 +142,30 @@ contract! {
         let output = test();
         assert_eq!((output.status, output.stdout.trim()), (Some(1), "ops: not told: answered 404 Not Found"));
     }
+}
+
+#[test]
+fn a_database_that_is_away_is_told_all_the_same() {
+    let receiver = Receiver::start();
+    let db = TestDatabase::fresh(Backend::Postgres);
+    let port = Cluster::shared().port();
+    let proxy = Proxy::start(port);
+    let more = "on = [\"unavailable\"]\nunavailable = 3\nwindow = \"5s\"\ndashboard = \"https://inbox.example.com\"";
+    let world = World { program: setup_at(&proxy.through(db.url(), port), &receiver, more).serve(), db };
+    wait_until("it looked once", PATIENCE, || world.db.count(&world.db.table("node_counts")) == 1);
+    proxy.cut();
+    for id in ["a", "b", "c"] {
+        assert_eq!(world.post("custom", &custom(format!(r#"{{"id":"{id}"}}"#))).status, 503);
+    }
+    wait_told(&receiver, &[("unavailable", "firing")]);
+    let body: Value = serde_json::from_slice(&receiver.calls()[0].body).expect("JSON");
+    let text = body["text"].as_str().unwrap_or_default();
+    assert!(text.starts_with("the database has not answered for ") && text.ends_with("were answered 503"), "{text}");
+    assert_eq!((&body["value"], &body["link"]), (&json!(3.0), &json!("https://inbox.example.com/")));
+    proxy.resume();
+    // What one node told alone is known to all of them, so that it is told once that it is over.
+    wait_told(&receiver, &[("unavailable", "firing"), ("unavailable", "resolved")]);
+    assert_eq!(world.db.count(&world.db.table("alerts")), 0);
 }
 
 #[test]

@@ -1,1 +1,1 @@
-SELECT receiver, condition, since_ms, told_at_ms FROM oncebox.alerts ORDER BY receiver, condition
+SELECT receiver, condition, since_ms, told_at_ms, told_value FROM oncebox.alerts ORDER BY receiver, condition

@@ -42,6 +42,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         sql: include_str!("../../sql/migrations/sqlite/0014_function_words.sql"),
     },
     Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/sqlite/0016_alerts.sql") },
+    Migration {
+        version: 22,
+        name: "told_values",
+        sql: include_str!("../../sql/migrations/sqlite/0022_told_values.sql"),
+    },
 ];
 
 pub(crate) const POSTGRES: &[Migration] = &[
@@ -82,6 +87,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         sql: include_str!("../../sql/migrations/postgres/0014_function_words.sql"),
     },
     Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/postgres/0016_alerts.sql") },
+    Migration {
+        version: 22,
+        name: "told_values",
+        sql: include_str!("../../sql/migrations/postgres/0022_told_values.sql"),
+    },
 ];
 
 /// A step that the database has.

@@ -19,6 +19,8 @@ pub struct Told {
     pub since: UnixMillis,
     /// When it was last told.
     pub told_at: UnixMillis,
+    /// The number that was last told, where it is known.
+    pub value: Option<i64>,
 }
 
 /// What a process counted since it began.
@@ -37,7 +39,8 @@ impl Store {
     pub async fn alerts(&self) -> Result<Vec<Told>, StoreError> {
         let rows = self.query(&sql::ALERTS, Vec::new()).await?;
         let read = |row: &Row| {
-            Ok(Told { receiver: row.text(0)?, condition: row.text(1)?, since: row.int(2)?, told_at: row.int(3)? })
+            let (since, told_at, value) = (row.int(2)?, row.int(3)?, row.optional_int(4)?);
+            Ok(Told { receiver: row.text(0)?, condition: row.text(1)?, since, told_at, value })
         };
         rows.iter().map(read).collect()
     }
@@ -46,7 +49,8 @@ impl Store {
     pub async fn alert_told(&self, told: &Told) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         let (receiver, condition) = (told.receiver.as_str(), told.condition.as_str());
-        let values = vec![receiver.into(), condition.into(), told.since.into(), told.told_at.into()];
+        let (since, told_at) = (told.since.into(), told.told_at.into());
+        let values = vec![receiver.into(), condition.into(), since, told_at, told.value.into()];
         tx.execute(&sql::ALERT_TOLD, values).await?;
         tx.commit_or_fail().await
     }

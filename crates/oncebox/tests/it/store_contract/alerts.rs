@@ -8,7 +8,7 @@ use super::deliveries::{processing, want};
 use crate::world::{NOW, World};
 
 fn told(condition: &str, since: i64, told_at: i64) -> Told {
-    Told { receiver: "ops".to_owned(), condition: condition.to_owned(), since, told_at }
+    Told { receiver: "ops".to_owned(), condition: condition.to_owned(), since, told_at, value: Some(told_at) }
 }
 
 testkit::contract! {
