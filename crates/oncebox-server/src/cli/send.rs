@@ -21,15 +21,19 @@ development secret beside the database is used.
 Examples:
   oncebox send stripe
   oncebox send github --copies 50 --concurrency 10    one event, fifty arrivals
-  oncebox send stripe --count 100 --type invoice.paid a hundred different events
+  oncebox send stripe --count 100 --type order.paid   a hundred different events
+  oncebox send stripe --url http://127.0.0.1:3000/    your own application, at exactly this URL
   oncebox send stripe --tamper                        must be rejected: the body was changed
   oncebox send slack --age 10m                        must be rejected: signed too long ago")]
 pub(crate) struct SendArgs {
     /// The provider whose events to imitate
     pub(crate) provider: String,
-    /// Where to; without it the source of that name on 127.0.0.1:8080
+    /// Where to; without it http://127.0.0.1:8080. A URL without a path gets /in/PROVIDER, one with a path is taken as it is
     #[arg(long, value_name = "URL")]
     pub(crate) to: Option<String>,
+    /// Exactly this URL, nothing appended: another inbox, or your own application
+    #[arg(long, value_name = "URL", conflicts_with = "to")]
+    pub(crate) url: Option<String>,
     /// Sign with this secret, or private key where the vendor has one
     #[arg(long, allow_hyphen_values = true, value_parser = private(secret))]
     pub(crate) secret: Option<Secret>,

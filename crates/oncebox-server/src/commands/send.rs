@@ -24,6 +24,7 @@ use crate::config::store::StoreUrl;
 use crate::dev::shell_word;
 use crate::dev::{agreed, by_form, wants_verify_token};
 use crate::dev_secrets::{DevSecrets, verify_token_name};
+use crate::operator::is_found_here;
 use crate::provider_args;
 use crate::terminal::{self, Progress};
 use client::{Answer, Client};
@@ -43,7 +44,10 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     if args.id.is_some() && args.count > 1 {
         return Err(wrong_usage("--id names one event; leave --count out, or repeat it with --copies"));
     }
-    let target = Target::parse(args.to.as_deref(), &args.provider)?;
+    let target = match &args.url {
+        Some(url) => Target::as_it_is(url, &args.provider)?,
+        None => Target::parse(args.to.as_deref(), &args.provider)?,
+    };
     let Signer { source, path_token, secret_from } = signer(args, &target)?;
     let signs_time = source.signs_time();
     let path = match &path_token {
@@ -76,10 +80,12 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
 fn reach(args: &SendArgs, target: &Target) -> String {
     let here = StoreUrl::Sqlite(PathBuf::from(DATABASE_HERE));
     let beside = args.database.as_ref().or_else(|| args.secret.is_none().then_some(&here));
+    let is_found = || target.is_default() || target.local().is_some_and(is_found_here);
     match beside.filter(|url| !url.has_password()) {
-        _ if args.database.is_none() && target.is_default() => String::new(),
+        _ if args.database.is_none() && is_found() => String::new(),
         Some(url) => format!(" --database {}", shell_word(&url.to_string())),
-        None => format!(" --admin-url {}", target.admin_guess()),
+        // Where its admin listener is, nothing here tells.
+        None => " --admin-url URL".to_owned(),
     }
 }
 
