@@ -104,6 +104,20 @@ pub(crate) fn shorten(text: &str, most: usize) -> String {
     format!("{head}…{end}")
 }
 
+/// The text, cut at its end where it is longer than this many characters.
+fn ending(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(most.saturating_sub(1)).collect();
+    format!("{head}…")
+}
+
+/// The text, cut at its end where somebody reads it on a terminal; a program gets all of it.
+pub(crate) fn fitted(text: &str, most: usize) -> String {
+    ending(text, if io::stdout().is_terminal() { most } else { usize::MAX })
+}
+
 /// `1 event`, `2 events`.
 pub(crate) fn counted(count: impl Into<i128>, noun: &str) -> String {
     let count = count.into();
@@ -210,6 +224,13 @@ mod tests {
             ("abc", 2, "abc"),
         ] {
             assert_eq!(shorten(text, most), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_cause_keeps_its_beginning() {
+        for (text, most, expected) in [("äbc", 3, "äbc"), ("abcd", 3, "ab…"), ("abcd", usize::MAX, "abcd")] {
+            assert_eq!(ending(text, most), expected);
         }
     }
 

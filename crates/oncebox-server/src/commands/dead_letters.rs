@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use super::events::{moment, seconds};
+use super::events::seconds;
 use crate::cli::action::ListArgs;
 use crate::operator::Operator;
 use crate::query::deliveries::DeliveriesQuery;
@@ -11,17 +11,18 @@ use crate::view::{DeadLetterView, DeliveryLineView, Items, MessageView};
 
 /// Longer texts show only their ends.
 const TEXT_CHARS_MAX: usize = 36;
-const ERROR_CHARS_MAX: usize = 60;
+/// What a terminal's line has room for beside the rest; elsewhere an error is never cut.
+const ERROR_CHARS_MAX: usize = 200;
 
 /// Runs the command.
 pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let query = DeliveriesQuery {
         state: Some("dead".to_owned()),
         handler: args.filter.handler.clone(),
-        source: args.filter.source.clone(),
-        r#type: args.filter.event_type.clone(),
-        since: args.filter.since.map(moment),
-        until: args.filter.until.map(moment),
+        source: args.filter.events.source.clone(),
+        r#type: args.filter.events.event_type.clone(),
+        since: args.filter.events.since.map(|when| when.to_string()),
+        until: args.filter.events.until.map(|when| when.to_string()),
         key: None,
         cursor: args.page.cursor.clone(),
         limit: usize::try_from(args.page.limit).ok(),
@@ -59,7 +60,7 @@ fn sections(letters: &[DeadLetterView]) -> String {
 
 fn table(lines: &[&DeliveryLineView]) -> String {
     let mut table =
-        terminal::table(&["gave up", "source", "type", "event id", "handler", "attempt", "last error", "key"]);
+        terminal::table(&["gave up", "source", "type", "event id", "handler", "attempt", "key", "last error"]);
     for line in lines {
         table.add_row([
             terminal::cell(line.finished_at.as_deref().map(seconds).unwrap_or_default()),
@@ -68,8 +69,8 @@ fn table(lines: &[&DeliveryLineView]) -> String {
             terminal::cell(terminal::shorten(&line.event_id, TEXT_CHARS_MAX)),
             terminal::cell(&line.handler),
             terminal::cell(line.attempt.to_string()),
-            terminal::cell(terminal::shorten(line.last_error.as_deref().unwrap_or(""), ERROR_CHARS_MAX)),
             terminal::cell(&line.key),
+            terminal::cell(terminal::fitted(line.last_error.as_deref().unwrap_or(""), ERROR_CHARS_MAX)),
         ]);
     }
     table.trim_fmt()
@@ -96,7 +97,7 @@ mod tests {
         };
         let text = text(&Items::whole(vec![DeadLetterView::Delivery(line)]));
         let row: Vec<&str> = text.lines().nth(1).map(|line| line.split_whitespace().collect()).unwrap_or_default();
-        let expected = "2026-11-15T12:00:00Z stripe invoice.paid evt_1 billing 12 connection\u{fffd}refused k";
+        let expected = "2026-11-15T12:00:00Z stripe invoice.paid evt_1 billing 12 k connection\u{fffd}refused";
         assert_eq!(row.join(" "), expected);
         assert_eq!(super::text(&Items::whole(Vec::new())), "no dead letters");
     }

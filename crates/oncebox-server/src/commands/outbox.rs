@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
-use super::events::{moment, seconds};
+use super::events::seconds;
 use crate::cli::action::OutboxArgs;
 use crate::operator::Operator;
 use crate::query::outbox::OutboxQuery;
@@ -33,8 +33,8 @@ pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
         state: args.state.clone(),
         destination: args.destination.clone(),
         handler: args.handler.clone(),
-        since: args.since.map(moment),
-        until: args.until.map(moment),
+        since: args.since.map(|when| when.to_string()),
+        until: args.until.map(|when| when.to_string()),
         key: args.event.clone(),
         cursor: args.page.cursor.clone(),
         limit: usize::try_from(args.page.limit).ok(),
@@ -51,7 +51,7 @@ pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
 /// Messages as a table, for this list and for the dead letters.
 pub(super) fn table(messages: &[MessageView]) -> String {
     let mut table =
-        terminal::table(&["written", "destination", "state", "attempt", "status", "last error", "key", "id"]);
+        terminal::table(&["written", "destination", "state", "attempt", "status", "key", "id", "last error"]);
     for line in messages {
         table.add_row([
             terminal::cell(seconds(&line.created_at)),
@@ -59,9 +59,9 @@ pub(super) fn table(messages: &[MessageView]) -> String {
             terminal::toned(&line.state, Tone::of_state(&line.state)),
             terminal::cell(line.attempt.to_string()),
             terminal::cell(line.status.map(|status| status.to_string()).unwrap_or_default()),
-            terminal::cell(terminal::shorten(why(line), ERROR_CHARS_MAX)),
             terminal::cell(terminal::shorten(&line.idempotency_key, KEY_CHARS_MAX)),
             terminal::cell(&line.id),
+            terminal::cell(terminal::fitted(why(line), ERROR_CHARS_MAX)),
         ]);
     }
     table.trim_fmt()
@@ -98,7 +98,9 @@ fn one(detail: &MessageDetailView) -> String {
         ("answer", detail.answer.as_deref()),
     ] {
         if let Some(value) = value {
-            lines.push(format!("  {name:<11} {}", terminal::plain(&terminal::shorten(value, BODY_CHARS_MAX))));
+            // The lines of a body stand below each other.
+            let value = terminal::plain_lines(&terminal::fitted(value, BODY_CHARS_MAX).replace("\r\n", "\n"));
+            lines.push(format!("  {name:<11} {}", value.trim_end().replace('\n', "\n              ")));
         }
     }
     if !detail.attempts.is_empty() {
@@ -109,7 +111,7 @@ fn one(detail: &MessageDetailView) -> String {
                 terminal::cell(seconds(&attempt.ended_at)),
                 terminal::toned(&attempt.outcome, Tone::of_state(&attempt.outcome)),
                 terminal::cell(attempt.status.map(|status| status.to_string()).unwrap_or_default()),
-                terminal::cell(terminal::shorten(attempt.error.as_deref().unwrap_or(""), ERROR_CHARS_MAX)),
+                terminal::cell(terminal::fitted(attempt.error.as_deref().unwrap_or(""), ERROR_CHARS_MAX)),
             ]);
         }
         lines.push(format!("\nAttempts that were not taken\n{}", table.trim_fmt()));
@@ -141,7 +143,7 @@ mod tests {
         };
         let text = list(&Items { items: vec![line], next_cursor: Some("c".into()), searched_until: None });
         let row: Vec<&str> = text.lines().nth(1).map(|line| line.split_whitespace().collect()).unwrap_or_default();
-        let expected = "2026-11-15T12:00:00Z crm dead 3 400 answered 400\u{fffd}Bad Request d/crm/notify i";
+        let expected = "2026-11-15T12:00:00Z crm dead 3 400 d/crm/notify i answered 400\u{fffd}Bad Request";
         assert_eq!(row.join(" "), expected);
         assert!(text.ends_with("add --cursor c"));
         assert_eq!(list(&Items::whole(Vec::new())), "no messages");
