@@ -83,12 +83,12 @@ pub(crate) struct Examined {
 }
 
 /// What an operator's command needs in order to reach the server or its database.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Reach {
-    /// The listeners and tokens.
+    /// The listeners, and those tokens that this shell has.
     pub(crate) server: ServerConfig,
-    /// The database.
-    pub(crate) store: StoreConfig,
+    /// The database; what is wrong with it matters only to whoever goes there.
+    pub(crate) store: Result<StoreConfig, Problems>,
     /// The names of sources and handlers.
     pub(crate) configured: Configured,
     /// How each source's sender behaves, as far as that can be told without secrets.
@@ -160,6 +160,9 @@ impl Config {
     }
 }
 
+/// The server's own tokens.
+const TOKENS: [&str; 2] = ["server.admin_token", "server.viewer_token"];
+
 impl Reach {
     /// Reads `[server]` and `[store]`, and no secret of a source: an operator's shell seldom has the secrets of every source.
     pub(crate) fn load(path: &Path, overrides: &Overrides) -> Result<Self, Problems> {
@@ -172,7 +175,10 @@ impl Reach {
         let document = parse_toml(text, file_name)?;
         let report = Report::new(file_name, text);
         let mut root = root(&report, outside, &document);
-        let (server, store) = (ServerConfig::read(root.section("server")), StoreConfig::read(root.section("store")));
+        let server = ServerConfig::read(root.section("server"));
+        let of_store = Report::new(file_name, text);
+        let mut apart = Table::new(Scope { report: &of_store, ..root.scope().clone() }, &document);
+        let store = StoreConfig::read(apart.section("store"));
         // What is wrong with a source is for `check` to say.
         let unheard = Report::new(file_name, text);
         let mut rest = Table::new(Scope { report: &unheard, ..root.scope().clone() }, &document);
@@ -180,7 +186,12 @@ impl Reach {
         let destinations = names_of(&rest.sections("destination"));
         let configured = Configured { sources: names_of(&sources), handlers: names_of(&handlers), destinations };
         let senders = sources.into_iter().filter_map(source::sender).collect();
-        report.finish().map(|_| Self { server, store, configured, senders })
+        // A token that this shell does not have is the server's; whoever needs one is asked for it.
+        let (mut problems, _) = report.into_parts();
+        problems.retain(|problem| !TOKENS.contains(&problem.path.as_str()));
+        Problems::found(file_name, problems)?;
+        let store = of_store.finish().map(|_| store);
+        Ok(Self { server, store, configured, senders })
     }
 }
 

@@ -17,6 +17,8 @@ use oncebox::store::{Access, ActionKind, Store, StoreError};
 use crate::cli::operator::OperatorArgs;
 use crate::commands::{contradiction, wrong_usage};
 use crate::config::Reach;
+use crate::config::outside::Overrides;
+use crate::config::problem::Problems;
 use crate::config::store::{StoreConfig, StoreUrl};
 use crate::database;
 use crate::query::PageQuery;
@@ -29,6 +31,7 @@ use crate::query::outbox::OutboxQuery;
 use crate::query::retention::RetentionView;
 use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
 use crate::query::{self, EventsQuery, QueryError};
+use crate::terminal;
 use crate::view::{
     ActionView, DeadLetterView, Done, EventDetailView, EventView, Items, MessageDetailView, MessageView, StatsView,
 };
@@ -55,9 +58,13 @@ impl Operator {
         }
         let place = Place::find(args)?;
         let client = Client::new(&place.admin_url, place.token.as_ref())?;
-        match (client.probe().await, &place.database) {
+        match (client.probe().await, place.database) {
             (Probe::Answers, _) => Ok(Self::Server(client)),
-            (Probe::Silent, Some(store)) => Ok(Self::Database(look(store).await?, place.configured)),
+            (Probe::Silent, Some(Ok(store))) => Ok(Self::Database(look(&store).await?, place.configured)),
+            (Probe::Silent, Some(Err(problems))) => {
+                terminal::note(format!("nothing listens at {}, and its database is not known:", place.admin_url));
+                Err(problems.into())
+            }
             (Probe::Silent, None) => {
                 bail!("nothing listens at {}; start the server, or name its database with --database", place.admin_url)
             }
@@ -121,7 +128,7 @@ impl Operator {
         }
     }
 
-    /// Counts, or acts. Without a server the routes are not known, so no stored event is given to a new handler.
+    /// Counts, or acts. Without a server the routes are not known, so that a backfill is refused.
     pub(crate) async fn act(&self, kind: ActionKind, request: &ActionRequest) -> anyhow::Result<Done> {
         match self {
             Self::Server(client) => match client.act(kind.as_str(), request).await? {
@@ -243,7 +250,7 @@ async fn destinations(store: &Store, names: Option<&Configured>) -> anyhow::Resu
 /// comes what the config names, where there is one.
 pub(crate) async fn database_of(args: &OperatorArgs) -> anyhow::Result<(Store, Option<Configured>)> {
     let place = Place::find(args)?;
-    match place.database {
+    match place.database.transpose()? {
         Some(config) => Ok((look(&config).await?, place.configured)),
         None => Err(wrong_usage("this works on the database itself: name it with --database or --config")),
     }
@@ -281,15 +288,16 @@ impl Watch {
 struct Place {
     admin_url: String,
     token: Option<Secret>,
-    database: Option<StoreConfig>,
+    database: Option<Result<StoreConfig, Problems>>,
     configured: Option<Configured>,
 }
 
 impl Place {
     fn find(args: &OperatorArgs) -> anyhow::Result<Self> {
         let reach = reach(args)?;
-        let named = args.database.as_ref().map(database::config_of);
-        let token = reach.as_ref().map_or_else(|| args.admin_token.clone(), |reach| reach.server.admin_token.clone());
+        let named = args.database.as_ref().map(|url| Ok(database::config_of(url)));
+        let token = args.admin_token.clone();
+        let token = token.or_else(|| reach.as_ref().and_then(|reach| reach.server.admin_token.clone()));
         let token = token.filter(|token| !token.is_blank());
         let configured = reach.as_ref().map(|reach| reach.configured.clone());
         let (admin_url, database) = match (&args.admin_url, reach) {
@@ -297,7 +305,7 @@ impl Place {
             (None, Some(reach)) => (admin_url(reach.server.admin_listen), Some(reach.store)),
             (None, None) => {
                 let here = database::config_of(&StoreUrl::Sqlite(PathBuf::from("oncebox.db")));
-                (DEFAULT_ADMIN.to_owned(), named.or(Some(here)))
+                (DEFAULT_ADMIN.to_owned(), named.or(Some(Ok(here))))
             }
         };
         Ok(Self { admin_url, token, database, configured })
@@ -312,6 +320,16 @@ fn reach(args: &OperatorArgs) -> anyhow::Result<Option<Reach>> {
         None => return Ok(None),
     };
     Ok(Some(Reach::load(path, &args.overrides())?))
+}
+
+/// True where the config in this folder is that of the server with this public address: commands find it by themselves.
+pub(crate) fn is_found_here(public: SocketAddr) -> bool {
+    let here = Path::new(DEFAULT_CONFIG);
+    let reach = here.exists().then(|| Reach::load(here, &Overrides::default()).ok()).flatten();
+    reach.is_some_and(|reach| {
+        let listen = reach.server.listen;
+        listen.port() == public.port() && (listen.ip() == public.ip() || listen.ip().is_unspecified())
+    })
 }
 
 /// A server that listens everywhere is reached on this machine by loopback.

@@ -14,7 +14,7 @@ use crate::database;
 pub(crate) async fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     let config = match &args.database {
         Some(url) => database::config_of(url),
-        None => Reach::load(&args.config, &Overrides::default())?.store,
+        None => Reach::load(&args.config, &Overrides::default())?.store?,
     };
     let store = database::open(&config, Access::Visitor).await?;
     let steps = store.migrate().await.context("cannot bring the schema up to date")?;

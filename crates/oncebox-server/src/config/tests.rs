@@ -407,7 +407,20 @@ fn operators_need_no_secrets_of_sources() {
     let text = "[store]\nurl = 'sqlite:x.db'\n[[source]]\nsecrets = [{ env = 'UNSET' }]";
     let overrides = Overrides::default();
     let reach = Reach::parse(text, "f", &Outside { env: &env, file: &file, overrides: &overrides });
-    assert_eq!(reach.expect("a reach").store.url.to_string(), "sqlite:x.db");
+    assert_eq!(reach.expect("a reach").store.expect("a store").url.to_string(), "sqlite:x.db");
+}
+
+#[test]
+fn a_command_that_asks_the_server_needs_no_secrets_of_the_server() {
+    let text = "[server]\nadmin_listen = '127.0.0.1:99'\nadmin_token = { env = 'UNSET' }\nviewer_token = { file = 'gone' }\n\
+                [store]\nurl = { env = 'UNSET' }\nsecret_key = { env = 'UNSET' }";
+    let overrides = Overrides::default();
+    let reach = |text: &str| Reach::parse(text, "f", &Outside { env: &env, file: &file, overrides: &overrides });
+    let found = reach(text).expect("a reach");
+    assert_eq!((found.server.admin_listen.port(), found.server.admin_token.is_some()), (99, false));
+    let problems = found.store.expect_err("nobody knows the database").to_string();
+    assert!(problems.contains("store.url: environment variable UNSET is not set"), "{problems}");
+    assert!(reach("[server]\nadmin_listen = 'nowhere'").is_err(), "where the server is must be known");
 }
 
 /// Texts that reach deep into the reader: real keys with values of any kind.

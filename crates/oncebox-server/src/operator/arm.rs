@@ -56,7 +56,7 @@ fn check(reach: &Reach, source: &str) -> anyhow::Result<()> {
     if !sender.brings_secret() {
         return Err(wrong_usage("this source's secret does not arrive by a handshake"));
     }
-    if reach.store.secret_key.is_none() {
+    if !reach.store.as_ref().is_ok_and(|store| store.secret_key.is_some()) {
         return Err(wrong_usage("the config has no store.secret_key to keep the secret with"));
     }
     Ok(())
@@ -65,6 +65,7 @@ fn check(reach: &Reach, source: &str) -> anyhow::Result<()> {
 async fn waited(store: &Store, reach: &Reach, source: &str, patience: Duration) -> Result<ArmingView, StoreError> {
     let Some(sealed) = arrival(store, source, patience, || false).await? else { return Ok(ArmingView::armed(source)) };
     let shows = reach.senders.get(source).is_some_and(|sender| sender.shows_secret());
-    let sealer = reach.store.secret_key.as_ref().filter(|_| shows).and_then(Sealer::new);
+    let key = reach.store.as_ref().ok().and_then(|store| store.secret_key.as_ref());
+    let sealer = key.filter(|_| shows).and_then(Sealer::new);
     Ok(ArmingView::arrived(source, sealer.and_then(|sealer| sealer.open(source, &sealed)).as_ref()))
 }
