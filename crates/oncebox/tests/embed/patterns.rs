@@ -144,17 +144,18 @@ fn a_fast_store_loses_what_it_remembers_too_early() {
     testkit::database::run(Backend::Postgres, fast_store);
 }
 
-/// The sender's own answer, whatever order the notices came in.
-async fn fetch_plan(_id: &str) -> Result<String, HandlerError> {
-    Ok("platinum".to_owned())
+/// The sender's own answer with its version, whatever order the notices came in.
+async fn fetch_plan(_id: &str) -> Result<(String, i64), HandlerError> {
+    Ok(("platinum".to_owned(), 7))
 }
 
-/// Outside first and remembered, then one short transaction.
+/// Outside first and remembered, then one short transaction, in which the fetched version decides.
 async fn refetched(context: &mut Context<PgPool>) -> Result<(), HandlerError> {
     let id = context.event().id.clone();
-    let plan: String = context.step("fetch", |_key| fetch_plan(&id)).await?;
+    let (plan, version): (String, i64) = context.step("fetch", |_key| fetch_plan(&id)).await?;
     let (event, tx) = context.event_and_tx().await?;
-    set_plan(tx, &event.id, &plan).await
+    set_if_newer(tx, &event.id, &plan, version).await?;
+    Ok(())
 }
 
 async fn long_work(db: TestDatabase) {
@@ -165,6 +166,25 @@ async fn long_work(db: TestDatabase) {
     wait_until("it is applied", || db.count("subscriptions") == 1).await;
     running.stop(std::time::Duration::from_secs(5)).await;
     assert_eq!(db.query("select id, plan from subscriptions"), [["sub_9", "platinum"]]);
+}
+
+/// Two workers fetch one object; the one that fetched first writes last.
+async fn two_fetches(db: TestDatabase) {
+    let pool = world(&db).await;
+    let (older, newer) = (("silver", 1), ("gold", 2));
+    for (plan, version) in [newer, older] {
+        let mut tx = Pool::begin(&pool).await.unwrap();
+        set_if_newer(&mut tx, "sub_1", plan, version).await.unwrap();
+        set_plan(&mut tx, "sub_2", plan).await.unwrap();
+        committed(tx).await;
+    }
+    let plans = db.query("select id, plan from subscriptions order by id");
+    assert_eq!(plans, [["sub_1", "gold"], ["sub_2", "silver"]], "without the version the older one stays");
+}
+
+#[test]
+fn an_older_fetch_never_overwrites_a_newer_one() {
+    testkit::database::run(Backend::Postgres, two_fetches);
 }
 
 #[test]
