@@ -186,6 +186,29 @@ test("a failed attempt says why, and when the next one comes", async () => {
   await page.click("summary >> text=Headers");
   assert.ok(await page.isVisible("dt >> text=stripe-signature"));
   assert.ok(await page.isVisible("dd >> text=application/json"));
+  await panel.locator("text=Try now…").click();
+  assert.equal(await text(page, "h1"), "Try 1 waiting delivery now?");
+  await page.click("#confirm");
+  await page.waitForURL("**/audit/*");
+  assert.match(await text(page, "main"), /replay.*waiting.*true/);
+  await until("it is tried a second time, a day before its time", async () => {
+    return (await program.api(`/events/${told.key}`, { token: OPERATOR })).attempts.length === 2;
+  });
+  await page.context().close();
+});
+
+test("a handler tries what waits, and gets what is stored", async () => {
+  const page = await logIn(OPERATOR);
+  const row = page.locator("#handler-later");
+  await page.goto("/handlers");
+  await row.locator("text=Try now…").click();
+  assert.match(await text(page, "h1"), /^Try \d+ waiting deliver(y|ies) now\?$/);
+  await page.click("text=No, go back");
+  await page.waitForURL("**/handlers");
+  await row.locator("[name=since]").fill("7d");
+  await row.locator("text=Backfill…").click();
+  assert.equal(await text(page, "h1"), "Give 0 stored events to later?");
+  assert.ok(await page.isDisabled("#confirm"), "it had all of them");
   await page.context().close();
 });
 

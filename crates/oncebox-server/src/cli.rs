@@ -9,6 +9,7 @@ pub(crate) mod growth;
 pub(crate) mod keep;
 pub(crate) mod operator;
 mod private;
+pub(crate) mod reconcile;
 pub(crate) mod retention;
 pub(crate) mod send;
 pub(crate) mod values;
@@ -22,11 +23,15 @@ use oncebox::secret::Secret;
 use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
 
-use action::{ActionArgs, ActionsArgs, ListArgs, OutboxArgs, PauseArgs, ReconcileArgs, TailArgs};
+use action::{
+    ActionsArgs, BackfillArgs, DiscardArgs, ForgetArgs, HeldArgs, ListArgs, OutboxArgs, PauseArgs, ReleaseArgs,
+    ReplayArgs, TailArgs,
+};
 use alert::AlertArgs;
 use keep::{BackupArgs, CheckArgs, EraseArgs};
 use operator::{ArmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
+use reconcile::ReconcileArgs;
 use retention::RetentionArgs;
 use send::{BenchArgs, SendArgs};
 use values::listen;
@@ -79,7 +84,8 @@ pub(crate) enum Command {
     Outbox(OutboxArgs),
     /// List what waits for a person
     #[command(
-        after_help = "Stored and acknowledged, but not run: no usable id, bytes seen before under another id, a broken promise.
+        after_help = "Stored and acknowledged, but not run: no usable id, bytes seen before under another id, a broken
+promise.
 
 Examples:
   oncebox held
@@ -87,40 +93,53 @@ Examples:
   oncebox release KEY                 run it
   oncebox discard KEY                 never run it"
     )]
-    Held(ListArgs),
-    /// Give dead letters another chance, with a fresh budget of attempts
+    Held(HeldArgs),
+    /// Give dead letters another chance, or try now what waits for its next attempt
     #[command(
-        after_help = "Shows how many it concerns and asks, unless --yes. Identity and idempotency keys stay the same.
-Killed midway, the same command with the same --action-id goes on where it stopped.
-With --handler and --since, a handler that came later also gets the stored events it never had.
+        after_help = "Dead letters get a fresh budget of attempts. With --waiting it is not the dead that are meant
+but what waits for its next attempt: it is due now, and its budget stays. Shows how many it
+concerns and asks, unless --yes. Identity and idempotency keys stay the same. Killed midway, the
+same command with the same --action-id goes on where it stopped.
 
 Examples:
   oncebox replay stripe/evt_1PqK
   oncebox replay --handler billing --dry-run
-  oncebox replay --destination crm       dead outbox messages
-  oncebox replay --source stripe --type 'invoice.*' --since 2h --yes
-  oncebox replay --handler new-report --since 30d --action-id report-1"
+  oncebox replay --handler billing --waiting  its target is repaired: try now what waits
+  oncebox replay --destination crm            dead outbox messages, or with --waiting others
+  oncebox replay --source stripe --type 'invoice.*' --since 2h --yes"
     )]
-    Replay(ActionArgs),
+    Replay(ReplayArgs),
+    /// Give a handler stored events that it never had
+    #[command(
+        after_help = "A handler that is added sees new events; this gives it the stored ones that it wants and never
+had, as long as their payload is kept. Those that it had, whatever came of them, are left alone.
+Shows how many and asks, unless --yes.
+
+Examples:
+  oncebox backfill --handler new-report --since 30d --dry-run
+  oncebox backfill --handler new-report --since 2026-11-01 --until 2026-11-08 --action-id report-1"
+    )]
+    Backfill(BackfillArgs),
     /// Let held events and deliveries run
     #[command(after_help = "Examples:
   oncebox release stripe/evt_1PqK
   oncebox release --source github --since 1h --dry-run")]
-    Release(ActionArgs),
+    Release(ReleaseArgs),
     /// Decide that dead or held ones never run
     #[command(after_help = "Examples:
   oncebox discard 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11
-  oncebox discard --handler old-report --state dead --yes")]
-    Discard(ActionArgs),
+  oncebox discard --handler old-report --state dead --yes
+  oncebox discard --destination old-crm       outbox messages that are dead, or that nobody will send")]
+    Discard(DiscardArgs),
     /// Drop identities, so that a redelivery counts as new
-    #[command(
-        after_help = "The event stays; only the memory of its identity goes. Ask the sender to send it again afterwards.
+    #[command(after_help = "The event stays; only the memory of its identity goes. Ask the sender to send it again
+afterwards: it is a new event then, with new idempotency keys, and every handler runs it, also
+one that was done with it before.
 
 Examples:
   oncebox forget stripe/evt_1PqK
-  oncebox forget --source stripe --since 1h --dry-run"
-    )]
-    Forget(ActionArgs),
+  oncebox forget --source stripe --since 1h --dry-run")]
+    Forget(ForgetArgs),
     /// Remove the payloads of one event, or of everything about a subject
     Erase(EraseArgs),
     /// Find events marked done whose effect is missing, and run them again

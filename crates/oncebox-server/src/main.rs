@@ -36,11 +36,11 @@ mod terminal;
 mod traffic;
 mod vendors;
 mod view;
+mod when;
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
-use oncebox::store::ActionKind;
 
 use cli::{Cli, Command};
 
@@ -62,10 +62,11 @@ async fn main() -> ExitCode {
         Command::DeadLetters(args) => commands::dead_letters::run(&args).await,
         Command::Outbox(args) => commands::outbox::run(&args).await,
         Command::Held(args) => commands::held::run(&args).await,
-        Command::Replay(args) => commands::act::run(ActionKind::Replay, &args).await,
-        Command::Release(args) => commands::act::run(ActionKind::Release, &args).await,
-        Command::Discard(args) => commands::act::run(ActionKind::Discard, &args).await,
-        Command::Forget(args) => commands::act::run(ActionKind::Forget, &args).await,
+        Command::Replay(args) => commands::act::replay(&args).await,
+        Command::Backfill(args) => commands::act::backfill(&args).await,
+        Command::Release(args) => commands::act::release(&args).await,
+        Command::Discard(args) => commands::act::discard(&args).await,
+        Command::Forget(args) => commands::act::forget(&args).await,
         Command::Erase(args) => commands::erase::run(&args).await,
         Command::Backup(args) => commands::backup::run(&args).await,
         Command::Reconcile(args) => commands::reconcile::run(&args).await,

@@ -17,7 +17,6 @@ mod search;
 pub(crate) mod sources;
 pub(crate) mod tail;
 
-use jiff::{SignedDuration, Timestamp};
 use oncebox::clock::{Clock, UnixMillis};
 use oncebox::event::EventKey;
 use oncebox::limits::PAGE_MAX;
@@ -27,6 +26,7 @@ use serde::{Deserialize, Serialize};
 use destinations::Destinations;
 
 use crate::view::{EventDetailView, EventView, Items, StatsView};
+use crate::when::{CURE, When};
 
 /// Filters as a person writes them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
@@ -39,9 +39,9 @@ pub(crate) struct EventsQuery {
     pub(crate) r#type: Option<String>,
     /// Exactly this state.
     pub(crate) state: Option<String>,
-    /// A time, or an age such as `2h`.
+    /// An age such as `2h`, `7d` or `1h30m`, a time, or a date (UTC).
     pub(crate) since: Option<String>,
-    /// A time, or an age.
+    /// An age, a time or a date.
     pub(crate) until: Option<String>,
     /// A part of the id or the type.
     pub(crate) text: Option<String>,
@@ -234,15 +234,8 @@ fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter, QueryError
     })
 }
 
-/// A point in time: RFC 3339, or an age such as `90m`.
+/// The moment that a text means.
 fn moment(text: &str, now: UnixMillis) -> Result<UnixMillis, QueryError> {
-    if let Ok(time) = text.parse::<Timestamp>() {
-        return Ok(time.as_millisecond());
-    }
-    match text.parse::<SignedDuration>() {
-        Ok(age) => Ok(now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX))),
-        Err(_) => Err(QueryError::Bad(format!(
-            "{text:?} is neither a time such as 2026-01-31T12:00:00Z nor an age such as 2h"
-        ))),
-    }
+    let when = When::parse(text).ok_or_else(|| QueryError::Bad(format!("{text:?} is no point in time: {CURE}")))?;
+    Ok(when.moment(now))
 }

@@ -1,29 +1,38 @@
-//! Arguments of the commands that act, and of the lists that say on what: `dead-letters`, `held`, `replay`, `release`,
-//! `discard`, `forget`, `reconcile`, `pause`, `resume`, `tail`, `actions`.
+//! Arguments of the commands that act, and of the lists that say on what: `dead-letters`, `held`, `replay`, `backfill`,
+//! `release`, `discard`, `forget`, `pause`, `resume`, `tail`, `actions`.
 
 use clap::Args;
 
 use super::operator::{OperatorArgs, PageArgs};
-use super::values::{When, when};
+use super::values::when;
+use crate::when::When;
 
-/// Which events or deliveries.
+/// Which events.
 #[derive(Args, Debug)]
-pub(crate) struct FilterArgs {
+pub(crate) struct EventFilterArgs {
     /// Only this source
     #[arg(long, value_name = "NAME", help_heading = "Which")]
     pub(crate) source: Option<String>,
     /// Only types that fit; * stands for anything
     #[arg(long = "type", value_name = "PATTERN", help_heading = "Which")]
     pub(crate) event_type: Option<String>,
-    /// Only this handler
-    #[arg(long, value_name = "NAME", help_heading = "Which")]
-    pub(crate) handler: Option<String>,
-    /// Only events received since then: 2026-11-15T12:00:00Z, or 10m for ten minutes ago
+    /// Only events received since then: 10m (ago), 7d, 2026-11-15 or 2026-11-15T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which")]
     pub(crate) since: Option<When>,
     /// Only events received before then
     #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which")]
     pub(crate) until: Option<When>,
+}
+
+/// Which events or deliveries.
+#[derive(Args, Debug)]
+pub(crate) struct FilterArgs {
+    /// Which events.
+    #[command(flatten)]
+    pub(crate) events: EventFilterArgs,
+    /// Only this handler
+    #[arg(long, value_name = "NAME", help_heading = "Which")]
+    pub(crate) handler: Option<String>,
 }
 
 /// How an action that changes many things is kept from changing the wrong ones.
@@ -40,25 +49,42 @@ pub(crate) struct CareArgs {
     pub(crate) action_id: Option<String>,
 }
 
-/// Arguments of `replay`, `release`, `discard` and `forget`.
+/// Deliveries, one event's or many.
 #[derive(Args, Debug)]
-pub(crate) struct ActionArgs {
+pub(crate) struct DeliveriesArgs {
     /// One event: its key, or source/event_id; or say which by filters
     pub(crate) key: Option<String>,
     /// Which.
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// Only this state
+    /// Only this state, where the action starts from several
     #[arg(long, help_heading = "Which")]
     pub(crate) state: Option<String>,
-    /// Dead outbox messages to this destination, in place of deliveries; discard also takes those that wait if the
-    /// destination is not configured
+}
+
+/// Outbox messages, in place of deliveries.
+#[derive(Args, Debug)]
+pub(crate) struct MessagesArgs {
+    /// Outbox messages to this destination, in place of deliveries
     #[arg(long, value_name = "NAME", conflicts_with = "key", help_heading = "Which")]
     pub(crate) destination: Option<String>,
-    /// This dead outbox message, in place of deliveries; discard also takes one that waits for a destination that is not
-    /// configured
+    /// This outbox message, in place of deliveries
     #[arg(long, value_name = "ID", conflicts_with = "key", help_heading = "Which")]
     pub(crate) message: Option<String>,
+}
+
+/// Arguments of `replay`.
+#[derive(Args, Debug)]
+pub(crate) struct ReplayArgs {
+    /// Which deliveries.
+    #[command(flatten)]
+    pub(crate) deliveries: DeliveriesArgs,
+    /// Or which messages.
+    #[command(flatten)]
+    pub(crate) messages: MessagesArgs,
+    /// What waits for its next attempt is due now, in place of dead letters
+    #[arg(long, help_heading = "Which")]
+    pub(crate) waiting: bool,
     /// With what care.
     #[command(flatten)]
     pub(crate) care: CareArgs,
@@ -67,7 +93,97 @@ pub(crate) struct ActionArgs {
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `dead-letters` and `held`.
+/// Arguments of `backfill`.
+#[derive(Args, Debug)]
+pub(crate) struct BackfillArgs {
+    /// The handler that gets the events
+    #[arg(long, value_name = "NAME", help_heading = "Which")]
+    pub(crate) handler: String,
+    /// Events received since then: 10m (ago), 7d, 2026-11-15 or 2026-11-15T12:00:00Z
+    #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which")]
+    pub(crate) since: When,
+    /// Only events received before then
+    #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which")]
+    pub(crate) until: Option<When>,
+    /// Only this source
+    #[arg(long, value_name = "NAME", help_heading = "Which")]
+    pub(crate) source: Option<String>,
+    /// Only types that fit; * stands for anything
+    #[arg(long = "type", value_name = "PATTERN", help_heading = "Which")]
+    pub(crate) event_type: Option<String>,
+    /// With what care.
+    #[command(flatten)]
+    pub(crate) care: CareArgs,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `release`.
+#[derive(Args, Debug)]
+pub(crate) struct ReleaseArgs {
+    /// Which.
+    #[command(flatten)]
+    pub(crate) deliveries: DeliveriesArgs,
+    /// With what care.
+    #[command(flatten)]
+    pub(crate) care: CareArgs,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `discard`.
+#[derive(Args, Debug)]
+pub(crate) struct DiscardArgs {
+    /// Which deliveries.
+    #[command(flatten)]
+    pub(crate) deliveries: DeliveriesArgs,
+    /// Or which messages.
+    #[command(flatten)]
+    pub(crate) messages: MessagesArgs,
+    /// With what care.
+    #[command(flatten)]
+    pub(crate) care: CareArgs,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `forget`.
+#[derive(Args, Debug)]
+pub(crate) struct ForgetArgs {
+    /// One event: its key, or source/event_id; or say which by filters
+    pub(crate) key: Option<String>,
+    /// Which.
+    #[command(flatten)]
+    pub(crate) events: EventFilterArgs,
+    /// Only events in this state
+    #[arg(long, value_parser = super::operator::STATES, help_heading = "Which")]
+    pub(crate) state: Option<String>,
+    /// With what care.
+    #[command(flatten)]
+    pub(crate) care: CareArgs,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `held`.
+#[derive(Args, Debug)]
+pub(crate) struct HeldArgs {
+    /// Which.
+    #[command(flatten)]
+    pub(crate) filter: EventFilterArgs,
+    /// How many, and from where.
+    #[command(flatten)]
+    pub(crate) page: PageArgs,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
+/// Arguments of `dead-letters`.
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
     /// Which.
@@ -87,8 +203,8 @@ pub(crate) struct ListArgs {
   oncebox outbox --state dead
   oncebox outbox --destination crm --since 1h --json
   oncebox outbox --event stripe/evt_1                   what the handlers of this event want sent
-  oncebox outbox 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11   one, with every attempt and the latest answer
-  oncebox replay --destination crm                      dead ones get another chance, under the same key
+  oncebox outbox 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11   one, with attempts and the latest answer
+  oncebox replay --destination crm                      another chance, under the same key
   oncebox discard --message 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11")]
 pub(crate) struct OutboxArgs {
     /// Show this message
@@ -105,7 +221,7 @@ pub(crate) struct OutboxArgs {
     /// Only messages that were written for this event: its key, or source/event_id
     #[arg(long, value_name = "KEY")]
     pub(crate) event: Option<String>,
-    /// Only messages written since then: 2026-11-15T12:00:00Z, or 10m for ten minutes ago
+    /// Only messages written since then: 10m (ago), 7d, 2026-11-15 or 2026-11-15T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) since: Option<When>,
     /// Only messages written before then
@@ -114,48 +230,6 @@ pub(crate) struct OutboxArgs {
     /// How many, and from where.
     #[command(flatten)]
     pub(crate) page: PageArgs,
-    /// Where to look.
-    #[command(flatten)]
-    pub(crate) operator: OperatorArgs,
-}
-
-/// Arguments of `reconcile`.
-#[derive(Args, Debug)]
-#[command(
-    after_help = "The query runs on the same database, may only read, and returns event ids (or keys) in its first column.
-Whatever is marked done and is not among them has lost its effect: a row deleted by hand, a restored table.
-Without --requeue nothing is changed. This is the only way to run an event again that is done.
-
-Examples:
-  oncebox reconcile --source stripe --against 'select event_id from payments'
-  oncebox reconcile --source stripe --since 7d --against 'select event_id from payments' --json
-  oncebox reconcile --source stripe --handler ledger --against 'select event_id from payments' --requeue"
-)]
-pub(crate) struct ReconcileArgs {
-    /// The source whose events are compared
-    #[arg(long, value_name = "NAME")]
-    pub(crate) source: String,
-    /// The query that returns the ids your tables know
-    #[arg(long, value_name = "SQL")]
-    pub(crate) against: String,
-    /// Only this handler; needed to requeue where several were done with these events
-    #[arg(long, value_name = "NAME")]
-    pub(crate) handler: Option<String>,
-    /// Only events received since then: 2026-11-15T12:00:00Z, or 7d for a week ago
-    #[arg(long, value_name = "TIME", value_parser = when)]
-    pub(crate) since: Option<When>,
-    /// Only events received before then
-    #[arg(long, value_name = "TIME", value_parser = when)]
-    pub(crate) until: Option<When>,
-    /// Put what is found back in line; asks on a terminal
-    #[arg(long)]
-    pub(crate) requeue: bool,
-    /// Do not ask
-    #[arg(long, short, requires = "requeue")]
-    pub(crate) yes: bool,
-    /// An id of your own: submitted twice under one id, it acts once
-    #[arg(long, value_name = "ID", requires = "requeue")]
-    pub(crate) action_id: Option<String>,
     /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,

@@ -53,14 +53,15 @@ pub(crate) struct FillArgs {
 /// Arguments of `bench growth`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Both databases are filled to their size first, where they are not yet; then rounds of load go to one and the
-other in turns. Without --database both are temporary SQLite files. Prints rate, latency, processor time and bytes
-written for each event, their ratios, and the room that an event takes.
+    after_help = "Both databases are filled to their size first, where they are not yet; then rounds of load go to
+one and the other in turns. Without --database both are temporary SQLite files. Prints rate,
+latency, processor time and bytes written for each event, their ratios, and the room that an
+event takes.
 
 Examples:
   oncebox bench growth --rows 1M
   oncebox bench growth --database sqlite:large.db --rows 10M --rounds 7
-  oncebox bench growth --database postgres://postgres@localhost/large --small-database postgres://postgres@localhost/small"
+  oncebox bench growth --database postgres://localhost/large --small-database postgres://localhost/small"
 )]
 pub(crate) struct GrowthArgs {
     /// The large database; ONCEBOX_DATABASE is not read here on purpose

@@ -10,23 +10,23 @@ use super::ConfigArgs;
 use super::action::CareArgs;
 use super::operator::OperatorArgs;
 use super::private::{private, secret, store_url};
-use super::values::{When, listen, when};
+use super::values::{listen, when};
 use crate::config::store::StoreUrl;
+use crate::when::When;
 
 /// Arguments of `check`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "With --database the database is looked over too, and only that where there is no config file: the schema, the
-settings that the promise rests on, and what must hold between the tables. It only reads, in small steps, and may run
-beside a busy server. Exit status 1 where something is wrong.
+#[command(after_help = "With --database the database is looked over too, and only that where there is no config file:
+the schema, the settings that the promise rests on, and what must hold between the tables. It
+only reads, in small steps, and may run beside a busy server. Exit status 1 where something is
+wrong.
 
 Examples:
   oncebox check
   oncebox check --config /etc/oncebox/oncebox.toml --json
   oncebox check --database                      the config's database, its newest rows
   oncebox check --database sqlite:oncebox.db --full
-  oncebox check --database --sample 100000 --json"
-)]
+  oncebox check --database --sample 100000 --json")]
 pub(crate) struct CheckArgs {
     /// The config file
     #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = DEFAULT_CONFIG)]
@@ -80,15 +80,13 @@ impl CheckArgs {
 
 /// Arguments of `backup`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "Copies an SQLite database while the server goes on. The copy is of one moment, is checked, and appears under
-its name only when it is whole. On Postgres use pg_dump or pg_basebackup: docs/backup.md has the commands, and what
-restoring an older copy means.
+#[command(after_help = "Copies an SQLite database while the server goes on. The copy is of one moment, is checked, and
+appears under its name only when it is whole. On Postgres use pg_dump or pg_basebackup:
+docs/backup.md has the commands, and what restoring an older copy means.
 
 Examples:
   oncebox backup --to backup.db
-  oncebox backup --to backup.db --force --database sqlite:/var/lib/oncebox/oncebox.db"
-)]
+  oncebox backup --to backup.db --force --database sqlite:/var/lib/oncebox/oncebox.db")]
 pub(crate) struct BackupArgs {
     /// The file to write
     #[arg(long, value_name = "FILE")]
@@ -110,9 +108,10 @@ pub(crate) struct BackupArgs {
 /// Arguments of `erase`.
 #[derive(Args, Debug)]
 #[command(
-    after_help = "Removes headers and bodies, the bodies and answers of outbox messages, and the texts of errors. The ledger and the
-event record stay, so that a redelivery is still a duplicate; what has not run yet is discarded. The log of actions keeps
-a mark of the value, never the value. Shows how many first and asks, unless --yes. docs/erasure.md says what is left.
+    after_help = "Removes headers and bodies, the bodies and answers of outbox messages, and the texts of errors.
+The ledger and the event record stay, so that a redelivery is still a duplicate; what has not
+run yet is discarded. The log of actions keeps a mark of the value, never the value. Shows how
+many first and asks, unless --yes. docs/erasure.md says what is left.
 
 Examples:
   oncebox erase --key stripe/evt_1PqK
@@ -138,7 +137,7 @@ pub(crate) struct EraseArgs {
     /// The value: a text, or a whole number
     #[arg(long, requires = "source", allow_hyphen_values = true, help_heading = "Which")]
     pub(crate) value: Option<String>,
-    /// Only events received since then: 2026-11-15T12:00:00Z, or 90d for ninety days ago
+    /// Only events received since then: 90d (ago), 2026-11-15 or 2026-11-15T12:00:00Z
     #[arg(long, value_name = "TIME", requires = "source", value_parser = when, help_heading = "Which")]
     pub(crate) since: Option<When>,
     /// Only events received before then

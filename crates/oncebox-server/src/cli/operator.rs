@@ -7,9 +7,10 @@ use clap::Args;
 use oncebox::secret::Secret;
 
 use super::private::{private, secret, store_url};
-use super::values::{Setting, When, duration, setting, when};
+use super::values::{Setting, duration, setting, when};
 use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
+use crate::when::When;
 
 /// How an operator's command reaches the server, or its database when none runs.
 #[derive(Args, Debug)]
@@ -66,7 +67,7 @@ pub(crate) struct EventsArgs {
     /// Only this state
     #[arg(long, value_parser = STATES)]
     pub(crate) state: Option<String>,
-    /// Only events received since then: 2026-11-15T12:00:00Z, or 10m for ten minutes ago
+    /// Only events received since then: 10m (ago), 7d, 2026-11-15 or 2026-11-15T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) since: Option<When>,
     /// Only events received before then
@@ -113,16 +114,14 @@ pub(crate) struct StatusArgs {
 
 /// Arguments of `arm`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "For senders that make up the secret themselves and send it in their first request (Asana, Notion).
-It is kept encrypted with store.secret_key and never shown, unless the vendor wants it typed in as well (Notion): then
---wait prints it, once.
+#[command(after_help = "For senders that make up the secret themselves and send it in their first request (Asana,
+Notion). It is kept encrypted with store.secret_key and never shown, unless the vendor wants it
+typed in as well (Notion): then --wait prints it, once.
 
 Examples:
   oncebox arm asana
   oncebox arm notion --wait
-  oncebox arm asana --database postgres://…"
-)]
+  oncebox arm asana --database postgres://…")]
 pub(crate) struct ArmArgs {
     /// The source
     pub(crate) source: String,
@@ -142,7 +141,7 @@ pub(crate) struct ArmArgs {
 Examples:
   oncebox explain --source stripe captured.jsonl
   oncebox explain --provider github --secret \"$SECRET\" captured.jsonl
-  oncebox explain --provider twilio --secret \"$SECRET\" --set public_url=https://hooks.example.com - < captured.jsonl")]
+  oncebox explain --provider twilio --secret \"$SECRET\" --set public_url=https://a.example captured.jsonl")]
 pub(crate) struct ExplainArgs {
     /// The config file that describes the source
     #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = "oncebox.toml")]

@@ -7,16 +7,15 @@ use super::operator::OperatorArgs;
 /// Arguments of `retention`.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = false)]
-#[command(
-    after_help = "Payloads go after retention.payload, identities and all that is known of an event after retention.ledger. What a
-handler or a person still needs (not ended, dead, held) stays until it was dealt with. A clock that jumped by more than
-ten minutes stops everything until somebody confirms that the time is right.
+#[command(after_help = "Payloads go after retention.payload, identities and all that is known of an event after
+retention.ledger. What a handler or a person still needs (not ended, dead, held) stays until it
+was dealt with. A clock that jumped by more than ten minutes stops everything until somebody
+confirms that the time is right.
 
 Examples:
   oncebox retention                 windows, schedule, what was removed
   oncebox retention run             remove now what is over
-  oncebox retention confirm         the time is right: go on after a jump of the clock"
-)]
+  oncebox retention confirm         the time is right: go on after a jump of the clock")]
 pub(crate) struct RetentionArgs {
     /// What to do; without it, look.
     #[command(subcommand)]

@@ -3,22 +3,13 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use jiff::Timestamp;
 use oncebox::secret::Secret;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::filter::LevelFilter;
 
 use crate::config::server::parse_listen;
 use crate::config::units::{parse_duration, parse_size};
-
-/// A point in time as a person names it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum When {
-    /// So long before now.
-    Ago(Duration),
-    /// Exactly then.
-    At(Timestamp),
-}
+use crate::when::{CURE, When};
 
 /// `--set name=value`, where the value may be a secret.
 #[derive(Clone, Debug)]
@@ -80,11 +71,9 @@ pub(crate) fn log_filter(text: &str) -> Result<String, String> {
 pub(crate) const LOG_DEFAULT: &str = "info";
 const LOG_CURE: &str = "use error, warn, info, debug or trace, or oncebox=debug";
 
-/// Reads `10m` (ago) or `2026-11-15T12:00:00Z`.
+/// Reads a point in time.
 pub(crate) fn when(text: &str) -> Result<When, String> {
-    let ago = parse_duration(text).map(When::Ago);
-    ago.or_else(|| text.parse().ok().map(When::At))
-        .ok_or_else(|| "write a time such as 2026-11-15T12:00:00Z, or how long ago such as 10m".to_owned())
+    When::parse(text).ok_or_else(|| CURE.to_owned())
 }
 
 /// Reads a share from 0.0 to 1.0.

@@ -1,4 +1,4 @@
-//! `oncebox replay`, `release`, `discard` and `forget`: count, ask, act, and say how to go on if it was cut off.
+//! `oncebox replay`, `backfill`, `release`, `discard` and `forget`: count, ask, act, and say how to go on if it was cut off.
 
 use std::convert::Infallible;
 use std::process::ExitCode;
@@ -7,9 +7,12 @@ use std::time::Duration;
 use oncebox::clock::Clock;
 use oncebox::store::ActionKind;
 
-use super::events::moment;
 use super::{unless_refused, wrong_usage};
-use crate::cli::action::ActionArgs;
+use crate::cli::action::{
+    BackfillArgs, CareArgs, DeliveriesArgs, DiscardArgs, EventFilterArgs, ForgetArgs, MessagesArgs, ReleaseArgs,
+    ReplayArgs,
+};
+use crate::cli::operator::OperatorArgs;
 use crate::operator::Operator;
 use crate::query::actions::{ActionRequest, FilterRequest, new_id};
 use crate::terminal::{self, Progress};
@@ -18,57 +21,96 @@ use crate::view::Done;
 /// The pause between two looks at how far an action came.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
-/// Runs the command.
-pub(crate) async fn run(kind: ActionKind, args: &ActionArgs) -> anyhow::Result<ExitCode> {
-    let filter = filter(args);
-    if filter == FilterRequest::default() {
+/// What an action is asked to do, and how.
+struct Asked<'a> {
+    kind: ActionKind,
+    filter: FilterRequest,
+    care: &'a CareArgs,
+    operator: &'a OperatorArgs,
+}
+
+/// Runs `replay`.
+pub(crate) async fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
+    let filter = FilterRequest { waiting: args.waiting, ..of_either(&args.deliveries, &args.messages) };
+    run(Asked { kind: ActionKind::Replay, filter, care: &args.care, operator: &args.operator }).await
+}
+
+/// Runs `backfill`.
+pub(crate) async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
+    let filter = FilterRequest {
+        source: args.source.clone(),
+        r#type: args.event_type.clone(),
+        handler: Some(args.handler.clone()),
+        since: Some(args.since.to_string()),
+        until: args.until.map(|when| when.to_string()),
+        ..FilterRequest::default()
+    };
+    run(Asked { kind: ActionKind::Backfill, filter, care: &args.care, operator: &args.operator }).await
+}
+
+/// Runs `release`.
+pub(crate) async fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
+    let filter = of_deliveries(&args.deliveries);
+    run(Asked { kind: ActionKind::Release, filter, care: &args.care, operator: &args.operator }).await
+}
+
+/// Runs `discard`.
+pub(crate) async fn discard(args: &DiscardArgs) -> anyhow::Result<ExitCode> {
+    let filter = of_either(&args.deliveries, &args.messages);
+    run(Asked { kind: ActionKind::Discard, filter, care: &args.care, operator: &args.operator }).await
+}
+
+/// Runs `forget`.
+pub(crate) async fn forget(args: &ForgetArgs) -> anyhow::Result<ExitCode> {
+    let (key, state) = (args.key.clone(), args.state.clone());
+    let filter = FilterRequest { key, state, ..of_events(&args.events) };
+    run(Asked { kind: ActionKind::Forget, filter, care: &args.care, operator: &args.operator }).await
+}
+
+async fn run(asked: Asked<'_>) -> anyhow::Result<ExitCode> {
+    let Asked { kind, filter, care, .. } = &asked;
+    if *filter == (FilterRequest { waiting: filter.waiting, ..FilterRequest::default() }) {
         return Err(wrong_usage(format!(
             "say which: a key as in `oncebox {0} stripe/evt_1`, or a filter as in `oncebox {0} --source stripe`; \
              nothing acts on everything",
             kind.as_str()
         )));
     }
-    let operator = Operator::open(&args.operator).await?;
-    if let (Operator::Database(..), ActionKind::Replay, Some(_), Some(_)) =
-        (&operator, kind, &filter.handler, &filter.since)
-    {
-        eprintln!(
-            "no server was asked, so only dead letters are replayed: stored events go to a new handler by a server"
-        );
-    }
-    let mut request = ActionRequest { filter, dry_run: true, action_id: None, who: Some(name_of_caller()) };
-    let counted = operator.act(kind, &request).await?.count;
-    let counted_things = things(kind, &request.filter, counted);
-    if args.care.dry_run {
-        let done = Done { count: counted, dry_run: true, action_id: args.care.action_id.clone(), repeated: false };
-        return print(args, &done, &format!("{counted_things} would be {}", past(kind)));
+    let operator = Operator::open(asked.operator).await?;
+    let mut request =
+        ActionRequest { filter: filter.clone(), dry_run: true, action_id: None, who: Some(name_of_caller()) };
+    let counted = operator.act(*kind, &request).await?.count;
+    let counted_things = things(*kind, filter, counted);
+    if care.dry_run {
+        let done = Done { count: counted, dry_run: true, action_id: care.action_id.clone(), repeated: false };
+        return print(&asked, &done, &format!("{counted_things} would be {}", past(*kind, filter)));
     }
     // Under an id of the caller's own the action may be one that was cut off after its last step.
-    if counted == 0 && args.care.action_id.is_none() {
+    if counted == 0 && care.action_id.is_none() {
         let done = Done { count: 0, dry_run: false, action_id: None, repeated: false };
-        return print(args, &done, &format!("there is nothing to {}", kind.as_str()));
+        return print(&asked, &done, &nothing(*kind, filter));
     }
-    if !args.care.yes && !is_through(&operator, args).await? && !agreed(kind, &counted_things)? {
+    if !care.yes && !is_through(&operator, care).await? && !agreed(*kind, &counted_things)? {
         terminal::print("nothing was changed")?;
         return Ok(ExitCode::FAILURE);
     }
-    let id = args.care.action_id.clone().unwrap_or_else(|| new_id(&Clock::system()));
+    let id = care.action_id.clone().unwrap_or_else(|| new_id(&Clock::system()));
     (request.dry_run, request.action_id) = (false, Some(id.clone()));
-    let bar = Progress::new(u64::try_from(counted).unwrap_or(0), past(kind));
+    let bar = Progress::new(u64::try_from(counted).unwrap_or(0), past(*kind, filter));
     let done = tokio::select! {
-        done = operator.act(kind, &request) => done,
+        done = operator.act(*kind, &request) => done,
         never = watch(&operator, &id, bar) => match never {},
     };
     let done = done.map_err(|error| {
         unless_refused(error, || format!("if it was cut off, go on with the same command and --action-id {id}"))
     })?;
-    let did = format!("{} {} (action {id})", things(kind, &request.filter, done.count), past(kind));
-    print(args, &done, &if done.repeated { format!("already done: {did}") } else { did })
+    let did = format!("{} {} (action {id})", things(*kind, filter, done.count), past(*kind, filter));
+    print(&asked, &done, &if done.repeated { format!("already done: {did}") } else { did })
 }
 
 /// True for an action that ended before: to submit it again changes nothing, so nobody need be asked.
-async fn is_through(operator: &Operator, args: &ActionArgs) -> anyhow::Result<bool> {
-    let Some(id) = &args.care.action_id else { return Ok(false) };
+async fn is_through(operator: &Operator, care: &CareArgs) -> anyhow::Result<bool> {
+    let Some(id) = &care.action_id else { return Ok(false) };
     Ok(operator.action(id).await?.is_some_and(|action| action.finished_at.is_some()))
 }
 
@@ -77,21 +119,43 @@ pub(crate) fn name_of_caller() -> String {
     std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "somebody".to_owned())
 }
 
-fn filter(args: &ActionArgs) -> FilterRequest {
+fn of_events(args: &EventFilterArgs) -> FilterRequest {
     FilterRequest {
-        source: args.filter.source.clone(),
-        r#type: args.filter.event_type.clone(),
-        state: args.state.clone(),
-        handler: args.filter.handler.clone(),
-        since: args.filter.since.map(moment),
-        until: args.filter.until.map(moment),
-        key: args.key.clone(),
-        destination: args.destination.clone(),
-        message: args.message.clone(),
+        source: args.source.clone(),
+        r#type: args.event_type.clone(),
+        since: args.since.map(|when| when.to_string()),
+        until: args.until.map(|when| when.to_string()),
+        ..FilterRequest::default()
+    }
+}
+
+fn of_deliveries(args: &DeliveriesArgs) -> FilterRequest {
+    let (key, handler, state) = (args.key.clone(), args.filter.handler.clone(), args.state.clone());
+    FilterRequest { key, handler, state, ..of_events(&args.filter.events) }
+}
+
+fn of_either(deliveries: &DeliveriesArgs, messages: &MessagesArgs) -> FilterRequest {
+    let (destination, message) = (messages.destination.clone(), messages.message.clone());
+    FilterRequest { destination, message, ..of_deliveries(deliveries) }
+}
+
+/// That there was nothing to do, and what might have been meant.
+fn nothing(kind: ActionKind, filter: &FilterRequest) -> String {
+    let nothing = format!("there is nothing to {}", kind.as_str());
+    match kind {
+        ActionKind::Replay if !filter.waiting => {
+            format!("{nothing}: no dead letter fits; --waiting tries now what waits for its next attempt")
+        }
+        _ => nothing,
     }
 }
 
 fn agreed(kind: ActionKind, things: &str) -> anyhow::Result<bool> {
+    if kind == ActionKind::Forget {
+        terminal::note(
+            "what is forgotten and sent again is a new event: it runs again under new keys, also what was done",
+        );
+    }
     let question = format!("{} {things}?", kind.as_str());
     match terminal::agrees(&question)? {
         Some(agreed) => Ok(agreed),
@@ -111,8 +175,8 @@ pub(super) async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> I
     }
 }
 
-fn print(args: &ActionArgs, done: &Done, sentence: &str) -> anyhow::Result<ExitCode> {
-    if args.operator.json {
+fn print(asked: &Asked<'_>, done: &Done, sentence: &str) -> anyhow::Result<ExitCode> {
+    if asked.operator.json {
         terminal::print_json(done)?;
     } else {
         terminal::print(sentence)?;
@@ -120,27 +184,32 @@ fn print(args: &ActionArgs, done: &Done, sentence: &str) -> anyhow::Result<ExitC
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is counted, in words. A replay for a handler since a time may create deliveries that were never dead, and an
-/// event that is held and concerns no handler counts itself.
+/// What is counted, in words. An event that is held and concerns no handler counts itself.
 fn things(kind: ActionKind, filter: &FilterRequest, count: i64) -> String {
+    let about_messages = filter.destination.is_some() || filter.message.is_some();
     let (one, many) = match kind {
-        _ if filter.destination.is_some() || filter.message.is_some() => ("message", "messages"),
-        ActionKind::Replay if filter.handler.is_none() || filter.since.is_none() => ("dead letter", "dead letters"),
+        _ if about_messages && filter.waiting => ("waiting message", "waiting messages"),
+        _ if about_messages => ("message", "messages"),
+        ActionKind::Replay if filter.waiting => ("waiting delivery", "waiting deliveries"),
+        ActionKind::Replay => ("dead letter", "dead letters"),
         ActionKind::Release if filter.handler.is_some() => ("held delivery", "held deliveries"),
         ActionKind::Release => ("held delivery or event", "held deliveries or events"),
         ActionKind::Discard if filter.handler.is_none() && filter.state.as_deref() != Some("dead") => {
             ("delivery or event", "deliveries or events")
         }
-        ActionKind::Replay | ActionKind::Discard | ActionKind::Requeue => ("delivery", "deliveries"),
+        ActionKind::Discard | ActionKind::Requeue => ("delivery", "deliveries"),
+        ActionKind::Backfill => ("stored event", "stored events"),
         ActionKind::Erase => ("event", "events"),
         ActionKind::Forget => ("identity", "identities"),
     };
     format!("{count} {}", if count == 1 { one } else { many })
 }
 
-fn past(kind: ActionKind) -> &'static str {
+fn past(kind: ActionKind, filter: &FilterRequest) -> &'static str {
     match kind {
+        ActionKind::Replay if filter.waiting => "made due now",
         ActionKind::Replay => "replayed",
+        ActionKind::Backfill => "given to the handler",
         ActionKind::Release => "released",
         ActionKind::Discard => "discarded",
         ActionKind::Forget => "forgotten",

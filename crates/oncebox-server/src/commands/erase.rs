@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use oncebox::clock::Clock;
 
 use super::act::{name_of_caller, watch};
-use super::events::moment;
 use super::{unless_refused, wrong_usage};
 use crate::cli::keep::EraseArgs;
 use crate::operator::Operator;
@@ -64,8 +63,8 @@ fn filter(args: &EraseArgs) -> SubjectRequest {
         source: args.source.clone(),
         pointer: args.pointer.clone(),
         value: args.value.clone(),
-        since: args.since.map(moment),
-        until: args.until.map(moment),
+        since: args.since.map(|when| when.to_string()),
+        until: args.until.map(|when| when.to_string()),
     }
 }
 

@@ -3,8 +3,6 @@
 use std::process::ExitCode;
 
 use crate::cli::operator::EventsArgs;
-use crate::cli::values::When;
-use crate::config::units::show_duration;
 use crate::operator::Operator;
 use crate::query::EventsQuery;
 use crate::terminal::{self, Tone};
@@ -50,20 +48,12 @@ fn query(args: &EventsArgs) -> EventsQuery {
         source: args.source.clone(),
         r#type: args.event_type.clone(),
         state: args.state.clone(),
-        since: args.since.map(moment),
-        until: args.until.map(moment),
+        since: args.since.map(|when| when.to_string()),
+        until: args.until.map(|when| when.to_string()),
         text: args.text.clone(),
         cursor: args.page.cursor.clone(),
         limit: usize::try_from(args.page.limit).ok(),
         ..EventsQuery::default()
-    }
-}
-
-/// A point in time the way the API reads it.
-pub(super) fn moment(when: When) -> String {
-    match when {
-        When::Ago(age) => show_duration(age),
-        When::At(time) => time.to_string(),
     }
 }
 
@@ -77,8 +67,6 @@ pub(super) fn seconds(time: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     pub(super) fn event(event_id: &str, state: &str) -> EventView {
@@ -121,13 +109,5 @@ mod tests {
         );
         assert_eq!(lines[2], "there are more: add --cursor c");
         assert_eq!(super::text(&Items::whole(Vec::new())), "no events");
-    }
-
-    #[test]
-    fn ages_are_written_as_the_api_reads_them() {
-        for (age, expected) in [(Duration::from_secs(5400), "1h30m"), (Duration::from_secs(10), "10s")] {
-            assert_eq!(moment(When::Ago(age)), expected);
-            assert!(expected.parse::<jiff::SignedDuration>().is_ok(), "{expected}");
-        }
     }
 }

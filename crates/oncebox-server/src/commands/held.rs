@@ -2,9 +2,8 @@
 
 use std::process::ExitCode;
 
-use super::events::{moment, seconds};
-use super::wrong_usage;
-use crate::cli::action::ListArgs;
+use super::events::seconds;
+use crate::cli::action::HeldArgs;
 use crate::operator::Operator;
 use crate::query::EventsQuery;
 use crate::terminal;
@@ -14,17 +13,12 @@ use crate::view::{EventView, Items};
 const TEXT_CHARS_MAX: usize = 36;
 
 /// Runs the command.
-pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
-    if args.filter.handler.is_some() {
-        return Err(wrong_usage(
-            "--handler: what is held is listed by event; see `oncebox event KEY` for its deliveries",
-        ));
-    }
+pub(crate) async fn run(args: &HeldArgs) -> anyhow::Result<ExitCode> {
     let query = EventsQuery {
         source: args.filter.source.clone(),
         r#type: args.filter.event_type.clone(),
-        since: args.filter.since.map(moment),
-        until: args.filter.until.map(moment),
+        since: args.filter.since.map(|when| when.to_string()),
+        until: args.filter.until.map(|when| when.to_string()),
         cursor: args.page.cursor.clone(),
         limit: usize::try_from(args.page.limit).ok(),
         ..EventsQuery::default()

@@ -2,22 +2,23 @@
 //!
 //! It works on the database itself, beside a running server: a server takes no SQL from outside.
 
+use std::io;
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use jiff::Timestamp;
-use oncebox::clock::{Clock, UnixMillis};
-use oncebox::store::DoneFilter;
+use oncebox::clock::Clock;
+use oncebox::store::{DoneFilter, Store};
 use serde::Serialize;
 
 use super::act::name_of_caller;
 use super::events::seconds;
-use super::unless_refused;
-use crate::cli::action::ReconcileArgs;
-use crate::cli::values::When;
+use super::{unless_refused, wrong_usage};
+use crate::cli::reconcile::ReconcileArgs;
 use crate::operator::{database_of, refuse};
 use crate::query::actions::new_id;
 use crate::query::names;
-use crate::query::reconcile::{self, Comparison};
+use crate::query::reconcile::{self, Comparison, Known, Requeued};
 use crate::terminal;
 use crate::view::MissingView;
 
@@ -37,22 +38,27 @@ struct Report {
 
 /// Runs the command.
 pub(crate) async fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
+    let clock = Clock::system();
+    let known = known(args, &clock)?;
     let (store, configured) = database_of(&args.operator).await?;
     let names = names::check(&store, configured.as_ref(), Some(&args.source), args.handler.as_deref());
     names.await.map_err(refuse)?;
-    let clock = Clock::system();
     let filter = DoneFilter {
         source: args.source.clone(),
         handler: args.handler.clone(),
-        since: args.since.map(|when| point(when, clock.now())),
-        until: args.until.map(|when| point(when, clock.now())),
+        since: args.since.map(|when| when.moment(clock.now())),
+        until: args.until.map(|when| when.moment(clock.now())),
     };
-    let found = reconcile::compare(&store, &filter, &args.against).await.map_err(refuse)?;
+    let found = reconcile::compare(&store, &filter, known).await.map_err(refuse)?;
     let mut report = report(&found);
     if !args.operator.json {
-        terminal::print(text(&args.source, &found))?;
+        terminal::print(text(args, &found))?;
     }
-    if args.requeue && (found.missing.is_empty() || args.yes || agreed(&found)?) {
+    if found.known == 0 && found.compared > 0 {
+        terminal::note("warning: there is not one id to compare with, so that everything looks missing");
+    }
+    let mut left = i64::try_from(found.missing.len()).unwrap_or(i64::MAX);
+    if args.requeue && (left == 0 || may_requeue(&store, args, &found).await?) {
         let id = args.action_id.clone().unwrap_or_else(|| new_id(&clock));
         let who = format!("{} by reconcile", name_of_caller());
         let requeued = reconcile::requeue(&store, &clock, &args.source, &found.missing, (id.clone(), who)).await;
@@ -60,23 +66,64 @@ pub(crate) async fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
             unless_refused(error, || "what was not put back in line is found again by the same command".to_owned())
         })?;
         if !args.operator.json {
-            let before = if requeued.repeated { "already done: " } else { "" };
-            let events = terminal::counted(requeued.count, "event");
-            terminal::print(format!("{before}{events} put back in line (action {id})"))?;
+            terminal::print(told(&requeued, &id))?;
         }
+        left = requeued.left;
         (report.requeued, report.action_id) = (Some(requeued.count), Some(id));
         report.repeated = requeued.repeated;
     }
     if args.operator.json {
         terminal::print_json(&report)?;
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(if left == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// `--requeue` is consent enough for a script; a person is asked once more.
-fn agreed(found: &Comparison) -> anyhow::Result<bool> {
+/// Where the ids come from. A list is as old as its file; one that is piped in is no younger than this command.
+fn known(args: &ReconcileArgs, clock: &Clock) -> anyhow::Result<Known> {
+    let Some(path) = &args.ids else { return Ok(Known::Query(args.against.clone().unwrap_or_default())) };
+    let now = clock.now();
+    let (text, made_at) = if path.as_os_str() == "-" {
+        (io::read_to_string(io::stdin()).context("cannot read the ids from standard input")?, now)
+    } else {
+        let read = || format!("cannot read the ids from {}", path.display());
+        let written = std::fs::metadata(path).and_then(|file| file.modified()).with_context(read)?;
+        let written = Timestamp::try_from(written).map_or(now, Timestamp::as_millisecond);
+        (std::fs::read_to_string(path).with_context(read)?, written)
+    };
+    // Not trimmed: an id is compared as it is.
+    let ids = text.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
+    Ok(Known::List(ids, made_at))
+}
+
+/// True where a person agreed, or the action is through and nothing would happen. What is done runs again, so nobody may
+/// be taken to agree; and where not one id is known, a query that went wrong is likelier than a loss of everything.
+async fn may_requeue(store: &Store, args: &ReconcileArgs, found: &Comparison) -> anyhow::Result<bool> {
+    if args.yes {
+        return Ok(true);
+    }
+    if let Some(id) = &args.action_id
+        && store.action(id).await?.is_some_and(|action| action.finished_at.is_some())
+    {
+        return Ok(true);
+    }
     let events = terminal::counted(i64::try_from(found.missing.len()).unwrap_or(i64::MAX), "event");
-    Ok(terminal::agrees(&format!("run {events} again?"))?.unwrap_or(true))
+    if found.known == 0 {
+        return Err(wrong_usage(format!("this would run {events} again, all there are; if that is meant, add --yes")));
+    }
+    match terminal::agrees(&format!("run {events} again?"))? {
+        Some(agreed) => Ok(agreed),
+        None => Err(wrong_usage(format!("this would run {events} again; add --yes, or look first without --requeue"))),
+    }
+}
+
+fn told(requeued: &Requeued, id: &str) -> String {
+    let before = if requeued.repeated { "already done: " } else { "" };
+    let events = terminal::counted(requeued.count, "event");
+    let left = match requeued.left {
+        left if left > 0 && !requeued.repeated => format!("; {left} cannot run again: their payload is no longer kept"),
+        _ => String::new(),
+    };
+    format!("{before}{events} put back in line (action {id}){left}")
 }
 
 fn report(found: &Comparison) -> Report {
@@ -90,10 +137,14 @@ fn report(found: &Comparison) -> Report {
     }
 }
 
-fn text(source: &str, found: &Comparison) -> String {
+fn text(args: &ReconcileArgs, found: &Comparison) -> String {
+    head_and_table(&args.source, if args.ids.is_some() { "list" } else { "query" }, found)
+}
+
+fn head_and_table(source: &str, knows: &str, found: &Comparison) -> String {
     let (compared, known, missing) = (found.compared, found.known, found.missing.len());
     let head = format!(
-        "{compared} {} of {} done, the query knows {}, {missing} {} missing",
+        "{compared} {} of {} done, the {knows} knows {}, {missing} {} missing",
         if compared == 1 { "delivery" } else { "deliveries" },
         format_args!("{} {}", terminal::plain(source), if compared == 1 { "is" } else { "are" }),
         terminal::counted(i64::try_from(known).unwrap_or(i64::MAX), "id"),
@@ -117,13 +168,6 @@ fn text(source: &str, found: &Comparison) -> String {
     format!("{head}\n{}{more}", table.trim_fmt())
 }
 
-fn point(when: When, now: UnixMillis) -> UnixMillis {
-    match when {
-        When::Ago(age) => now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)),
-        When::At(time) => Timestamp::as_millisecond(time),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,7 +176,7 @@ mod tests {
     fn numbers_are_told_in_words() {
         let check = |compared, known, expected: &str| {
             let found = Comparison { compared, known, missing: Vec::new() };
-            assert_eq!(text("stripe", &found), expected);
+            assert_eq!(head_and_table("stripe", "query", &found), expected);
         };
         check(1, 1, "1 delivery of stripe is done, the query knows 1 id, 0 are missing");
         check(6, 4, "6 deliveries of stripe are done, the query knows 4 ids, 0 are missing");

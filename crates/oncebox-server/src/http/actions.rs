@@ -1,4 +1,4 @@
-//! What operators do over the API: replay, release, discard, forget, pause and resume, and the log of it.
+//! What operators do over the API: replay, backfill, release, discard, forget, pause and resume, and the log of it.
 
 use std::net::SocketAddr;
 
@@ -46,7 +46,7 @@ pub(super) async fn one(State(admin): State<Admin>, Named(id): Named) -> Result<
     Ok(Json(action).into_response())
 }
 
-/// Dead becomes ready; with `handler` and `since`, stored events are given to a handler that never had them.
+/// Dead becomes ready; with `waiting`, what waits for its next attempt is due now.
 #[utoipa::path(post, path = "/api/v1/replay", tag = "actions", request_body = ActionRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same as `action_id`.")),
     responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
@@ -55,6 +55,17 @@ pub(super) async fn replay(
     Submitted(request): Submitted<ActionRequest>,
 ) -> Result<Response, ApiError> {
     act(&admin, ActionKind::Replay, request).await
+}
+
+/// Gives a handler the stored events that it never had: `handler` and `since` are needed.
+#[utoipa::path(post, path = "/api/v1/backfill", tag = "actions", request_body = ActionRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same as `action_id`.")),
+    responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
+pub(super) async fn backfill(
+    State(admin): State<Admin>,
+    Submitted(request): Submitted<ActionRequest>,
+) -> Result<Response, ApiError> {
+    act(&admin, ActionKind::Backfill, request).await
 }
 
 /// Held becomes ready.

@@ -222,6 +222,7 @@ fn looking() -> OpenApiRouter<Admin> {
 fn acting() -> OpenApiRouter<Admin> {
     OpenApiRouter::new()
         .routes(routes!(actions::replay))
+        .routes(routes!(actions::backfill))
         .routes(routes!(actions::release))
         .routes(routes!(actions::discard))
         .routes(routes!(actions::forget))

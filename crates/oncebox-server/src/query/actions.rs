@@ -1,4 +1,4 @@
-//! Replay, release, discard and forget as a person asks for them: read, counted, done.
+//! Replay, backfill, release, discard and forget as a person asks for them: read, counted, done.
 //!
 //! A filter that is misspelt must be refused, never widened; so unknown fields are errors and an empty filter is none.
 
@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::destinations::Destinations;
 use super::{PageQuery, QueryError, find, moment, page_limit};
 use crate::view::{ActionView, Done, Items};
+use crate::when::When;
 
 const ID_CHARS_MAX: usize = 128;
 const WHO_CHARS_MAX: usize = 200;
@@ -47,7 +48,7 @@ pub(crate) struct FilterRequest {
     pub(crate) handler: Option<String>,
     /// A time, or an age such as `2h`.
     pub(crate) since: Option<String>,
-    /// A time, or an age.
+    /// An age, a time or a date.
     pub(crate) until: Option<String>,
     /// An event's key, or `source/event_id`.
     pub(crate) key: Option<String>,
@@ -57,10 +58,12 @@ pub(crate) struct FilterRequest {
     /// Exactly this dead message, in place of deliveries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
+    /// For a replay: what waits for its next attempt is due now, in place of dead letters.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) waiting: bool,
 }
 
-/// What the config tells an action. With the routes, a replay for a handler since a time also gives it the stored events
-/// that it never had; with the destinations, a discard takes messages that nobody will ever send.
+/// What the config tells an action: a backfill, what its handler wants; a discard, which messages nobody will ever send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known<'a> {
     /// Which handler wants what.
@@ -82,20 +85,25 @@ pub(crate) async fn act(
         None => None,
     };
     let now = clock.now();
+    if request.filter.waiting && kind != ActionKind::Replay {
+        return Err(QueryError::Bad("only a replay is about what waits for its next attempt".into()));
+    }
     let mut filter = read(store, now, &request.filter, known.as_ref()).await?;
     // What an action took is gone from the outbox, and the action may be submitted again nevertheless.
     if known.is_none() {
         config.destinations.check(store, filter.destination.as_deref()).await?;
         refuse_without_payload(store, kind, &filter).await?;
     }
-    filter.waiting =
-        kind == ActionKind::Discard && filter.state.is_none() && takes_waiting(store, &filter, config).await?;
-    let route = backfill(kind, &filter, config.routes);
+    if kind == ActionKind::Discard {
+        filter.waiting = filter.state.is_none() && takes_waiting(store, &filter, config).await?;
+    }
+    let route = route(kind, &filter, config.routes)?;
     if request.dry_run {
-        let mut count = store.count_action(kind, &filter).await?;
-        if let Some(route) = route {
-            count += store.count_missing(&filter, route).await?;
-        }
+        let count = match route {
+            Some(route) => store.count_backfill(&filter, route).await?,
+            None if filter.waiting && kind == ActionKind::Replay => store.count_hurry(&filter, now).await?,
+            None => store.count_action(kind, &filter).await?,
+        };
         return Ok(Done { count, dry_run: true, action_id: request.action_id, repeated: false });
     }
     let id = request.action_id.unwrap_or_else(|| new_id(clock));
@@ -172,11 +180,20 @@ pub(super) async fn known_action(store: &Store, id: &str) -> Result<Option<Actio
     Ok(store.action(id).await?)
 }
 
-/// Stored events are given only to a handler that is named, and only since a time that is named.
-fn backfill<'a>(kind: ActionKind, filter: &ActionFilter, routes: &'a Routes) -> Option<&'a Route> {
-    let asked = kind == ActionKind::Replay && filter.since.is_some() && filter.state.is_none();
-    let asked = asked && !filter.is_about_messages();
-    filter.handler.as_deref().filter(|_| asked).and_then(|handler| routes.of_handler(handler))
+/// What the handler of a backfill wants: only a server that has it configured knows.
+fn route<'a>(kind: ActionKind, filter: &ActionFilter, routes: &'a Routes) -> Result<Option<&'a Route>, QueryError> {
+    if kind != ActionKind::Backfill {
+        return Ok(None);
+    }
+    let (Some(handler), Some(_)) = (filter.handler.as_deref(), filter.since) else {
+        return Err(ActionError::Backfill.into());
+    };
+    let route = routes.of_handler(handler).ok_or_else(|| {
+        QueryError::Bad(format!(
+            "a backfill needs a running server that has the handler {handler:?} configured: it says which events are meant"
+        ))
+    });
+    route.map(Some)
 }
 
 async fn read(
@@ -209,7 +226,7 @@ async fn read(
         key,
         destination: asked.destination.clone(),
         message,
-        waiting: false,
+        waiting: asked.waiting,
     })
 }
 
@@ -221,7 +238,7 @@ pub(super) fn moment_of(
     now: UnixMillis,
     known: Option<&ActionRecord>,
 ) -> Result<UnixMillis, QueryError> {
-    let (Some(known), true) = (known, text.parse::<jiff::SignedDuration>().is_ok()) else { return moment(text, now) };
+    let (Some(known), Some(When::Ago(_))) = (known, When::parse(text)) else { return moment(text, now) };
     let meant = moment(text, known.started_at)?;
     let recorded = recorded(known, name).filter(|at| at.abs_diff(meant) <= AGE_SLACK_MS);
     recorded.ok_or_else(|| ActionError::Reused.into())
@@ -259,11 +276,11 @@ impl From<ActionError> for QueryError {
         match error {
             ActionError::EmptyFilter => Self::Bad("the filter is empty, and nothing acts on everything".into()),
             ActionError::State => Self::Bad(
-                "this filter does not fit the action: replay starts from dead, release from held, discard from both; \
-                 forget takes the state of events and no handler"
+                "this filter does not fit the action: replay starts from dead (with waiting, from ready), release from \
+                 held, discard from dead and held; forget takes the state of events and no handler"
                     .into(),
             ),
-            ActionError::Messages => Self::Bad(error.to_string()),
+            ActionError::Messages | ActionError::Backfill => Self::Bad(error.to_string()),
             ActionError::Reused => Self::Conflict(
                 "this action id was used for something else: take a new one, or repeat that action exactly".into(),
             ),
@@ -290,22 +307,20 @@ mod tests {
     }
 
     #[test]
-    fn stored_events_are_given_only_where_asked_for() {
+    fn stored_events_are_given_only_by_a_backfill() {
         let routes =
             Routes::new(vec![Route { handler: "late".into(), sources: Vec::new(), types: Vec::new(), serial: None }]);
-        let filter = |handler: &str, since, state: Option<&str>| ActionFilter {
-            handler: Some(handler.to_owned()),
-            since,
-            state: state.map(str::to_owned),
-            ..ActionFilter::default()
+        let filter =
+            |handler: &str, since| ActionFilter { handler: Some(handler.to_owned()), since, ..ActionFilter::default() };
+        let check = |kind, filter: &ActionFilter, expected: Option<bool>| {
+            let found = route(kind, filter, &routes).ok().map(|route| route.is_some());
+            assert_eq!(found, expected, "{kind:?} {filter:?}");
         };
-        let check = |kind, filter: &ActionFilter, expected: bool| {
-            assert_eq!(backfill(kind, filter, &routes).is_some(), expected, "{kind:?} {filter:?}");
-        };
-        check(ActionKind::Replay, &filter("late", Some(1), None), true);
-        check(ActionKind::Replay, &filter("late", None, None), false);
-        check(ActionKind::Replay, &filter("late", Some(1), Some("dead")), false);
-        check(ActionKind::Replay, &filter("gone", Some(1), None), false);
-        check(ActionKind::Discard, &filter("late", Some(1), None), false);
+        check(ActionKind::Replay, &filter("late", Some(1)), Some(false));
+        check(ActionKind::Discard, &filter("late", Some(1)), Some(false));
+        check(ActionKind::Backfill, &filter("late", Some(1)), Some(true));
+        check(ActionKind::Backfill, &filter("late", None), None);
+        check(ActionKind::Backfill, &filter("gone", Some(1)), None);
+        check(ActionKind::Backfill, &ActionFilter { since: Some(1), ..ActionFilter::default() }, None);
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct DeliveriesQuery {
     pub(crate) r#type: Option<String>,
     /// A time, or an age such as `2h`.
     pub(crate) since: Option<String>,
-    /// A time, or an age.
+    /// An age, a time or a date.
     pub(crate) until: Option<String>,
     /// Exactly this event.
     pub(crate) key: Option<String>,

@@ -38,7 +38,7 @@ pub(crate) struct SubjectRequest {
     pub(crate) value: Option<String>,
     /// A time, or an age such as `90d`.
     pub(crate) since: Option<String>,
-    /// A time, or an age.
+    /// An age, a time or a date.
     pub(crate) until: Option<String>,
 }
 

@@ -22,7 +22,7 @@ pub(crate) struct HeldQuery {
     pub(crate) state: Option<String>,
     /// A time, or an age such as `2h`.
     pub(crate) since: Option<String>,
-    /// A time, or an age.
+    /// An age, a time or a date.
     pub(crate) until: Option<String>,
     /// A part of the id or the type.
     pub(crate) text: Option<String>,

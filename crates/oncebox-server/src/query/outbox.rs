@@ -27,7 +27,7 @@ pub(crate) struct OutboxQuery {
     pub(crate) handler: Option<String>,
     /// A time, or an age such as `2h`.
     pub(crate) since: Option<String>,
-    /// A time, or an age.
+    /// An age, a time or a date.
     pub(crate) until: Option<String>,
     /// Written for this event: its key, or `source/event_id`.
     pub(crate) key: Option<String>,

@@ -6,7 +6,7 @@ use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
 use testkit::program::Program;
-use testkit::{TestDatabase, contract, free_port};
+use testkit::{TestDatabase, contract, free_port, http};
 
 use crate::{BIN, oncebox, oncebox_json};
 
@@ -51,8 +51,28 @@ impl Desk {
     }
 
     fn json(&self, way: &[String], args: &[&str]) -> Value {
+        self.json_with(way, args, 0)
+    }
+
+    fn json_with(&self, way: &[String], args: &[&str], status: i32) -> Value {
         let way: Vec<&str> = way.iter().map(String::as_str).collect();
-        oncebox_json(self.folder(), &[args, &way, &["--json"]].concat(), 0)
+        oncebox_json(self.folder(), &[args, &way, &["--json"]].concat(), status)
+    }
+
+    /// Six events that are done, and the ids of two of them whose effect is gone.
+    fn lose_two_of_six(&self) -> Vec<String> {
+        self.send(&["--count", "6"]);
+        let events = self.db.table("events");
+        self.db.execute(&format!(
+            "create table effects (event_id text); insert into effects select event_id from {events}"
+        ));
+        self.set("state = 'done', attempt = 1, finished_at_ms = 1763208000000");
+        let base = ["reconcile", "--source", "stripe", "--against", "select event_id from effects"];
+        let clean = self.json(&self.ways()[1], &base);
+        assert_eq!((&clean["compared"], &clean["missing"]), (&json!(6), &json!(0)));
+        let lost: Vec<String> = self.db.query("select event_id from effects order by event_id limit 2").concat();
+        self.db.execute(&format!("delete from effects where event_id in ('{}', '{}')", lost[0], lost[1]));
+        lost
     }
 
     /// Runs an update of all deliveries.
@@ -132,37 +152,78 @@ contract! {
 
     async fn reconcile_finds_lost_effects_and_runs_them_once(db: TestDatabase) {
         let desk = Desk::start(db);
-        desk.send(&["--count", "6"]);
-        let events = desk.db.table("events");
-        desk.db.execute(&format!("create table effects (event_id text); insert into effects select event_id from {events}"));
-        desk.set("state = 'done', attempt = 1, finished_at_ms = 1763208000000");
+        let lost = desk.lose_two_of_six();
         let way = &desk.ways()[1];
-        let query = "select event_id from effects; ";
-        let base = ["reconcile", "--source", "stripe", "--against", query];
-        let clean = desk.json(way, &base);
-        assert_eq!((&clean["compared"], &clean["missing"]), (&json!(6), &json!(0)));
-        let lost: Vec<String> = desk.db.query("select event_id from effects order by event_id limit 2").concat();
-        desk.db.execute(&format!("delete from effects where event_id in ('{}', '{}')", lost[0], lost[1]));
-        let found = desk.json(way, &base);
+        let base = ["reconcile", "--source", "stripe", "--against", "select event_id from effects; "];
+        let found = desk.json_with(way, &base, 1);
         let mut ids: Vec<_> = found["items"].as_array().expect("items").iter().filter_map(|one| one["event_id"].as_str()).collect();
         ids.sort_unstable();
         assert_eq!((ids, &found["requeued"]), (lost.iter().map(String::as_str).collect(), &json!(null)));
         assert_eq!(desk.states(), [["done", "6"]], "looking changes nothing");
-        let text = desk.run(way, &base, 0);
+        let text = desk.run(way, &base, 1);
         assert!(text.contains("6 deliveries of stripe are done, the query knows 4 ids, 2 are missing"), "{text}");
 
         let requeue = [&base[..], &["--requeue", "--action-id", "fix"]].concat();
-        assert_eq!(desk.json(way, &requeue)["requeued"], 2);
+        let agreed = [&requeue[..], &["--yes"]].concat();
+        assert_eq!(desk.json(way, &agreed)["requeued"], 2);
         assert_eq!(desk.states(), [["done", "4"], ["ready", "2"]]);
         let again = desk.json(way, &[&base[..], &["--requeue"]].concat());
         assert_eq!((&again["missing"], &again["requeued"]), (&json!(0), &json!(0)), "what waits is not missing");
         desk.set("state = 'done'");
-        let again = desk.json(way, &requeue);
+        let again = desk.json_with(way, &requeue, 1);
         assert_eq!((&again["requeued"], &again["repeated"]), (&json!(2), &json!(true)));
-        assert!(desk.run(way, &requeue, 0).contains("already done: 2 events put back in line"), "the same id acts once");
+        let unasked = desk.run(way, &requeue, 1);
+        assert!(unasked.contains("already done: 2 events put back in line"), "the same id acts once: {unasked}");
         assert_eq!(desk.states(), [["done", "6"]]);
         let log = desk.json(way, &["actions"]);
         assert_eq!((&log["items"][0]["kind"], &log["items"][0]["acted"]), (&json!("requeue"), &json!(2)));
+    }
+
+    async fn what_is_done_runs_again_only_where_somebody_agrees(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.lose_two_of_six();
+        let way = &desk.ways()[1];
+        let reconcile = |against: &str, more: &[&str], status: i32| {
+            desk.run(way, &[&["reconcile", "--source", "stripe", "--against", against], more].concat(), status)
+        };
+        let unasked = reconcile("select event_id from effects", &["--requeue"], 2);
+        assert!(unasked.contains("this would run 2 events again; add --yes"), "{unasked}");
+        assert_eq!(desk.states(), [["done", "6"]], "nobody agreed");
+        let nothing = "select event_id from effects where 1 = 0";
+        let looked = reconcile(nothing, &[], 1);
+        assert!(looked.contains("warning: there is not one id to compare with"), "{looked}");
+        let unasked = reconcile(nothing, &["--requeue"], 2);
+        assert!(unasked.contains("this would run 6 events again, all there are"), "{unasked}");
+        assert_eq!(desk.states(), [["done", "6"]]);
+        // What cannot run again is still missing.
+        let (payloads, deliveries) = (desk.db.table("payloads"), desk.db.table("deliveries"));
+        desk.db.execute(&format!("delete from {payloads} where key = (select key from {deliveries} order by key limit 1)"));
+        let said = reconcile(nothing, &["--requeue", "--yes"], 1);
+        assert!(said.contains("5 events put back in line") && said.contains("1 cannot run again"), "{said}");
+        assert_eq!(desk.states(), [["done", "1"], ["ready", "5"]]);
+    }
+
+    async fn the_business_may_bring_a_list_of_its_ids(db: TestDatabase) {
+        let desk = Desk::start(db);
+        let lost = desk.lose_two_of_six();
+        let way = &desk.ways()[1];
+        let ids: Vec<String> = desk.db.query("select event_id from effects").concat();
+        let list = desk.folder().join("ids.txt");
+        std::fs::write(&list, format!("{}\r\n\n{}\n", ids[0], ids[1..].join("\n"))).expect("a list");
+        let list = list.to_str().expect("a path");
+        let base = ["reconcile", "--source", "stripe", "--ids", list];
+        let found = desk.json_with(way, &base, 1);
+        assert_eq!((&found["compared"], &found["missing"]), (&json!(6), &json!(2)));
+        assert!(lost.iter().all(|id| found["items"].to_string().contains(id.as_str())), "{found}");
+        assert!(desk.run(way, &base, 1).contains("the list knows 4 ids, 2 are missing"));
+        assert!(desk.run(way, &[&base[..], &["--requeue"]].concat(), 2).contains("add --yes"));
+        // What was done after the list was written cannot be on it.
+        desk.db.execute(&format!("update {} set finished_at_ms = 4102444800000", desk.db.table("deliveries")));
+        assert_eq!(desk.json(way, &base)["compared"], 0);
+        desk.set("finished_at_ms = 1763208000000");
+        assert_eq!(desk.json(way, &[&base[..], &["--requeue", "--yes"]].concat())["requeued"], 2);
+        assert_eq!(desk.states(), [["done", "4"], ["ready", "2"]]);
+        assert!(desk.run(way, &["reconcile", "--source", "stripe", "--ids", "nowhere"], 1).contains("cannot read the ids"));
     }
 
     async fn the_business_query_may_only_read(db: TestDatabase) {
@@ -179,7 +240,7 @@ contract! {
             "select nothing from nowhere",
             "",
         ] {
-            let said = desk.run(way, &["reconcile", "--source", "stripe", "--against", query, "--requeue"], 2);
+            let said = desk.run(way, &["reconcile", "--source", "stripe", "--against", query, "--requeue", "--yes"], 2);
             assert!(said.contains("--against"), "{query}: {said}");
         }
         assert_eq!((desk.db.count("effects"), desk.states()), (1, vec![vec!["done".to_owned(), "1".to_owned()]]));
@@ -198,11 +259,74 @@ contract! {
              select {other}, key, 'mail', 'done', 1, 0 from {deliveries}"
         ));
         let way = &desk.ways()[1];
-        let base = ["reconcile", "--source", "stripe", "--against", "select 'none'", "--requeue"];
+        let base = ["reconcile", "--source", "stripe", "--against", "select 'none'", "--requeue", "--yes"];
         let said = desk.run(way, &base, 2);
         assert!(said.contains("error: several handlers") && said.contains("ledger, mail"), "{said}");
         assert_eq!(desk.json(way, &[&base[..], &["--handler", "ledger"]].concat())["requeued"], 1);
         assert_eq!(desk.states(), [["done", "1"], ["ready", "1"]]);
+    }
+
+    async fn a_replay_is_of_dead_letters_and_a_backfill_of_what_the_handler_never_had(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.send(&["--count", "3"]);
+        let deliveries = desk.db.table("deliveries");
+        let [server, database] = desk.ways();
+        // One is dead, and two came before there was the handler.
+        let dead = desk.db.query(&format!("select event_id from {} order by key limit 1", desk.db.table("events")))[0][0].clone();
+        let keep = format!("(select key from {} where event_id = '{dead}')", desk.db.table("events"));
+        desk.db.execute(&format!("delete from {deliveries} where key <> {keep}"));
+        desk.set("state = 'dead', attempt = 3");
+        for way in [&server, &database] {
+            for since in ["1h", "24h", "1d", "2w", "2026-01-01"] {
+                let dry = desk.run(way, &["replay", "--handler", "ledger", "--since", since, "--dry-run"], 0);
+                assert!(dry.contains("1 dead letter would be replayed"), "{since}: {dry}");
+            }
+        }
+        let backfill = ["backfill", "--handler", "ledger", "--since", "30d"];
+        let dry = desk.run(&server, &[&backfill[..], &["--dry-run"]].concat(), 0);
+        assert!(dry.contains("2 stored events would be given to the handler"), "{dry}");
+        assert!(desk.run(&server, &backfill, 2).contains("this would backfill 2 stored events; add --yes"));
+        assert!(desk.run(&database, &backfill, 2).contains("needs a running server that has the handler \"ledger\""));
+        assert_eq!(desk.states(), [["dead", "1"]]);
+        assert_eq!(desk.json(&server, &["replay", "--handler", "ledger", "--since", "1h", "--yes"])["count"], 1);
+        assert_eq!(desk.states(), [["ready", "1"]], "a replay creates nothing");
+        let given = desk.run(&server, &[&backfill[..], &["--yes", "--action-id", "b"]].concat(), 0);
+        assert!(given.contains("2 stored events given to the handler (action b)"), "{given}");
+        assert_eq!(desk.states(), [["ready", "3"]]);
+        assert!(desk.run(&server, &[&backfill[..], &["--yes"]].concat(), 0).contains("there is nothing to backfill"));
+        let log = desk.json(&server, &["actions"]);
+        assert_eq!([&log["items"][0]["kind"], &log["items"][0]["acted"]], [&json!("backfill"), &json!(2)]);
+        assert!(desk.run(&server, &["backfill", "--handler", "nosuch", "--since", "1d"], 2).contains("there is no handler"));
+    }
+
+    async fn what_waits_for_its_next_attempt_can_be_tried_now(db: TestDatabase) {
+        let desk = Desk::start(db);
+        desk.send(&["--count", "3"]);
+        let claim = || {
+            let (address, headers) = (desk.program.admin_addr(), [("content-type", "application/json")]);
+            let answer = http::post(address, "/api/v1/handlers/ledger/claim", &headers, br#"{"max":10}"#);
+            answer.json()["items"].as_array().map_or(0, Vec::len)
+        };
+        for way in desk.ways() {
+            desk.set("state = 'ready', attempt = 2, attempts_before = 0, due_at_ms = 4102444800000");
+            assert_eq!(claim(), 0, "it is not due");
+            let nothing = desk.run(&way, &["replay", "--handler", "ledger", "--yes"], 0);
+            assert!(nothing.contains("there is nothing to replay: no dead letter fits; --waiting tries now"), "{nothing}");
+            assert!(desk.run(&way, &["replay", "--waiting"], 2).contains("say which"));
+            let replay = ["replay", "--handler", "ledger", "--since", "1d", "--waiting"];
+            let dry = desk.run(&way, &[&replay[..], &["--dry-run"]].concat(), 0);
+            assert!(dry.contains("3 waiting deliveries would be made due now"), "{dry}");
+            assert!(desk.run(&way, &replay, 2).contains("3 waiting deliveries; add --yes"));
+            assert_eq!(desk.json(&way, &[&replay[..], &["--yes"]].concat())["count"], 3);
+            assert_eq!(claim(), 3, "it is due");
+            let log = desk.json(&way, &["actions"]);
+            assert_eq!([&log["items"][0]["kind"], &log["items"][0]["filter"]["waiting"]], [&json!("replay"), &json!(true)]);
+            let budget = desk.db.query(&format!("select distinct attempt, attempts_before from {}", desk.db.table("deliveries")));
+            assert_eq!(budget, [["3", "0"]], "the budget stays");
+            for other in ["release", "discard"] {
+                desk.run(&way, &[other, "--handler", "ledger", "--waiting"], 2);
+            }
+        }
     }
 
     async fn held_events_that_concern_no_handler_are_counted(db: TestDatabase) {

@@ -33,7 +33,7 @@ fn oncebox_json(folder: &Path, args: &[&str], status: i32) -> serde_json::Value 
 fn every_command_has_help() {
     let folder = tempfile::tempdir().expect("a folder");
     let looking = ["events", "event", "tail", "dead-letters", "outbox", "held", "status", "actions", "explain"];
-    let acting = ["replay", "release", "discard", "forget", "erase", "reconcile", "pause", "resume"];
+    let acting = ["replay", "backfill", "release", "discard", "forget", "erase", "reconcile", "pause", "resume"];
     let running = ["dev", "serve", "check", "migrate", "backup", "send", "bench", ""];
     for command in looking.into_iter().chain(acting).chain(running) {
         let args: Vec<&str> = [command, "--help"].into_iter().filter(|arg| !arg.is_empty()).collect();

@@ -170,13 +170,13 @@ contract! {
         setup.rest.push_str("[[handler]]\nname = \"late\"\nsources = [\"stripe\"]\npull = true\n");
         let world = World { program: setup.serve(), db };
         let filter = json!({"handler": "late", "since": "1h"});
-        assert_eq!(act(&world, "replay", &json!({"filter": {"handler": "late"}, "dry_run": true})), 0);
-        assert_eq!(act(&world, "replay", &json!({"filter": filter, "dry_run": true})), 3);
-        let replay = json!({"filter": filter, "action_id": "late"});
-        assert_eq!((act(&world, "replay", &replay), act(&world, "replay", &replay)), (3, 3));
+        assert_eq!(act(&world, "replay", &json!({"filter": filter})), 0, "a replay is of dead letters");
+        assert_eq!(act(&world, "backfill", &json!({"filter": filter, "dry_run": true})), 3);
+        let backfill = json!({"filter": filter, "action_id": "late"});
+        assert_eq!((act(&world, "backfill", &backfill), act(&world, "backfill", &backfill)), (3, 3));
         let late = format!("select count(*) from {} where handler = 'late' and state = 'ready'", world.db.table("deliveries"));
         assert_eq!(world.db.query(&late), [["3"]]);
-        assert_eq!(act(&world, "replay", &json!({"filter": filter, "dry_run": true})), 0);
+        assert_eq!(act(&world, "backfill", &json!({"filter": filter, "dry_run": true})), 0);
     }
 
     async fn nonsense_is_refused_and_changes_nothing(db: TestDatabase) {
@@ -199,7 +199,19 @@ contract! {
                 refused(path, r#"{"filter":{"source":"stripe"},"action_id":""}"#);
             }
             refused("forget", r#"{"filter":{"handler":"pull"}}"#);
+            for body in [r#"{"filter":{"handler":"pull"}}"#, r#"{"filter":{"since":"1d"}}"#, r#"{"filter":{"source":"stripe"}}"#] {
+                refused("backfill", body);
+            }
+            for path in ["release", "discard", "forget", "backfill"] {
+                refused(path, r#"{"filter":{"source":"stripe","waiting":true}}"#);
+            }
         });
+        for path in ["deliveries", "dead-letters", "held", "events", "outbox"] {
+            for since in ["500ms", "90s", "15m", "24h", "1d", "7d", "2w", "1h30m", "2026-01-31", "2026-01-31T12:00:00Z"] {
+                let answer = http::get(world.program.admin_addr(), &format!("/api/v1/{path}?since={since}&until={since}"), &[]);
+                assert_eq!(answer.status, 200, "{path}?since={since}: {}", answer.text());
+            }
+        }
         for path in ["deliveries", "dead-letters", "held", "events"] {
             for query in ["limit=1001", "limit=0", "limit=x", "cursor=forged", "state=odd&x=1", "since=soon"] {
                 let answer = http::get(world.program.admin_addr(), &format!("/api/v1/{path}?{query}"), &[]);
@@ -217,7 +229,7 @@ contract! {
         bury(&world.db);
         let (operator, viewer) = (("authorization", "Bearer canary-operator"), ("authorization", "Bearer canary-viewer"));
         let body = br#"{"filter":{"source":"stripe"}}"#;
-        for path in ["replay", "release", "discard", "forget", "handlers/pull/pause", "handlers/pull/resume"] {
+        for path in ["replay", "backfill", "release", "discard", "forget", "handlers/pull/pause", "handlers/pull/resume"] {
             assert_eq!(post_as(&world, path, body, &[]).status, 401, "{path}");
             assert_eq!(post_as(&world, path, body, &[viewer]).status, 403, "{path}");
         }

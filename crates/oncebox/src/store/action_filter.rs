@@ -27,25 +27,30 @@ pub struct ActionFilter {
     pub destination: Option<String>,
     /// Exactly this message, in place of deliveries.
     pub message: Option<EventKey>,
-    /// A discard is about messages that wait, too: whoever asks knows that nobody serves their destination.
+    /// A replay is about what waits for its next attempt, in place of dead letters. A discard is about messages that
+    /// wait, too: whoever asks knows that nobody serves their destination.
     pub waiting: bool,
 }
 
 impl ActionFilter {
     pub(super) fn check(&self, kind: ActionKind) -> Result<(), ActionError> {
-        if *self == Self::default() {
+        if *self == (Self { waiting: self.waiting, ..Self::default() }) {
             return Err(ActionError::EmptyFilter);
         }
         if self.is_about_messages() {
             return self.check_messages(kind);
         }
+        if kind == ActionKind::Backfill && (self.handler.is_none() || self.since.is_none()) {
+            return Err(ActionError::Backfill);
+        }
         let fits = match (kind, self.state.as_deref()) {
             (_, None) => true,
+            (ActionKind::Replay, Some(state)) if self.waiting => state == "ready",
             (ActionKind::Replay, Some(state)) => state == "dead",
             (ActionKind::Release, Some(state)) => state == "held",
             (ActionKind::Discard, Some(state)) => state == "dead" || state == "held",
             (ActionKind::Forget, Some(state)) => ["accepted", "held", "conflict"].contains(&state),
-            (ActionKind::Requeue | ActionKind::Erase, Some(_)) => false,
+            (ActionKind::Backfill | ActionKind::Requeue | ActionKind::Erase, Some(_)) => false,
         };
         let by_event = kind != ActionKind::Forget || self.handler.is_none();
         if fits && by_event { Ok(()) } else { Err(ActionError::State) }
@@ -84,9 +89,9 @@ impl ActionFilter {
         if self.is_about_messages() {
             about["destination"] = self.destination.as_deref().into();
             about["message"] = self.message.map(|id| id.to_string()).into();
-            if self.waiting {
-                about["waiting"] = true.into();
-            }
+        }
+        if self.waiting {
+            about["waiting"] = true.into();
         }
         about.to_string()
     }

@@ -1,10 +1,8 @@
-//! What operators do to many: replay, release, discard, forget, and requeue for `reconcile`.
+//! What operators do to many: replay, backfill, release, discard, forget, and requeue for `reconcile`.
 //!
 //! An action works in slices, each a transaction that also says how far the action came. Killed midway and submitted
 //! again under its id it goes on where it stopped; finished, it answers with what it did and does nothing. The rows of
 //! `actions` are the audit log.
-
-use std::collections::HashSet;
 
 use super::action_filter::ActionFilter;
 use super::{Row, Store, StoreError, Tx, Value, sql};
@@ -20,8 +18,11 @@ pub(super) const SLICE: i64 = 500;
 /// What an operator wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ActionKind {
-    /// Dead letters get another chance, with a fresh budget of attempts.
+    /// Dead letters get another chance, with a fresh budget of attempts; or, where the filter says so, what waits for
+    /// its next attempt is due now.
     Replay,
+    /// A handler gets stored events that it never had.
+    Backfill,
     /// Held events and deliveries may run.
     Release,
     /// Dead and held ones never run.
@@ -52,7 +53,7 @@ pub struct Action {
 pub struct ActionRecord {
     /// The id.
     pub id: String,
-    /// `replay`, `release`, `discard`, `forget`, `requeue`, `erase`, `pause`, `resume`, `arm`, `retention` or `confirm`.
+    /// `replay`, `backfill`, `release`, `discard`, `forget`, `requeue`, `erase`, `pause`, `resume`, `arm`, `retention` or `confirm`.
     pub kind: String,
     /// What it was about, as JSON.
     pub filter: String,
@@ -77,6 +78,9 @@ pub enum ActionError {
     /// The state is none that this action starts from.
     #[error("the state does not fit the action")]
     State,
+    /// A backfill names a handler and when to begin, and somebody knows what the handler wants.
+    #[error("a backfill needs a handler that is configured, and since when")]
+    Backfill,
     /// Messages can be replayed and discarded when they are stopped, and no part of an event names them.
     #[error(
         "messages can be replayed when they are dead, and discarded when they are dead or nobody serves their destination; \
@@ -106,9 +110,15 @@ pub(super) struct Slice {
 }
 
 impl Store {
-    /// How many an action would concern.
+    /// How many an action would concern. [`Store::count_backfill`] knows it of a backfill, [`Store::count_hurry`] of what
+    /// waits for its next attempt.
     pub async fn count_action(&self, kind: ActionKind, filter: &ActionFilter) -> Result<i64, ActionError> {
         filter.check(kind)?;
+        match kind {
+            ActionKind::Backfill => return Err(ActionError::Backfill),
+            ActionKind::Replay if filter.waiting => return Err(ActionError::State),
+            _ => {}
+        }
         if filter.is_about_messages() {
             return self.count_messages(filter).await;
         }
@@ -129,37 +139,16 @@ impl Store {
         Ok(count)
     }
 
-    /// How many deliveries a replay with this route would create.
-    pub async fn count_missing(&self, filter: &ActionFilter, route: &Route) -> Result<i64, ActionError> {
-        filter.check(ActionKind::Replay)?;
-        let mut reached = EventKey::from_bytes([0; 16]);
-        let mut missing = 0;
-        loop {
-            let mut values = filter.of_events(reached, self.dialect());
-            values.extend([Some("accepted").into(), SLICE.into()]);
-            let rows = self.query(&sql::ACTION_EVENTS, values).await?;
-            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(missing) };
-            reached = last.key(0)?;
-            let (from, to) = (first.key(0)?.delivery_range().0, reached.delivery_range().1);
-            let values = vec![from.into(), to.into(), (&*route.handler).into()];
-            let present = self.query(&sql::DELIVERIES_BETWEEN, values).await?;
-            let present = present.iter().map(|row| row.key(0)).collect::<Result<HashSet<_>, _>>()?;
-            for row in &rows {
-                let wanted = route.wants(&row.text(1)?, &row.text(3)?);
-                missing += i64::from(wanted && !present.contains(&row.key(0)?));
-            }
-        }
-    }
-
-    /// Does it, in slices, and says how many it concerned in all. With `route`, a replay also creates the deliveries
-    /// that stored events lack, because their handler came later.
+    /// Does it, in slices, and says how many it concerned in all. A backfill needs the route of its handler.
     pub async fn act(&self, action: &Action, route: Option<&Route>, now: UnixMillis) -> Result<i64, ActionError> {
-        let mut counted = self.count_action(action.kind, &action.filter).await?;
-        if let Some(route) = route {
-            counted += self.count_missing(&action.filter, route).await?;
-        }
+        let counted = match (action.kind, route) {
+            (ActionKind::Backfill, Some(route)) => self.count_backfill(&action.filter, route).await?,
+            (ActionKind::Replay, _) if action.filter.waiting => self.count_hurry(&action.filter, now).await?,
+            _ => self.count_action(action.kind, &action.filter).await?,
+        };
         self.open_action(action, &action.filter.to_json(), counted, now).await?;
-        let has_two = action.kind.settles_events(&action.filter) || route.is_some() || action.filter.waiting;
+        let takes_waiting = action.kind == ActionKind::Discard && action.filter.waiting;
+        let has_two = action.kind.settles_events(&action.filter) || takes_waiting;
         let phases = if has_two { 2 } else { 1 };
         loop {
             self.faults.at("actions.slice").await.map_err(StoreError::from)?;
@@ -169,10 +158,11 @@ impl Store {
                 return Ok(progress.acted);
             }
             let slice = match (progress.phase, action.kind, route) {
+                (_, ActionKind::Replay, _) if action.filter.waiting => tx.hurry_slice(action, &progress, now).await?,
+                (_, ActionKind::Backfill, Some(route)) => tx.backfill_slice(action, route, &progress, now).await?,
                 _ if action.filter.is_about_messages() => tx.message_slice(action, &progress, now).await?,
                 (0, ActionKind::Forget, _) => tx.forget_slice(action, &progress).await?,
                 (0, _, _) => tx.move_slice(action, &progress, now).await?,
-                (_, ActionKind::Replay, Some(route)) => tx.backfill_slice(action, route, &progress, now).await?,
                 _ => tx.settle_slice(action, &progress).await?,
             };
             tx.advance(action, &progress, slice, phases, now).await?;
@@ -301,33 +291,6 @@ impl Tx {
         Ok(i64::try_from(rows).unwrap_or(0))
     }
 
-    async fn backfill_slice(
-        &mut self,
-        action: &Action,
-        route: &Route,
-        at: &Progress,
-        now: UnixMillis,
-    ) -> Result<Slice, StoreError> {
-        let (rows, reached) = self.events_slice(&action.filter, Some("accepted"), at).await?;
-        let mut slice = Slice { acted: 0, reached };
-        for row in &rows {
-            let key = row.key(0)?;
-            if !route.wants(&row.text(1)?, &row.text(3)?) {
-                continue;
-            }
-            if !self.keep_payload(key).await? {
-                continue;
-            }
-            let payload = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
-            let Some(payload) = payload.first() else { continue };
-            let duty = route.duty(&payload.bytes(2)?);
-            let delivery = key.of_delivery(&duty.handler);
-            let values = vec![delivery.into(), key.into(), (&*duty.handler).into(), duty.order_key.into(), now.into()];
-            slice.acted += i64::try_from(self.execute(&sql::ADD_DELIVERY, values).await?).unwrap_or(0);
-        }
-        Ok(slice)
-    }
-
     async fn requeue_slice(
         &mut self,
         handler: &str,
@@ -394,6 +357,7 @@ impl ActionKind {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Replay => "replay",
+            Self::Backfill => "backfill",
             Self::Release => "release",
             Self::Discard => "discard",
             Self::Forget => "forget",

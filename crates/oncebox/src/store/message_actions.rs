@@ -18,12 +18,12 @@ impl ActionFilter {
     pub(super) fn check_messages(&self, kind: ActionKind) -> Result<(), ActionError> {
         let by_event = self.source.is_some() || self.event_type.is_some() || self.key.is_some();
         let acts = matches!(kind, ActionKind::Replay | ActionKind::Discard);
-        let dead = self.state.as_deref().is_none_or(|state| state == "dead");
-        let waiting = !self.waiting || kind == ActionKind::Discard;
-        if acts && dead && waiting && !by_event { Ok(()) } else { Err(ActionError::Messages) }
+        let state = if kind == ActionKind::Replay && self.waiting { "ready" } else { "dead" };
+        let fits = self.state.as_deref().is_none_or(|asked| asked == state);
+        if acts && fits && !by_event { Ok(()) } else { Err(ActionError::Messages) }
     }
 
-    fn message_values(&self, after: EventKey) -> Vec<Value> {
+    pub(super) fn message_values(&self, after: EventKey) -> Vec<Value> {
         // An id that is named bounds the ids, so that an action on one message reads that one.
         let first = self.message.unwrap_or(LOWEST);
         vec![

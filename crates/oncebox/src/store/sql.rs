@@ -67,6 +67,10 @@ shared! {
     SOURCES_SEEN = "shared/sources_seen.sql";
     LEDGER_ROWS = "shared/ledger_rows.sql";
     LEDGER_COUNTED_TO = "shared/ledger_counted_to.sql";
+    WAITING_ATTEMPTS = "shared/waiting_attempts.sql";
+    WAITING_ATTEMPTS_OF_MESSAGES = "shared/waiting_attempts_of_messages.sql";
+    HURRY = "shared/hurry.sql";
+    HURRY_MESSAGES = "shared/hurry_messages.sql";
     ACTION_COUNT = "shared/action_count.sql";
     ACTION_SLICE = "shared/action_slice.sql";
     ACTION_EVENTS = "shared/action_events.sql";

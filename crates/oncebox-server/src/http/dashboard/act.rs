@@ -1,4 +1,4 @@
-//! `/act/{kind}`: replay, release, discard, forget, pause and resume. A look counts and changes nothing; the form on it
+//! `/act/{kind}`: replay, backfill, release, discard, forget, pause and resume. A look counts and changes nothing; the form on it
 //! acts under an action id that was made for the look, so that sending it twice acts once.
 
 use std::net::SocketAddr;
@@ -24,6 +24,8 @@ use crate::query::deliveries;
 
 /// The fields of a filter, as links and forms carry them.
 const FIELDS: [&str; 9] = ["source", "type", "state", "handler", "since", "until", "key", "destination", "message"];
+/// The one field that is a yes: what waits for its next attempt is meant.
+const WAITING: (&str, &str) = ("waiting", "true");
 
 /// What an action is about, from a link.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -38,6 +40,7 @@ pub(super) struct Asked {
     key: Option<String>,
     destination: Option<String>,
     message: Option<String>,
+    waiting: Option<String>,
 }
 
 /// What can be done.
@@ -149,6 +152,7 @@ pub(super) async fn act(
         key: field("key"),
         destination: field("destination"),
         message: field("message"),
+        waiting: form.get(WAITING.0) == Some(WAITING.1),
     };
     admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
     let who = Some(format!("operator from {} by the dashboard", peer.ip()));
@@ -202,6 +206,7 @@ impl Asked {
             key: given(self.key),
             destination: given(self.destination),
             message: given(self.message),
+            waiting: self.waiting.as_deref() == Some(WAITING.1),
         }
     }
 }
@@ -209,6 +214,7 @@ impl Asked {
 fn read(kind: &str) -> Result<Deed, PageError> {
     Ok(match kind {
         "replay" => Deed::Act(ActionKind::Replay),
+        "backfill" => Deed::Act(ActionKind::Backfill),
         "release" => Deed::Act(ActionKind::Release),
         "discard" => Deed::Act(ActionKind::Discard),
         "forget" => Deed::Act(ActionKind::Forget),
@@ -248,14 +254,22 @@ fn fields(filter: &FilterRequest) -> Vec<(&'static str, String)> {
         &filter.destination,
         &filter.message,
     ];
-    FIELDS.into_iter().zip(values).filter_map(|(name, value)| Some((name, value.clone()?))).collect()
+    let waiting = filter.waiting.then(|| (WAITING.0, WAITING.1.to_owned()));
+    FIELDS.into_iter().zip(values).filter_map(|(name, value)| Some((name, value.clone()?))).chain(waiting).collect()
 }
 
 fn question(kind: ActionKind, count: i64, filter: &FilterRequest) -> String {
     let about_messages = filter.destination.is_some() || filter.message.is_some();
     let letters = if about_messages { "dead message" } else { "dead letter" };
     match kind {
+        ActionKind::Replay if filter.waiting => {
+            format!("Try {} now?", counted(count, if about_messages { "waiting message" } else { "waiting delivery" }))
+        }
         ActionKind::Replay => format!("Replay {}?", counted(count, letters)),
+        ActionKind::Backfill => {
+            let handler = filter.handler.as_deref().unwrap_or_default();
+            format!("Give {} to {handler}?", counted(count, "stored event"))
+        }
         ActionKind::Release if filter.key.is_some() && count == 1 => "Release this held event?".to_owned(),
         ActionKind::Release => format!("Release {}?", counted(count, "held delivery")),
         ActionKind::Forget => format!("Forget {}?", counted(count, "event")),
@@ -266,6 +280,13 @@ fn question(kind: ActionKind, count: i64, filter: &FilterRequest) -> String {
 fn means(deed: Deed, filter: &FilterRequest) -> &'static str {
     let about_messages = filter.destination.is_some() || filter.message.is_some();
     match deed {
+        Deed::Act(ActionKind::Replay) if filter.waiting => {
+            "What waits for its next attempt is due now. Attempts that were made still count, and keys stay the same."
+        }
+        Deed::Act(ActionKind::Backfill) => {
+            "The handler gets the stored events that it wants and never had, and runs each. Those that it had, whatever \
+             came of them, are left alone."
+        }
         Deed::Act(ActionKind::Replay) if about_messages => {
             "Each becomes ready again with a fresh budget of attempts, and is sent once more under the same key."
         }
@@ -281,8 +302,8 @@ fn means(deed: Deed, filter: &FilterRequest) -> &'static str {
              repeated body may run a second time what ran before."
         }
         Deed::Act(ActionKind::Forget) => {
-            "The identity is dropped from the ledger. If the sender sends the event again, it counts as new and runs \
-             again. The event itself stays as it is."
+            "The identity is dropped from the ledger. If the sender sends the event again, it counts as new: every handler \
+             runs it again under new keys, also those that are done with it. The event itself stays as it is."
         }
         Deed::Act(_) => "What is discarded never runs. It stays visible until retention removes it.",
         Deed::Pause(true) => {
@@ -296,7 +317,11 @@ fn back(deed: Deed, filter: &FilterRequest) -> Link {
     match (deed, &filter.key, &filter.message) {
         (_, Some(key), _) if !key.contains('/') => Link::below("/events", key),
         (_, _, Some(message)) => Link::below("/outbox", message),
-        (Deed::Pause(_), ..) => Link::to("/handlers"),
+        (Deed::Pause(_) | Deed::Act(ActionKind::Backfill), ..) => Link::to("/handlers"),
+        (Deed::Act(ActionKind::Replay), ..) if filter.waiting && filter.destination.is_some() => {
+            Link::to("/destinations")
+        }
+        (Deed::Act(ActionKind::Replay), ..) if filter.waiting => Link::to("/handlers"),
         (Deed::Act(ActionKind::Release), ..) => Link::to("/held"),
         (Deed::Act(ActionKind::Replay | ActionKind::Discard), ..) => Link::to("/dead-letters"),
         _ => Link::to("/events"),

@@ -20,6 +20,8 @@ pub(super) struct DeliveryStory {
     pub(super) moments: Vec<Moment>,
     /// Where it may be run once more by itself: it gave up.
     pub(super) replay: Option<Link>,
+    /// Where it may be tried now: it waits for its next attempt.
+    pub(super) try_now: Option<Link>,
 }
 
 /// One thing that happened, or will.
@@ -54,8 +56,11 @@ pub(super) fn stories(
             own.iter().enumerate().map(|(place, attempt)| tried(attempt, is_last(place), now)).collect();
         moments.extend(standing(&delivery, own.last().copied(), now));
         let replay = Link::below("/act", "replay").with("key", key).with("handler", &delivery.handler);
+        let next = delivery.next_attempt_at.as_deref().and_then(millis);
+        let waits = delivery.state == "ready" && next.is_some_and(|next| next > now);
         DeliveryStory {
             outcome: outcome(&delivery),
+            try_now: waits.then(|| replay.clone().with("waiting", "true")),
             replay: (delivery.state == "dead").then_some(replay),
             handler: delivery.handler,
             state: delivery.state,
@@ -113,11 +118,14 @@ fn standing(delivery: &DeliveryView, last: Option<&AttemptView>, now: UnixMillis
 
 /// When it was discarded, where that is known: an erasure leaves the time at which the last attempt ended.
 fn discarded_at<'a>(delivery: &'a DeliveryView, last: Option<&AttemptView>) -> Option<&'a str> {
-    let moment = |text: &str| text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond);
     let finished = delivery.finished_at.as_deref()?;
-    let ended = last.and_then(|attempt| moment(&attempt.ended_at));
-    let is_later = ended.zip(moment(finished)).is_none_or(|(ended, finished)| finished - ended >= 1_000);
+    let ended = last.and_then(|attempt| millis(&attempt.ended_at));
+    let is_later = ended.zip(millis(finished)).is_none_or(|(ended, finished)| finished - ended >= 1_000);
     is_later.then_some(finished)
+}
+
+fn millis(text: &str) -> Option<UnixMillis> {
+    text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
 }
 
 fn times(count: i64) -> String {
@@ -185,6 +193,8 @@ mod tests {
             assert_eq!(stories[0].moments[0].took.as_deref(), Some("250 ms"));
             let last = stories[0].moments.last().and_then(|one| one.took.as_deref());
             assert!(state != "done" || last == Some("40 ms"), "{last:?}");
+            let offered = (stories[0].replay.is_some(), stories[0].try_now.is_some());
+            assert_eq!(offered, (state == "dead", state == "ready"), "{state}");
         }
     }
 

@@ -35,6 +35,7 @@ pub(super) struct HandlerRow {
     pub(super) configured: bool,
     pub(super) paused: bool,
     pub(super) ready: String,
+    pub(super) has_ready: bool,
     pub(super) claimed: String,
     pub(super) dead: String,
     pub(super) has_dead: bool,
@@ -58,6 +59,7 @@ impl HandlerRow {
             configured: view.configured,
             paused: view.paused,
             ready: depth(view.ready),
+            has_ready: view.ready.count > 0,
             claimed: depth(view.claimed),
             dead: depth(view.dead),
             has_dead: view.dead.count > 0,
@@ -71,6 +73,10 @@ impl HandlerRow {
 
     fn switch(&self) -> Link {
         Link::to(if self.paused { "/act/resume" } else { "/act/pause" }).with("handler", &self.name)
+    }
+
+    fn try_now(&self) -> Link {
+        Link::to("/act/replay").with("handler", &self.name).with("waiting", "true")
     }
 }
 

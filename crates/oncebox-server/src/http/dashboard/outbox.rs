@@ -4,6 +4,7 @@ use askama::Template;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::Response;
+use oncebox::clock::UnixMillis;
 use serde::Deserialize;
 
 use super::super::admin::Admin;
@@ -41,6 +42,7 @@ struct Destination {
     dead: String,
     oldest: Option<When>,
     messages: Link,
+    try_now: Link,
     view: DestinationView,
 }
 
@@ -74,6 +76,8 @@ struct MessagePage {
     next: Option<When>,
     /// It waits for a destination that nobody configured.
     is_stranded: bool,
+    /// It waits for its next attempt.
+    waits: bool,
     attempts: Vec<(When, crate::view::MessageAttemptView)>,
 }
 
@@ -85,6 +89,7 @@ pub(super) async fn destinations(State(admin): State<Admin>, visit: Visit) -> Re
         dead: depth(view.dead),
         oldest: When::maybe(view.oldest_due_at.as_deref(), visit.now),
         messages: Link::to("/outbox").with("destination", &view.destination),
+        try_now: Link::to("/act/replay").with("destination", &view.destination).with("waiting", "true"),
         view,
     };
     let rows = queues::destinations(&admin.desk()).await?.into_iter().map(row).collect();
@@ -160,8 +165,15 @@ pub(super) async fn one(
         next: When::maybe(detail.message.next_attempt_at.as_deref(), visit.now)
             .filter(|_| detail.message.state == "ready"),
         is_stranded: detail.message.state == "ready" && !is_configured,
+        waits: detail.message.state == "ready" && is_configured && is_later(&detail.message, visit.now),
         attempts: attempts.into_iter().map(|one| (When::read(&one.ended_at, visit.now), one)).collect(),
         detail,
         visit,
     })
+}
+
+/// True where the next attempt is still to come.
+fn is_later(message: &MessageView, now: UnixMillis) -> bool {
+    let next = message.next_attempt_at.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());
+    next.is_some_and(|next| next.as_millisecond() > now)
 }

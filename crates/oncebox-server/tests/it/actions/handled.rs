@@ -47,7 +47,7 @@ contract! {
         wait_for_states(&world, "ledger", &["done"]);
         assert_eq!(reconcile(&world, &[])["missing"], 0);
         world.db.execute("delete from effects where event_id in ('evt_3', 'evt_11', 'evt_19')");
-        let found = reconcile(&world, &["--requeue"]);
+        let found = reconcile(&world, &["--requeue", "--yes"]);
         let mut ids: Vec<_> = found["items"].as_array().expect("items").iter().filter_map(|one| one["event_id"].as_str()).collect();
         ids.sort_unstable();
         assert_eq!((ids, &found["requeued"]), (vec!["evt_11", "evt_19", "evt_3"], &json!(3)));
@@ -60,7 +60,7 @@ contract! {
         let lines = shown.stdout.lines().skip_while(|line| *line != "Attempts").filter(|line| line.contains("done")).count();
         assert_eq!(lines, 2, "both runs are told:\n{}", shown.stdout);
         assert_eq!(get(&world, "stats")["first_try_error_rate"], json!(0.0));
-        assert_eq!(reconcile(&world, &["--requeue"])["requeued"], 0);
+        assert_eq!(reconcile(&world, &["--requeue", "--yes"])["requeued"], 0);
         wait_for_states(&world, "ledger", &["done"]);
         assert_eq!(effects(&world), (20, 20));
     }

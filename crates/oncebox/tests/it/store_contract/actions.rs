@@ -218,11 +218,48 @@ testkit::contract! {
             serial: BodyPointer::parse("/id"),
         };
         let filter = ActionFilter { handler: Some("late".to_owned()), since: Some(NOW), ..ActionFilter::default() };
-        let late = action("l", ActionKind::Replay, filter);
+        let replay = action("r", ActionKind::Replay, filter.clone());
+        assert_eq!(world.store.act(&replay, None, NOW).await.unwrap(), 0, "a replay is of dead letters");
+        assert_eq!(world.store.count_backfill(&filter, &route).await.unwrap(), 3);
+        let late = action("l", ActionKind::Backfill, filter.clone());
+        assert!(matches!(world.store.act(&late, None, NOW).await, Err(ActionError::Backfill)), "nobody knows what it wants");
         assert_eq!(world.store.act(&late, Some(&route), NOW).await.unwrap(), 3);
         assert_eq!(world.store.act(&late, Some(&route), NOW).await.unwrap(), 3);
+        assert_eq!(world.store.count_backfill(&filter, &route).await.unwrap(), 0);
+        for lacking in [ActionFilter { handler: None, ..filter.clone() }, ActionFilter { since: None, ..filter }] {
+            let refused = world.store.count_backfill(&lacking, &route).await;
+            assert!(matches!(refused, Err(ActionError::Backfill)), "{refused:?}");
+        }
         let rows = world.query("select state, order_key is not null from {deliveries} where handler = 'late'");
         assert_eq!((rows.len(), rows[0][0].as_str()), (3, "ready"));
+    }
+
+    async fn what_waits_for_its_next_attempt_is_due_now_and_keeps_its_budget(db: TestDatabase) {
+        let world = processing(db).await;
+        world.insert((0..4).map(|n| world.event(&format!("evt_{n}"), "{}"))).await;
+        let claimed = claim(&world, 3).await;
+        let later = Next::Retry { after: std::time::Duration::from_secs(3600) };
+        let failure = |fence| Failure { fence, next: later, error: "no".to_owned(), status: None };
+        let failures: Vec<_> = claimed.iter().map(|one| failure(one.fence)).collect();
+        world.store.fail(&failures, NOW).await.unwrap();
+        // One of them waits for something else, which nobody but its prerequisite ends.
+        world.db.execute(&format!(
+            "update {0} set waits_for = delivery where key = (select key from {0} where attempt = 1 order by key limit 1)",
+            world.db.table("deliveries")
+        ));
+        let waiting = |filter: ActionFilter| ActionFilter { waiting: true, ..filter };
+        assert_eq!(world.store.count_hurry(&waiting(of_source()), NOW).await.unwrap(), 2);
+        let other = ActionFilter { handler: Some("other".to_owned()), ..of_source() };
+        assert_eq!(world.store.count_hurry(&waiting(other), NOW).await.unwrap(), 0);
+        let all = world.store.count_hurry(&waiting(ActionFilter::default()), NOW).await;
+        assert!(matches!(all, Err(ActionError::EmptyFilter)), "{all:?}");
+        let dead = ActionFilter { state: Some("dead".to_owned()), ..of_source() };
+        assert!(matches!(world.store.count_hurry(&waiting(dead), NOW).await, Err(ActionError::State)));
+        assert_eq!(act(&world, "w", ActionKind::Replay, waiting(of_source())).await, 2);
+        assert_eq!(act(&world, "w", ActionKind::Replay, waiting(of_source())).await, 2, "it tells what it did");
+        let again = claim(&world, 10).await;
+        let tried: Vec<_> = again.iter().filter(|one| one.attempt == 2).map(|one| one.attempts_before).collect();
+        assert_eq!((again.len(), tried), (3, vec![0, 0]));
     }
 
     async fn what_is_done_runs_again_only_by_requeue(db: TestDatabase) {

@@ -259,6 +259,25 @@ testkit::contract! {
         assert_eq!(world.store.messages(&dead, 10).await.unwrap().items, []);
     }
 
+    async fn messages_that_wait_for_their_next_attempt_are_due_now(db: TestDatabase) {
+        let world = sending(db).await;
+        for (destination, body) in [("crm", "a"), ("crm", "b"), ("mail", "c")] {
+            fresh(&world, Message::new(destination, body)).await;
+        }
+        for destination in ["crm", "mail"] {
+            for one in claim_messages(&world, destination, 3).await {
+                fail(&world, one.fence, Next::Retry { after: Duration::from_secs(3600) }).await;
+            }
+        }
+        let filter = ActionFilter { destination: Some("crm".to_owned()), waiting: true, ..ActionFilter::default() };
+        assert_eq!(world.store.count_hurry(&filter, NOW).await.unwrap(), 2);
+        let action = Action { id: "w".to_owned(), kind: ActionKind::Replay, filter, who: "test".to_owned() };
+        assert_eq!(world.store.act(&action, None, NOW).await.unwrap(), 2);
+        let again = claim_messages(&world, "crm", 3).await;
+        assert_eq!(again.iter().map(|one| one.attempt).collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(claim_messages(&world, "mail", 3).await.len(), 0, "another destination waits on");
+    }
+
     async fn a_dead_process_gives_its_messages_back_at_once(db: TestDatabase) {
         let world = sending(db).await;
         fresh(&world, Message::new("crm", "")).await;

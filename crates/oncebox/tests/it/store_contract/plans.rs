@@ -141,6 +141,10 @@ const STATEMENTS: &[(&str, &[Bound])] = &[
     ("message_action_count", &[Lowest, Text("no"), Null, Null, Null, Highest]),
     ("message_action_slice", &[Other(499), Null, Null, Null, Null, Other(500), Null, Null, Int(500)]),
     ("message_action_slice", &[Lowest, Text("no"), Null, Null, Null, Highest, Null, Null, Int(500)]),
+    ("waiting_attempts", &[Lowest, Text("src"), Null, Null, Null, Highest, Null, Null, Int(1)]),
+    ("hurry", &[Lowest, Text("no"), Null, Null, Null, Highest, Null, Null, Int(1), Int(500)]),
+    ("waiting_attempts_of_messages", &[Lowest, Text("crm"), Null, Null, Null, Highest, Int(1)]),
+    ("hurry_messages", &[Lowest, Text("no"), Null, Null, Null, Highest, Int(1), Int(500)]),
     ("ready:message_action_count", &[Lowest, Text("crm"), Null, Null, Null, Highest]),
     ("ready:message_action_slice", &[Lowest, Text("no"), Null, Null, Null, Highest, Null, Null, Int(500)]),
 ];
@@ -190,13 +194,14 @@ testkit::contract! {
             world.db.execute(&format!("update {events} set type = 'rare' where event_id = '{id}'"));
         }
         let route = Route { handler: "late".into(), sources: Vec::new(), types: vec![Glob::parse("rare").unwrap()], serial: None };
-        let filter = ActionFilter { event_type: Some("rare".to_owned()), ..ActionFilter::default() };
-        let replay = Action { id: "r".to_owned(), kind: ActionKind::Replay, filter, who: "ann".to_owned() };
-        // The first slice has no dead letters to move; each of the next looks at no more than a page may.
-        let cut_off = world.store.clone().with_faults(Faults::parse("actions.slice=fail@4").unwrap());
-        assert!(cut_off.act(&replay, Some(&route), NOW).await.is_err());
+        let (event_type, handler) = (Some("rare".to_owned()), Some("late".to_owned()));
+        let filter = ActionFilter { event_type, handler, since: Some(1), ..ActionFilter::default() };
+        let backfill = Action { id: "r".to_owned(), kind: ActionKind::Backfill, filter, who: "ann".to_owned() };
+        // Each slice looks at no more than a page may.
+        let cut_off = world.store.clone().with_faults(Faults::parse("actions.slice=fail@3").unwrap());
+        assert!(cut_off.act(&backfill, Some(&route), NOW).await.is_err());
         assert_eq!(world.store.actions(1).await.unwrap()[0].acted, 1, "as far as it came");
-        assert_eq!(world.store.act(&replay, Some(&route), NOW).await.unwrap(), 2);
+        assert_eq!(world.store.act(&backfill, Some(&route), NOW).await.unwrap(), 2);
         let late = world.query("select count(*) from {deliveries} where handler = 'late' and state = 'ready'");
         assert_eq!(late, [["2"]]);
     }
@@ -282,13 +287,16 @@ fn text_of(backend: Backend, name: &str) -> String {
     let own = if backend == Backend::Sqlite { "sqlite" } else { "postgres" };
     let text = read("shared").or_else(|| read(own)).unwrap_or_else(|| panic!("there is no {name}.sql"));
     let asks = text.split_once(" IN (\n    SELECT ").and_then(|(_, rest)| rest.split_once(")\nRETURNING"));
-    let text = asks.filter(|_| name.ends_with("_slice")).map_or(text.clone(), |(asks, _)| format!("SELECT {asks}"));
+    let text = asks
+        .filter(|_| name.ends_with("_slice") || name.starts_with("hurry"))
+        .map_or(text.clone(), |(asks, _)| format!("SELECT {asks}"));
     if backend == Backend::Postgres {
         return text;
     }
     text.replace("FOR UPDATE SKIP LOCKED", "")
         .replace(" AS uuid)", " AS blob)")
         .replace("LIKE $3 ESCAPE '!'", "GLOB $3")
+        .replace("oncebox.now_ms(", "(")
         .replace("oncebox.", "oncebox_")
         .replace('?', "$")
 }
