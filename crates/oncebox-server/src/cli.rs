@@ -129,7 +129,7 @@ Examples:
     #[command(after_help = "Examples:
   oncebox discard 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11
   oncebox discard --handler old-report --state dead --yes
-  oncebox discard --destination old-crm       outbox messages that are dead, or that nobody will send")]
+  oncebox discard --destination old-crm       outbox messages: dead, or never to be sent")]
     Discard(DiscardArgs),
     /// Drop identities, so that a redelivery counts as new
     #[command(after_help = "The event stays; only the memory of its identity goes. Ask the sender to send it again

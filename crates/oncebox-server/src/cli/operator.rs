@@ -141,7 +141,7 @@ pub(crate) struct ArmArgs {
 Examples:
   oncebox explain --source stripe captured.jsonl
   oncebox explain --provider github --secret \"$SECRET\" captured.jsonl
-  oncebox explain --provider twilio --secret \"$SECRET\" --set public_url=https://a.example captured.jsonl")]
+  oncebox explain --provider twilio --secret \"$SECRET\" --set public_url=https://a.example -")]
 pub(crate) struct ExplainArgs {
     /// The config file that describes the source
     #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = "oncebox.toml")]

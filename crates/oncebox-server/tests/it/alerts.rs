@@ -165,7 +165,7 @@ fn a_database_that_is_away_is_told_all_the_same() {
     proxy.resume();
     // What one node told alone is known to all of them, so that it is told once that it is over.
     wait_told(&receiver, &[("unavailable", "firing"), ("unavailable", "resolved")]);
-    assert_eq!(world.db.count(&world.db.table("alerts")), 0);
+    wait_until("it is written down", PATIENCE, || world.db.count(&world.db.table("alerts")) == 0);
 }
 
 #[test]

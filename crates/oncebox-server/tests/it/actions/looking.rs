@@ -95,6 +95,7 @@ contract! {
         let first = format!("(select delivery from {deliveries} order by delivery limit 1)");
         world.db.execute(&format!(
             "update {deliveries} set state = 'done', attempt = 1; \
+             update {deliveries} set attempt = 2 where delivery = {first}; \
              insert into {attempts} (delivery, attempt, ended_at_ms, outcome, status, error) \
              select delivery, 1, 1763208000000, 'failed', 500, 'no' from {deliveries} where delivery = {first}"
         ));
