@@ -43,6 +43,8 @@ const NOTE_EVERY: Duration = Duration::from_secs(600);
 const WRITERS_MS: i64 = 60_000;
 /// How far a clock may be behind without anybody minding.
 const BEHIND_MIN_MS: i64 = 1000;
+/// How long a record that ran out is still believed, so that whoever it is about can write it anew.
+const BEHIND_GRACE_MS: i64 = 60 * 60 * 1000;
 
 /// What retention is made of.
 #[derive(Clone)]
@@ -276,7 +278,7 @@ impl Keeper {
         let doubt = guard::judge(self.before.as_ref(), &stored, &now);
         let behind = behind(&stored, guard::behind(doubt.as_ref(), &now));
         self.before = Some(now.clone());
-        if behind.0 != stored.behind.0 {
+        if behind != stored.behind {
             self.parts.store.note_behind(behind).await?;
         }
         let (store, boot) = (&self.parts.store, now.boot.as_ref().map(|boot| (boot.id.clone(), millis(boot.uptime))));
@@ -330,10 +332,44 @@ impl Keeper {
 /// The most that any node's clock was behind, for as long as something that it named may live.
 fn behind(stored: &RetentionRecord, found: i64) -> (i64, UnixMillis) {
     let ((by, at), now) = (stored.behind, stored.time);
-    let is_over = now - at > stored.remembers_ms.unwrap_or(0);
+    let over_for = now - at - stored.remembers_ms.unwrap_or(0);
     match found {
-        found if found > BEHIND_MIN_MS && (found >= by || is_over) => (found, now),
-        _ if is_over && by > 0 => (0, now),
+        found if found > BEHIND_MIN_MS && (found >= by || over_for > 0) => (found, now),
+        // A node whose clock is still behind writes it anew at its next look, and nobody deletes in between.
+        _ if over_for > BEHIND_GRACE_MS && by > 0 => (0, now),
         _ => stored.behind,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const DAY: i64 = 86_400_000;
+    const REMEMBERS: i64 = 30 * DAY;
+
+    /// What stands there after a look that found this, so long after a record of three days was written.
+    fn check(after: i64, found: i64, expected: (i64, UnixMillis)) {
+        let stored = RetentionRecord {
+            seen_at: None,
+            boot: None,
+            stopped: None,
+            behind: (3 * DAY, 0),
+            time: after,
+            remembers_ms: Some(REMEMBERS),
+        };
+        assert_eq!(behind(&stored, found), expected, "{after} {found}");
+    }
+
+    #[test]
+    fn a_clock_that_stays_behind_is_never_forgotten_in_between() {
+        check(DAY, 0, (3 * DAY, 0));
+        // Renewed by whoever it is about, long before it runs out.
+        check(DAY, 3 * DAY, (3 * DAY, DAY));
+        check(DAY, 2 * DAY, (3 * DAY, 0));
+        // It ran out: another node's look must not come first.
+        check(REMEMBERS + 1, 0, (3 * DAY, 0));
+        check(REMEMBERS + 1, 2 * DAY, (2 * DAY, REMEMBERS + 1));
+        check(REMEMBERS + BEHIND_GRACE_MS + 1, 0, (0, REMEMBERS + BEHIND_GRACE_MS + 1));
     }
 }
