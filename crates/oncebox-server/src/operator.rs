@@ -355,7 +355,10 @@ async fn look(config: &StoreConfig) -> anyhow::Result<Store> {
     }
     let store = database::open(&StoreConfig { accept_unflushed: true, ..config.clone() }, Access::Visitor).await?;
     match store.events(&oncebox::store::EventFilter::default(), 1).await {
-        Ok(_) => Ok(store),
+        Ok(_) => {
+            store.begin_time(&Clock::system()).await.with_context(|| format!("cannot read {}", config.url))?;
+            Ok(store)
+        }
         Err(StoreError::Refused(_)) => {
             bail!("{} holds no inbox yet; start the server once, or run `oncebox migrate`", config.url)
         }

@@ -11,9 +11,11 @@ use oncebox::event::{EventKey, KeyMaker};
 use oncebox::fault::Faults;
 use oncebox::handler::HandlerSpec;
 use oncebox::relay::{self, DestinationSpec, Relay, Spared};
+use oncebox::shutdown::Shutdown;
 use oncebox::store::{NodeEntry, Store};
 use oncebox::wake::Wake;
 use oncebox::worker::{Parts, Workers};
+use tokio::task::JoinHandle;
 
 use crate::config::Config;
 use crate::destinations;
@@ -41,6 +43,8 @@ pub(crate) struct Processing {
     store: Store,
     builder: Mutex<Builder>,
     running: Option<Running>,
+    /// What keeps the time of leases on a node that only ingests.
+    keeping: Option<(Shutdown, JoinHandle<()>)>,
 }
 
 #[derive(Debug)]
@@ -65,7 +69,7 @@ impl Prepared {
         // Fault points are met by what is served, not by the start.
         let whole = store.clone().with_faults(Faults::none());
         register(&whole, &handlers).await.context("cannot make the handlers known to the database")?;
-        let node = config.server.workers.then(|| node_name(config.server.listen));
+        let node = config.server.workers.then(|| name_and_place(config.server.listen));
         Ok(Self { store: store.clone(), clock: clock.clone(), builder, handlers, destinations, node })
     }
 
@@ -80,7 +84,13 @@ impl Prepared {
             let (key, parts) = (node.node, Parts { store: store.clone(), clock: clock.clone(), wake, node });
             Running { workers: Workers::start(parts, handlers), relay, node: key, clock }
         });
-        Processing { store, builder: Mutex::new(builder), running }
+        // A node with workers keeps the time with them.
+        let keeping = running.is_none().then(|| {
+            let (store, stopping) = (store.clone(), Shutdown::new());
+            let asked = stopping.clone();
+            (stopping, tokio::spawn(async move { store.keep_time(&asked).await }))
+        });
+        Processing { store, builder: Mutex::new(builder), running, keeping }
     }
 }
 
@@ -129,6 +139,10 @@ impl Processing {
 
     /// Lets running attempts go on for a while and puts the rest back.
     pub(crate) async fn stop(self, grace: Duration) {
+        if let Some((stopping, keeping)) = self.keeping {
+            stopping.request();
+            let _ = keeping.await;
+        }
         let Some(Running { workers, relay, node, clock }) = self.running else { return };
         tokio::join!(workers.stop(grace), relay.stop(grace));
         give_back_all(&self.store, node, &clock).await;
@@ -143,6 +157,24 @@ async fn register(store: &Store, handlers: &[HandlerSpec]) -> Result<(), oncebox
 /// What this node is called, the same over restarts.
 pub(crate) fn node_name(listen: SocketAddr) -> String {
     format!("{}/{listen}", host_name())
+}
+
+/// The same with a place behind an `@` that no two processes have at once, because one of them could not listen. Clones
+/// share no more than the name.
+fn name_and_place(listen: SocketAddr) -> String {
+    let name = node_name(listen);
+    match place().filter(|_| listen.port() != 0) {
+        Some(place) => format!("{name}@{place}"),
+        None => name,
+    }
+}
+
+/// This run of this machine and its network, by Linux's own names for them.
+fn place() -> Option<String> {
+    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let network = std::fs::read_link("/proc/self/ns/net").ok()?;
+    let number: String = network.to_str()?.chars().filter(char::is_ascii_digit).collect();
+    (!number.is_empty()).then(|| format!("{}/{number}", boot.trim()))
 }
 
 /// Puts back what nobody here knows of: the database committed a claim and its answer was lost on the way, so that it was

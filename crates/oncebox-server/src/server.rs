@@ -79,6 +79,7 @@ impl Server {
             tracing::warn!("unsafe database accepted: {danger}");
         }
         let clock = Clock::system();
+        store.begin_time(&clock).await.context("cannot read the time of the leases")?;
         retention::prepare(&store, &clock, config).await;
         let handlers = Prepared::new(&store, config, &clock).await?;
         handler_sql::warn(&store, &config.handlers).await;

@@ -15,6 +15,7 @@ pub(crate) mod migrations;
 mod remembered;
 mod sql;
 mod statement;
+pub(crate) mod steady;
 mod steps;
 mod value;
 
@@ -49,6 +50,8 @@ pub use statement::Dialect;
 pub(crate) use statement::Statement;
 pub(crate) use steps::{record_step, step_result};
 pub use value::{Row, Value};
+
+use crate::clock::UnixMillis;
 
 /// An open transaction of an application: what is written through it is there together, or not at all.
 ///
@@ -96,6 +99,35 @@ async fn query<T: Transaction>(tx: &mut T, text: &Statement, values: Vec<Value>)
 /// How many rows a statement of ours touched.
 async fn execute<T: Transaction>(tx: &mut T, text: &Statement, values: Vec<Value>) -> Result<u64, StoreError> {
     tx.execute(text.in_dialect(T::DIALECT), values).await
+}
+
+/// The time as a process tells it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct At {
+    /// By the wall clock.
+    pub(crate) wall: UnixMillis,
+    /// As leases and due times tell it; none where this process does not keep it.
+    pub(crate) steady: Option<UnixMillis>,
+}
+
+/// As [`query`], for a statement that asks for the steady time.
+async fn query_at<T: Transaction>(
+    tx: &mut T,
+    text: &Statement,
+    values: Vec<Value>,
+    now: At,
+) -> Result<Vec<Row>, StoreError> {
+    tx.query(text.in_dialect(T::DIALECT), text.with(values, now.steady)).await
+}
+
+/// As [`execute`], for a statement that asks for the steady time.
+async fn execute_at<T: Transaction>(
+    tx: &mut T,
+    text: &Statement,
+    values: Vec<Value>,
+    now: At,
+) -> Result<u64, StoreError> {
+    tx.execute(text.in_dialect(T::DIALECT), text.with(values, now.steady)).await
 }
 
 /// Commits, for callers to whom every other answer is an error.

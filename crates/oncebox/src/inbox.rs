@@ -22,12 +22,14 @@ pub use steps::StepKey;
 
 use lane::Lane;
 
-use crate::adapter::{Pool, StoreError, deliveries};
+use crate::adapter::steady::PoolTimes;
+use crate::adapter::{At, Pool, StoreError, deliveries};
 use crate::clock::Clock;
 use crate::handler_error::HandlerError;
 use crate::limits::LEASES_EVERY;
 use crate::retry::RetryPolicy;
 use crate::shutdown::Shutdown;
+use crate::steady::Steady;
 
 /// Work that is under way.
 pub type Working<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
@@ -77,7 +79,15 @@ pub struct Inbox<P: Pool> {
 pub(crate) struct Shared<P> {
     pub(crate) pool: P,
     pub(crate) clock: Clock,
+    steady: Steady,
     wake: Arc<Notify>,
+}
+
+impl<P> Shared<P> {
+    /// The time now.
+    fn at(&self) -> At {
+        At { wall: self.clock.now(), steady: self.steady.now() }
+    }
 }
 
 #[derive(Clone)]
@@ -98,7 +108,7 @@ pub struct Running {
 impl<P: Pool> Inbox<P> {
     /// An inbox without handlers.
     pub fn new(pool: P, clock: Clock) -> Self {
-        let shared = Shared { pool, clock, wake: Arc::default() };
+        let shared = Shared { pool, clock, steady: Steady::default(), wake: Arc::default() };
         Self { shared, handlers: BTreeMap::new() }
     }
 
@@ -120,6 +130,7 @@ impl<P: Pool> Inbox<P> {
 
     /// Tells the database about the handlers and starts them.
     pub async fn start(self) -> Result<Running, StoreError> {
+        self.shared.steady.begin(&PoolTimes(&self.shared.pool), &self.shared.clock).await?;
         for (name, registered) in &self.handlers {
             let Options { retry, lease, .. } = &registered.options;
             deliveries::register(&self.shared.pool, name, retry, *lease).await?;
@@ -161,7 +172,10 @@ impl<P: Pool> std::fmt::Debug for Inbox<P> {
 /// Every node does this, whoever the leases belong to.
 async fn expire_leases<P: Pool>(shared: Shared<P>, every: Duration, stopping: Shutdown) {
     while !stopping.requested() {
-        match deliveries::expire(&shared.pool, shared.clock.now()).await {
+        if let Err(error) = shared.steady.compare(&PoolTimes(&shared.pool), None).await {
+            tracing::warn!("comparing clocks waits for the database: {}", error.chain());
+        }
+        match deliveries::expire(&shared.pool, shared.at()).await {
             Ok(0) => {}
             Ok(count) => {
                 tracing::warn!("{count} deliveries were taken back from workers that went silent");

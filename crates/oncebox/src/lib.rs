@@ -35,6 +35,7 @@ pub mod sealed;
 pub mod secret;
 pub mod shutdown;
 pub mod source;
+mod steady;
 pub mod trace;
 mod vendor_desk;
 pub mod verdict;

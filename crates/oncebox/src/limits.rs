@@ -46,6 +46,11 @@ pub const CLAIMED_BYTES_MAX: usize = 8 * 1024 * 1024;
 pub const POLL_EVERY: Duration = Duration::from_millis(750);
 /// How often ended leases are given back: a dead node's work is taken over within its lease and this.
 pub const LEASES_EVERY: Duration = Duration::from_secs(4);
+/// How often a node writes down that it lives and how far the time came.
+pub const TIME_NOTED_EVERY: Duration = Duration::from_secs(30);
+/// How long no session must hold the lock of a process before another one of its name takes its claims: whoever lost its
+/// session has taken its lock anew by then.
+pub const GONE_FOR: Duration = Duration::from_secs(15);
 /// Ended calls that are written down together, and that may wait for it.
 pub const ENDED_MAX: usize = 256;
 /// Ended calls of the relay that are written down together, and that may wait for it.

@@ -40,6 +40,7 @@ mod retention_log;
 mod schema_pieces;
 mod sizes;
 mod sql;
+mod steady;
 
 #[cfg(feature = "postgres")]
 mod postgres;
@@ -107,7 +108,7 @@ pub use filler::{Filled, PastEvent};
 pub use handler_sql::{HandlerSql, HandlerSqlError};
 pub use handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};
 pub use inspect::{Depth, Fault, Finding};
-pub use leases::{Expired, NodeEntry, NodeLock};
+pub use leases::{Chores, Expired, Kin, Nearness, NodeEntry, NodeLock};
 pub use marks::{Change, Once, Prerequisite, Version};
 pub use outbox::{
     ClaimedMessage, MessageClaims, MessageFailure, MessageFence, MessageWant, SendError, Sent, SentMarks, Written,
@@ -134,12 +135,14 @@ pub use windows::{DeadError, Page, Recent, Waiting};
 use sql::Statement;
 
 use crate::fault::Faults;
+use crate::steady::Steady;
 
 /// The database. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
     database: Database,
     faults: Faults,
+    steady: Steady,
 }
 
 #[derive(Clone, Debug)]
@@ -168,14 +171,14 @@ impl Store {
         durability: Durability,
     ) -> Result<Self, StoreError> {
         let database = sqlite::Database::open(path, access, durability).await?;
-        Ok(Self { database: Database::Sqlite(database), faults: Faults::none() })
+        Ok(Self { database: Database::Sqlite(database), faults: Faults::none(), steady: Steady::default() })
     }
 
     /// Connects to Postgres by URL, with at most `connections` at once.
     #[cfg(feature = "postgres")]
     pub async fn connect_postgres(url: &str, connections: usize, durability: Durability) -> Result<Self, StoreError> {
         let database = postgres::Database::connect(url, connections, durability).await?;
-        Ok(Self { database: Database::Postgres(database), faults: Faults::none() })
+        Ok(Self { database: Database::Postgres(database), faults: Faults::none(), steady: Steady::default() })
     }
 
     /// The same store with fault points armed; without the feature `faults` this changes nothing.
@@ -218,7 +221,7 @@ impl Store {
             #[cfg(feature = "postgres")]
             Database::Postgres(database) => TxInner::Postgres(Box::new(database.begin().await?)),
         };
-        Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
+        Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), half_done: false })
     }
 
     /// As [`Store::begin`], for statements that have ended their session before: it is one that nobody else uses.
@@ -231,7 +234,7 @@ impl Store {
             Database::Postgres(database) => {
                 self.faults.at("store.begin").await?;
                 let inner = TxInner::Postgres(Box::new(database.begin_apart().await?));
-                Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
+                Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), half_done: false })
             }
         }
     }
@@ -275,6 +278,7 @@ impl Store {
 
     /// Reads outside any transaction.
     async fn query(&self, statement: &Statement, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        let values = statement.with(values, self.steady.now());
         match &self.database {
             #[cfg(feature = "sqlite")]
             Database::Sqlite(database) => database.query(statement.sqlite(), values).await,
@@ -289,6 +293,7 @@ impl Store {
 pub struct Tx {
     inner: TxInner,
     faults: Faults,
+    steady: Steady,
     /// Set while a step is under way and left so when it fails or its future is dropped: half a step is never committed.
     half_done: bool,
 }
@@ -338,6 +343,7 @@ impl Tx {
     async fn execute(&mut self, statement: &Statement, values: Vec<Value>) -> Result<u64, StoreError> {
         let before = std::mem::replace(&mut self.half_done, true);
         self.faults.at("store.execute").await?;
+        let values = statement.with(values, self.steady.now());
         let rows = match &mut self.inner {
             #[cfg(feature = "sqlite")]
             TxInner::Sqlite(tx) => tx.execute(statement.sqlite(), values).await?,
@@ -352,6 +358,7 @@ impl Tx {
     async fn query(&mut self, statement: &Statement, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
         let before = std::mem::replace(&mut self.half_done, true);
         self.faults.at("store.execute").await?;
+        let values = statement.with(values, self.steady.now());
         let rows = match &mut self.inner {
             #[cfg(feature = "sqlite")]
             TxInner::Sqlite(tx) => tx.query(statement.sqlite(), values).await?,

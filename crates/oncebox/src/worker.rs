@@ -24,7 +24,7 @@ use tokio::time::MissedTickBehavior;
 use attempt::{Context, UnitEnd};
 use closer::Closer;
 use lane::{Lane, Pace};
-use lease::Leases;
+use lease::{Leases, Proof};
 
 use crate::circuit::Reached;
 use crate::clock::Clock;
@@ -84,8 +84,8 @@ impl Workers {
         };
         let leases = Leases { store: parts.store, clock: parts.clock, wake: parts.wake, node: parts.node };
         let running = Running::start(tasks, |stopping, grace| async move {
-            let Some(lock) = begin(&leases, &stopping).await else { return };
-            let looking = tokio::spawn(leases.run(lock, stopping.clone()));
+            let Some(proof) = begin(&leases, &stopping).await else { return };
+            let looking = tokio::spawn(leases.run(proof, stopping.clone()));
             worker.run(changes, stopping, grace).await;
             // Ends by itself: it was asked to stop as we were.
             let _ = looking.await;
@@ -114,10 +114,10 @@ fn shared(handlers: Vec<HandlerSpec>) -> Arc<[Arc<HandlerSpec>]> {
 }
 
 /// Waits for the database; none when it was asked to stop before that.
-async fn begin(leases: &Leases, stopping: &Shutdown) -> Option<Option<crate::store::NodeLock>> {
+async fn begin(leases: &Leases, stopping: &Shutdown) -> Option<Proof> {
     loop {
         match leases.begin().await {
-            Ok(lock) => return Some(lock),
+            Ok(proof) => return Some(proof),
             Err(error) => tracing::warn!("the workers wait for the database: {}", error.chain()),
         }
         tokio::select! {

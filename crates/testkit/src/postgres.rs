@@ -36,6 +36,7 @@ struct Own {
     home: Home,
     port: u16,
     settings: Vec<String>,
+    envs: Vec<(&'static str, String)>,
     postmaster: Option<Child>,
 }
 
@@ -43,6 +44,7 @@ struct Own {
 #[derive(Clone, Debug, Default)]
 pub struct Options {
     settings: Vec<String>,
+    envs: Vec<(&'static str, String)>,
     tls: bool,
 }
 
@@ -50,6 +52,12 @@ impl Options {
     /// Adds a server setting, such as `fsync=off`; it wins over ours.
     pub fn setting(mut self, name_and_value: &str) -> Self {
         self.settings.push(name_and_value.to_owned());
+        self
+    }
+
+    /// Adds a variable to the server's environment.
+    pub fn env(mut self, name: &'static str, value: &str) -> Self {
+        self.envs.push((name, value.to_owned()));
         self
     }
 
@@ -90,7 +98,7 @@ impl Cluster {
             settings.push(format!("ssl_cert_file={}", certificate.display()));
             settings.push(format!("ssl_key_file={}", key.display()));
         }
-        let mut own = Own { home, port: 0, settings, postmaster: None };
+        let mut own = Own { home, port: 0, settings, envs: options.envs, postmaster: None };
         for _ in 0..PORT_TRIES {
             own.port = free_port();
             if own.launch() {
@@ -180,6 +188,7 @@ impl Own {
             "max_connections=300".to_owned(),
             "shared_buffers=64MB".to_owned(),
         ];
+        command.envs(self.envs.iter().map(|(name, value)| (name, value)));
         command.arg("-D").arg(self.home.data_dir());
         for setting in ours.iter().chain(&self.settings) {
             command.arg("-c").arg(setting);

@@ -1,6 +1,8 @@
 //! Handlers of the real program, end to end: the effect is there once, what fails is dead after exactly its attempts,
 //! and nobody waits for a handler that is slow or broken.
 
+mod clock;
+mod clones;
 mod crash;
 mod gauges;
 mod http;

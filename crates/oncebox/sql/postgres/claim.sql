@@ -7,7 +7,7 @@
 -- {care} is which of them, by the attempts that were lost with their worker.
 WITH wanted AS MATERIALIZED (
     SELECT h.handler, h.attempts, h.on_dead, w.most, w.lease_ms, (SELECT oncebox.now_ms()) AS at,
-           (SELECT gen_random_uuid()) AS token
+           (SELECT oncebox.sure_ms($5)) AS steady,           (SELECT gen_random_uuid()) AS token
     FROM unnest($1::text[], $2::bigint[], $3::bigint[]) AS w (handler, most, lease_ms)
     JOIN oncebox.handlers h ON h.handler = w.handler AND h.paused = 0
 ), claimed AS (
@@ -17,12 +17,12 @@ WITH wanted AS MATERIALIZED (
         last_error = CASE WHEN d.attempt - d.attempts_before >= w.attempts AND d.last_error IS NULL
                           THEN 'the attempts are used up' ELSE d.last_error END,
         finished_at_ms = CASE WHEN d.attempt - d.attempts_before >= w.attempts THEN w.at END,
-        token = w.token, node = $4, claimed_at_ms = w.at, lease_until_ms = w.at + w.lease_ms
+        token = w.token, node = $4, claimed_at_ms = w.at, lease_until_ms = w.steady + w.lease_ms
     FROM wanted w
     WHERE d.handler = w.handler AND d.ctid = ANY(ARRAY(
         SELECT one.place FROM wanted h CROSS JOIN LATERAL (
             SELECT d.ctid AS place FROM oncebox.deliveries d
-            WHERE d.handler = h.handler AND d.state = 'ready' AND d.due_at_ms <= h.at
+            WHERE d.handler = h.handler AND d.state = 'ready' AND d.due_at_ms <= h.steady
               AND {care}
               AND (d.order_key IS NULL OR NOT EXISTS (
                   SELECT 1 FROM oncebox.deliveries o

@@ -8,7 +8,7 @@ WITH locked AS MATERIALIZED (
     JOIN oncebox.destinations t ON t.destination = w.destination
     CROSS JOIN LATERAL (
         SELECT m.id, m.key, m.due_at_ms, octet_length(m.body) AS size FROM oncebox.outbox m
-        WHERE m.destination = w.destination AND m.state = 'ready' AND m.due_at_ms <= (SELECT oncebox.now_ms())
+        WHERE m.destination = w.destination AND m.state = 'ready' AND m.due_at_ms <= (SELECT oncebox.sure_ms($6))
           AND (t.ordered = 0 OR m.order_key IS NULL OR NOT EXISTS (
               SELECT 1 FROM oncebox.outbox o
               WHERE o.destination = m.destination AND o.order_key = m.order_key AND o.order_key IS NOT NULL
@@ -30,7 +30,7 @@ SET state = CASE WHEN m.attempt - m.attempts_before >= c.attempts THEN 'dead' EL
     last_error = CASE WHEN m.attempt - m.attempts_before >= c.attempts AND m.last_error IS NULL
                       THEN 'the attempts are used up' ELSE m.last_error END,
     token = (SELECT gen_random_uuid()), node = $4, claimed_at_ms = (SELECT oncebox.now_ms()),
-    lease_until_ms = (SELECT oncebox.now_ms()) + c.lease_ms
+    lease_until_ms = (SELECT oncebox.steady_ms($6)) + c.lease_ms
 FROM chosen c
 WHERE m.id = c.id
 RETURNING m.id, m.token, m.destination, m.state, m.attempt, m.attempts_before, m.due_at_ms, m.idempotency_key, m.method,

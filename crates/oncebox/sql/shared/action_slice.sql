@@ -3,7 +3,7 @@
 UPDATE oncebox.deliveries
 SET state = CAST($10 AS text), waits_for = NULL, wait_until_ms = NULL,
     attempts_before = CASE WHEN CAST($10 AS text) = 'ready' THEN attempt ELSE attempts_before END,
-    due_at_ms = CASE WHEN CAST($10 AS text) = 'ready' THEN (SELECT oncebox.now_ms($11)) ELSE due_at_ms END,
+    due_at_ms = CASE WHEN CAST($10 AS text) = 'ready' THEN (SELECT oncebox.steady_ms($14, $11)) ELSE due_at_ms END,
     finished_at_ms = CASE WHEN CAST($10 AS text) = 'ready' THEN NULL ELSE (SELECT oncebox.now_ms($11)) END
 WHERE delivery IN (
     SELECT d.delivery FROM oncebox.deliveries d

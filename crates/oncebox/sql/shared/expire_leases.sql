@@ -4,10 +4,10 @@ SET state = CASE WHEN attempt - attempts_before >= coalesce((SELECT h.attempts F
                      WHERE h.handler = d.handler), 1000000) THEN 'dead' ELSE 'ready' END,
     finished_at_ms = CASE WHEN attempt - attempts_before >= coalesce((SELECT h.attempts FROM oncebox.handlers h
                      WHERE h.handler = d.handler), 1000000) THEN (SELECT oncebox.now_ms($1)) END,
-    due_at_ms = (SELECT oncebox.now_ms($1)), last_error = $3, lost = lost + 1
+    due_at_ms = (SELECT oncebox.steady_ms($4, $1)), last_error = $3, lost = lost + 1
 WHERE state = 'claimed' AND delivery IN (
     SELECT delivery FROM oncebox.deliveries
-    WHERE state = 'claimed' AND lease_until_ms < (SELECT oncebox.now_ms($1))
+    WHERE state = 'claimed' AND lease_until_ms < (SELECT oncebox.sure_ms($4, $1))
     ORDER BY lease_until_ms LIMIT $2 FOR UPDATE SKIP LOCKED)
 RETURNING delivery, key, handler, state, attempt, node, claimed_at_ms,
           -- SQLite knows the row here by no other name than its columns' own.

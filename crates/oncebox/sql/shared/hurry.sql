@@ -1,8 +1,8 @@
 -- One slice, in the order of the keys: what waits for its next attempt is due now. What is claimed meanwhile is left alone.
-UPDATE oncebox.deliveries SET due_at_ms = (SELECT oncebox.now_ms($9))
+UPDATE oncebox.deliveries SET due_at_ms = (SELECT oncebox.steady_ms($11, $9))
 WHERE state = 'ready' AND delivery IN (
     SELECT d.delivery FROM oncebox.handlers known CROSS JOIN oncebox.deliveries d
-    WHERE d.handler = known.handler AND d.state = 'ready' AND d.due_at_ms > (SELECT oncebox.now_ms($9))
+    WHERE d.handler = known.handler AND d.state = 'ready' AND d.due_at_ms > (SELECT oncebox.steady_ms($11, $9))
       AND d.waits_for IS NULL AND d.delivery > $1 AND d.delivery <= $6
       AND (CAST($7 AS text) IS NULL OR d.handler = $7)
       AND (CAST($8 AS uuid) IS NULL OR d.key = $8)

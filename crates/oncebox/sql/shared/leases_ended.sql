@@ -1,4 +1,4 @@
 -- What an idle node asks, for deliveries and messages: one read in place of two transactions.
-SELECT 1 FROM oncebox.deliveries WHERE state = 'claimed' AND lease_until_ms < (SELECT oncebox.now_ms($1))
+SELECT 1 FROM oncebox.deliveries WHERE state = 'claimed' AND lease_until_ms < (SELECT oncebox.sure_ms($2, $1))
 UNION ALL
-SELECT 1 FROM oncebox.outbox WHERE state = 'claimed' AND lease_until_ms < (SELECT oncebox.now_ms($1)) LIMIT 1
+SELECT 1 FROM oncebox.outbox WHERE state = 'claimed' AND lease_until_ms < (SELECT oncebox.sure_ms($2, $1)) LIMIT 1

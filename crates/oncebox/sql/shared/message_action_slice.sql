@@ -2,7 +2,7 @@
 UPDATE oncebox.outbox
 SET state = CAST($7 AS text),
     attempts_before = CASE WHEN CAST($7 AS text) = 'ready' THEN attempt ELSE attempts_before END,
-    due_at_ms = CASE WHEN CAST($7 AS text) = 'ready' THEN (SELECT oncebox.now_ms($8)) ELSE due_at_ms END
+    due_at_ms = CASE WHEN CAST($7 AS text) = 'ready' THEN (SELECT oncebox.steady_ms($10, $8)) ELSE due_at_ms END
 WHERE id IN (
     SELECT m.id FROM oncebox.outbox m
     WHERE m.id > $1 AND m.id <= $6 AND m.state = 'dead'

@@ -2,5 +2,6 @@
 SELECT t.destination,
        (SELECT count(*) FROM (SELECT 1 FROM oncebox.outbox o
                               WHERE o.destination = t.destination AND o.state = 'ready' LIMIT $1) counted),
-       (SELECT min(o.due_at_ms) FROM oncebox.outbox o WHERE o.destination = t.destination AND o.state = 'ready')
+       (SELECT min(o.due_at_ms) - (SELECT c.offset_ms FROM oncebox.steady_clock c)
+        FROM oncebox.outbox o WHERE o.destination = t.destination AND o.state = 'ready')
 FROM oncebox.destinations t ORDER BY t.destination

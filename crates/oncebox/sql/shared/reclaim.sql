@@ -1,14 +1,14 @@
--- The claims of earlier processes of this node, which are proved dead.
+-- The claims of a process that is proved dead.
 UPDATE oncebox.deliveries AS d
 SET state = CASE WHEN attempt - attempts_before >= coalesce((SELECT h.attempts FROM oncebox.handlers h
                      WHERE h.handler = d.handler), 1000000) THEN 'dead' ELSE 'ready' END,
     finished_at_ms = CASE WHEN attempt - attempts_before >= coalesce((SELECT h.attempts FROM oncebox.handlers h
                      WHERE h.handler = d.handler), 1000000) THEN (SELECT oncebox.now_ms($1)) END,
-    due_at_ms = (SELECT oncebox.now_ms($1)), last_error = $3, lost = lost + 1
+    due_at_ms = (SELECT oncebox.steady_ms($5, $1)), last_error = $3, lost = lost + 1
 WHERE state = 'claimed' AND delivery IN (
     SELECT delivery FROM oncebox.deliveries
     WHERE state = 'claimed'
-      AND node IN (SELECT n.node FROM oncebox.nodes n WHERE n.name = $4 AND n.node <> $5)
+      AND node = $4
     ORDER BY lease_until_ms LIMIT $2 FOR UPDATE SKIP LOCKED)
 RETURNING delivery, key, handler, state, attempt, node, claimed_at_ms,
           -- SQLite knows the row here by no other name than its columns' own.

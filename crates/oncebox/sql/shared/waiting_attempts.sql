@@ -1,7 +1,7 @@
 -- How many deliveries wait for their next attempt, by the index of what is ready: handler by handler. One that waits for
 -- a prerequisite is none of them. $1 and $6 bound the keys of the deliveries, $8 is their event where one is named.
 SELECT count(*) FROM oncebox.handlers known CROSS JOIN oncebox.deliveries d
-WHERE d.handler = known.handler AND d.state = 'ready' AND d.due_at_ms > (SELECT oncebox.now_ms($9))
+WHERE d.handler = known.handler AND d.state = 'ready' AND d.due_at_ms > (SELECT oncebox.steady_ms($10, $9))
   AND d.waits_for IS NULL AND d.delivery > $1 AND d.delivery <= $6
   AND (CAST($7 AS text) IS NULL OR d.handler = $7)
   AND (CAST($8 AS uuid) IS NULL OR d.key = $8)

@@ -7,11 +7,11 @@ SET state = CASE WHEN attempt - attempts_before >= h.attempts THEN 'dead' ELSE '
     last_error = CASE WHEN attempt - attempts_before >= h.attempts AND last_error IS NULL
                       THEN 'the attempts are used up' ELSE last_error END,
     finished_at_ms = CASE WHEN attempt - attempts_before >= h.attempts THEN ?5 END,
-    token = randomblob(16), node = ?4, claimed_at_ms = ?5, lease_until_ms = ?5 + ?3
+    token = randomblob(16), node = ?4, claimed_at_ms = ?5, lease_until_ms = ?6 + ?3
 FROM oncebox_handlers h
 WHERE h.handler = ?1 AND d.delivery IN (
     SELECT r.delivery FROM oncebox_deliveries r
-    WHERE r.handler = ?1 AND r.state = 'ready' AND r.due_at_ms <= ?5
+    WHERE r.handler = ?1 AND r.state = 'ready' AND r.due_at_ms <= ?6
       AND {care}
       AND (r.order_key IS NULL OR NOT EXISTS (
           SELECT 1 FROM oncebox_deliveries o

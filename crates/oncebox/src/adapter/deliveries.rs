@@ -5,8 +5,8 @@
 use std::time::Duration;
 
 use super::{
-    Buried, Claim, Claimed, Dialect, Fence, Fenced, Pool, Row, StoreError, Transaction, Value, commit_or_fail, execute,
-    fenced, is_open, kept, millis, query, read_claim, sql,
+    At, Buried, Claim, Claimed, Dialect, Fence, Fenced, Pool, Row, StoreError, Transaction, Value, commit_or_fail,
+    execute, execute_at, fenced, is_open, kept, millis, query, query_at, read_claim, sql,
 };
 use crate::clock::UnixMillis;
 use crate::delivery::Next;
@@ -60,14 +60,15 @@ pub(crate) async fn claim<P: Pool>(
     handler: &str,
     most: usize,
     lease: Duration,
-    now: UnixMillis,
+    now: At,
 ) -> Result<Claims, StoreError> {
     let mut tx = pool.begin().await?;
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let mut values = vec![handler.into(), most.into(), millis(lease).into(), Value::Null];
-    if P::Tx::DIALECT == Dialect::Sqlite {
-        values.push(now.into());
-    }
+    values.extend(match P::Tx::DIALECT {
+        Dialect::Sqlite => vec![now.wall.into(), now.steady.unwrap_or(now.wall).into()],
+        Dialect::Postgres => vec![now.steady.into()],
+    });
     let mut rows = query(&mut tx, &sql::CLAIM, values).await?;
     if P::Tx::DIALECT == Dialect::Sqlite {
         add_events(&mut tx, &mut rows).await?;
@@ -106,7 +107,7 @@ pub(crate) async fn fail<T: Transaction>(
     fence: Fence,
     next: Next,
     error: &str,
-    now: UnixMillis,
+    now: At,
 ) -> Result<Fenced, StoreError> {
     let (state, outcome, pause) = match next {
         Next::Retry { after } => ("ready", "failed", Some(millis(after))),
@@ -114,43 +115,40 @@ pub(crate) async fn fail<T: Transaction>(
         Next::Held => ("held", "held", None),
     };
     let error = kept(error);
-    let attempt = fence.values([now.into(), outcome.into(), Value::Null, error.as_str().into()]);
+    let attempt = fence.values([now.wall.into(), outcome.into(), Value::Null, error.as_str().into()]);
     if execute(tx, &sql::RECORD_ATTEMPT, attempt).await? == 0 {
         return Ok(Fenced::LeaseLost);
     }
-    let delivery = fence.values([now.into(), state.into(), pause.into(), error.as_str().into()]);
-    execute(tx, &sql::END_ATTEMPT, delivery).await.map(fenced)
+    let delivery = fence.values([now.wall.into(), state.into(), pause.into(), error.as_str().into()]);
+    execute_at(tx, &sql::END_ATTEMPT, delivery, now).await.map(fenced)
 }
 
 /// Lets a worker keep a delivery for `lease` from now.
-pub(crate) async fn extend<P: Pool>(
-    pool: &P,
-    fence: Fence,
-    lease: Duration,
-    now: UnixMillis,
-) -> Result<Fenced, StoreError> {
+pub(crate) async fn extend<P: Pool>(pool: &P, fence: Fence, lease: Duration, now: At) -> Result<Fenced, StoreError> {
     let mut tx = pool.begin().await?;
-    let rows = query(&mut tx, &sql::EXTEND_LEASE, fence.values([now.into(), millis(lease).into()])).await?;
+    let values = fence.values([now.wall.into(), millis(lease).into()]);
+    let rows = query_at(&mut tx, &sql::EXTEND_LEASE, values, now).await?;
     commit_or_fail::<P>(tx).await?;
     Ok(if rows.is_empty() { Fenced::LeaseLost } else { Fenced::Recorded })
 }
 
 /// Puts a claim back in line without using an attempt.
-pub(crate) async fn give_back<P: Pool>(pool: &P, fence: Fence, now: UnixMillis) -> Result<Fenced, StoreError> {
+pub(crate) async fn give_back<P: Pool>(pool: &P, fence: Fence, now: At) -> Result<Fenced, StoreError> {
     let mut tx = pool.begin().await?;
-    let rows = execute(&mut tx, &sql::GIVE_BACK, fence.values([now.into(), Value::Int(0)])).await?;
+    let rows = execute_at(&mut tx, &sql::GIVE_BACK, fence.values([now.wall.into(), Value::Int(0)]), now).await?;
     commit_or_fail::<P>(tx).await?;
     Ok(fenced(rows))
 }
 
 /// Takes back what is claimed beyond its lease, whoever has it, and says how many that were.
-pub(crate) async fn expire<P: Pool>(pool: &P, now: UnixMillis) -> Result<usize, StoreError> {
+pub(crate) async fn expire<P: Pool>(pool: &P, now: At) -> Result<usize, StoreError> {
     let mut tx = pool.begin().await?;
     let error = "the lease ended without an answer";
-    let rows = query(&mut tx, &sql::EXPIRE_LEASES, vec![now.into(), SLICE.into(), error.into()]).await?;
+    let values = vec![now.wall.into(), SLICE.into(), error.into()];
+    let rows = query_at(&mut tx, &sql::EXPIRE_LEASES, values, now).await?;
     for row in &rows {
         let (node, started) = (row.optional_key(5)?.into(), row.optional_int(6)?.into());
-        let values = vec![row.key(0)?.into(), row.int(4)?.into(), node, started, now.into(), error.into()];
+        let values = vec![row.key(0)?.into(), row.int(4)?.into(), node, started, now.wall.into(), error.into()];
         execute(&mut tx, &sql::LOST_ATTEMPT, values).await?;
     }
     commit_or_fail::<P>(tx).await?;

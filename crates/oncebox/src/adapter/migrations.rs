@@ -43,6 +43,11 @@ pub(crate) const SQLITE: &[Migration] = &[
     },
     Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/sqlite/0016_alerts.sql") },
     Migration {
+        version: 17,
+        name: "steady_clock",
+        sql: include_str!("../../sql/migrations/sqlite/0017_steady_clock.sql"),
+    },
+    Migration {
         version: 22,
         name: "told_values",
         sql: include_str!("../../sql/migrations/sqlite/0022_told_values.sql"),
@@ -87,6 +92,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         sql: include_str!("../../sql/migrations/postgres/0014_function_words.sql"),
     },
     Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/postgres/0016_alerts.sql") },
+    Migration {
+        version: 17,
+        name: "steady_clock",
+        sql: include_str!("../../sql/migrations/postgres/0017_steady_clock.sql"),
+    },
     Migration {
         version: 22,
         name: "told_values",

@@ -33,6 +33,8 @@ shared! {
     HOLD_CLAIM = "shared/hold_claim.sql";
     RECORD_STEP = "shared/record_step.sql";
     STEP_RESULT = "shared/step_result.sql";
+    STEADY_CLOCK = "shared/steady_clock.sql";
+    SETTLE_STEADY_CLOCK = "shared/settle_steady_clock.sql";
 }
 
 /// The worker's own claim, for one handler in place of several: arrays do not cross the seam. It takes whatever is due,

@@ -1,5 +1,8 @@
 //! A statement in both dialects. The files are written for Postgres, so that they can be pasted into psql.
 
+use super::Value;
+use crate::clock::UnixMillis;
+
 /// Whose SQL it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dialect {
@@ -14,6 +17,8 @@ pub enum Dialect {
 pub(crate) struct Statement {
     postgres: String,
     sqlite: String,
+    /// Whether its last value is the steady time, which the seam adds.
+    steady: bool,
 }
 
 impl Statement {
@@ -25,14 +30,26 @@ impl Statement {
             .replace(" AS uuid)", " AS blob)")
             .replace("LIKE $3 ESCAPE '!'", "GLOB $3")
             .replace("oncebox.now_ms(", "(")
+            .replace("oncebox.steady_ms(", "coalesce(")
+            .replace("oncebox.sure_ms(", "coalesce(")
             .replace("oncebox.", "oncebox_")
             .replace('$', "?");
-        Self { postgres: text.to_owned(), sqlite }
+        let steady = text.contains("oncebox.steady_ms(") || text.contains("oncebox.sure_ms(");
+        Self { postgres: text.to_owned(), sqlite, steady }
     }
 
     /// Takes two texts, where the databases have no words in common.
     pub(crate) fn of_two(postgres: &str, sqlite: &str) -> Self {
-        Self { postgres: postgres.to_owned(), sqlite: sqlite.to_owned() }
+        Self { postgres: postgres.to_owned(), sqlite: sqlite.to_owned(), steady: false }
+    }
+
+    /// Its values, with the steady time behind them where it asks for that; null is whatever time the database says, or
+    /// on SQLite the time that is handed in besides.
+    pub(crate) fn with(&self, mut values: Vec<Value>, steady: Option<UnixMillis>) -> Vec<Value> {
+        if self.steady {
+            values.push(steady.into());
+        }
+        values
     }
 
     pub(crate) fn in_dialect(&self, dialect: Dialect) -> &str {

@@ -70,7 +70,7 @@ async fn heartbeat<P: Pool>(lane: &Lane<P>, fence: Fence) {
     let lease = lane.registered.options.lease;
     loop {
         tokio::time::sleep(lease / 3).await;
-        let now = lane.shared.clock.now();
+        let now = lane.shared.at();
         // Longer than a third, the answer is of no use; and a handler on SQLite may itself be in the way of it.
         match tokio::time::timeout(lease / 3, deliveries::extend(&lane.shared.pool, fence, lease, now)).await {
             Ok(Ok(Fenced::LeaseLost)) => return,
@@ -121,7 +121,7 @@ impl Told {
         self.warn(lane, &format!("failed, then {next:?}: {error}"));
         let recorded = async {
             let mut tx = lane.shared.pool.begin().await?;
-            let fenced = deliveries::fail(&mut tx, self.fence, next, &error, lane.shared.clock.now()).await?;
+            let fenced = deliveries::fail(&mut tx, self.fence, next, &error, lane.shared.at()).await?;
             commit_or_fail::<P>(tx).await?;
             Ok::<_, StoreError>(fenced)
         };
@@ -142,7 +142,7 @@ fn random() -> u64 {
 
 /// Puts a claim back in line at a stop.
 pub(super) async fn give_back<P: Pool>(lane: &Lane<P>, fence: Fence, limit: Duration) {
-    let given = deliveries::give_back(&lane.shared.pool, fence, lane.shared.clock.now());
+    let given = deliveries::give_back(&lane.shared.pool, fence, lane.shared.at());
     if !matches!(tokio::time::timeout(limit, given).await, Ok(Ok(_))) {
         tracing::warn!(handler = &*lane.name, "a claim ends with its lease");
     }

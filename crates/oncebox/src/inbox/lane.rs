@@ -72,7 +72,7 @@ impl<P: Pool> Lane<P> {
         if free == 0 {
             return Ok(Claimed::All);
         }
-        let (lease, now) = (self.registered.options.lease, self.shared.clock.now());
+        let (lease, now) = (self.registered.options.lease, self.shared.at());
         let claims = deliveries::claim(&self.shared.pool, &self.name, free, lease, now).await?;
         for buried in &claims.buried {
             let (key, attempt) = (buried.key.to_string(), buried.attempt);

@@ -66,7 +66,7 @@ impl Store {
         let values = fence.values([Value::Int(now), Value::Int(millis(lease))]);
         let rows = tx.query(&sql::EXTEND_LEASE, values).await?;
         tx.commit_or_fail().await?;
-        rows.first().map(|row| row.int(0)).transpose()
+        rows.first().map(|row| Ok(self.steady.wall_of(row.int(0)?))).transpose()
     }
 }
 

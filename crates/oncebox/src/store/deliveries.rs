@@ -100,7 +100,10 @@ impl Store {
         let mut claims = Claims::default();
         for row in rows {
             match read_claim(&row)? {
-                Claim::Claimed(claimed) => claims.claimed.push(claimed),
+                Claim::Claimed(mut claimed) => {
+                    claimed.lease_until = self.steady.wall_of(claimed.lease_until);
+                    claims.claimed.push(claimed);
+                }
                 Claim::Buried(buried) => claims.buried.push(buried),
                 Claim::Empty(fence, buried) => {
                     let error = "the payload is gone".to_owned();
@@ -152,12 +155,12 @@ impl Tx {
         care: Care,
         now: UnixMillis,
     ) -> Result<Vec<Row>, StoreError> {
-        let _ = now;
+        let (_, steady) = (now, self.steady.now());
         match &mut self.inner {
             #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(tx) => tx.claim_deliveries(wants.to_vec(), node, care, now).await,
+            TxInner::Sqlite(tx) => tx.claim_deliveries(wants.to_vec(), node, care, (now, steady.unwrap_or(now))).await,
             #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.claim_deliveries(wants, node, care).await,
+            TxInner::Postgres(tx) => tx.claim_deliveries(wants, node, care, steady).await,
         }
     }
 }

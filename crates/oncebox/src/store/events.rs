@@ -337,9 +337,9 @@ impl Tx {
     async fn write_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {
         match &mut self.inner {
             #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(tx) => tx.write_rows(events, rows).await,
+            TxInner::Sqlite(tx) => tx.write_rows(events, rows, self.steady.clone()).await,
             #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.write_rows(events, rows).await,
+            TxInner::Postgres(tx) => tx.write_rows(events, rows, self.steady.now()).await,
         }
     }
 }

@@ -155,12 +155,12 @@ impl Store {
     ) -> Result<MessageClaims, StoreError> {
         self.faults.at("outbox.claim").await?;
         let mut tx = self.begin().await?;
-        let _ = now;
+        let (_, steady) = (now, tx.steady.now());
         let mut rows = match &mut tx.inner {
             #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(tx) => tx.claim_messages(wants.to_vec(), node, now).await?,
+            TxInner::Sqlite(tx) => tx.claim_messages(wants.to_vec(), node, (now, steady.unwrap_or(now))).await?,
             #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.claim_messages(wants, node).await?,
+            TxInner::Postgres(tx) => tx.claim_messages(wants, node, steady).await?,
         };
         // RETURNING has an order of its own.
         rows.sort_by_key(|row| (row.int(6).unwrap_or(0), row.key(0).ok()));

@@ -1,7 +1,7 @@
 //! What every node must know about destinations, and the messages of relays that went silent.
 
 use super::deliveries::count;
-use super::{NodeEntry, Row, Store, StoreError, Tx, sql};
+use super::{Row, Store, StoreError, Tx, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 
@@ -61,18 +61,14 @@ impl Store {
         Ok(expired)
     }
 
-    /// Takes back the messages of earlier processes of this name, under the same proof as [`Store::reclaim`], and before
-    /// it: that one forgets those processes.
-    pub async fn reclaim_messages(
-        &self,
-        entry: &NodeEntry,
-        now: UnixMillis,
-    ) -> Result<Vec<ExpiredMessage>, StoreError> {
-        let (error, name) = ("the process ended before it answered", entry.name.as_str());
+    /// Takes back the messages of a process, under the same proof as [`Store::reclaim`], and before it: that one forgets
+    /// the process.
+    pub async fn reclaim_messages(&self, dead: EventKey, now: UnixMillis) -> Result<Vec<ExpiredMessage>, StoreError> {
+        let error = "the process ended before it answered";
         let mut reclaimed = Vec::new();
         loop {
             let mut tx = self.begin().await?;
-            let values = vec![now.into(), SLICE.into(), error.into(), name.into(), entry.node.into()];
+            let values = vec![now.into(), SLICE.into(), error.into(), dead.into()];
             let rows = tx.query(&sql::RECLAIM_MESSAGES, values).await?;
             reclaimed.extend(tx.record_lost_messages(&rows, error, now).await?);
             tx.commit_or_fail().await?;

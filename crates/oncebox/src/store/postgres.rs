@@ -108,7 +108,7 @@ impl Database {
         self.unsafe_because.as_deref()
     }
 
-    /// Takes the lock of a node's name on a session of its own; none when another session has it.
+    /// Takes a lock by name on a session of its own; none when another session has it.
     pub(super) async fn lock_node(&self, name: &str) -> Result<Option<ClientWrapper>, StoreError> {
         let client = Object::take(self.pool.get().await.map_err(no_connection)?);
         let row = in_time(async { client.query_one(sql::LOCK_NODE, &[&name]).await.map_err(classify) }).await?;
@@ -422,3 +422,10 @@ pub(super) fn no_connection(error: PoolError) -> StoreError {
 #[derive(Debug, thiserror::Error)]
 #[error("the database URL cannot be read")]
 struct BadUrl(#[source] tokio_postgres::Error);
+
+/// Whether no session holds the lock of a process, asked on the session that holds ours.
+pub(super) async fn is_gone(session: &ClientWrapper, node: crate::event::EventKey) -> Result<bool, StoreError> {
+    let name = node.to_string();
+    let row = in_time(async { session.query_one(sql::NODE_IS_GONE, &[&name]).await.map_err(classify) }).await?;
+    row.try_get::<_, bool>(0).map_err(classify)
+}

@@ -18,6 +18,7 @@ use super::arrivals::ArrivalCount;
 use super::events::{NewEvent, NewRow, Owner, delivery_state};
 use super::postgres::Tx;
 use super::sql::postgres as sql;
+use crate::clock::UnixMillis;
 use crate::event::{Digest, EventKey, Fingerprint, Identity};
 
 impl Tx {
@@ -83,8 +84,13 @@ impl Tx {
         .await
     }
 
-    pub(super) async fn write_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {
-        self.stage(Staged { events, rows }).await
+    pub(super) async fn write_rows(
+        &mut self,
+        events: Arc<[NewEvent]>,
+        rows: Vec<NewRow>,
+        steady: Option<UnixMillis>,
+    ) -> Result<(), StoreError> {
+        self.stage(Staged { events, rows, steady }).await
     }
 }
 
@@ -93,6 +99,7 @@ impl Tx {
 pub(super) struct Staged {
     events: Arc<[NewEvent]>,
     rows: Vec<NewRow>,
+    steady: Option<UnixMillis>,
 }
 
 impl Staged {
@@ -111,7 +118,7 @@ impl Staged {
         let (events, rows) = (&self.events[..], &self.rows[..]);
         let event = EventColumns::of(events, rows);
         let payload = PayloadColumns::of(events, rows);
-        let delivery = DeliveryColumns::of(events, rows);
+        let delivery = DeliveryColumns { steady: self.steady, ..DeliveryColumns::of(events, rows) };
         // Prepared before anything is sent: a statement that had to be prepared first would come after COMMIT.
         let insert_events = client.prepare_cached(sql::INSERT_EVENTS).await?;
         let insert_payloads = client.prepare_cached(sql::INSERT_PAYLOADS).await?;
@@ -222,6 +229,7 @@ struct DeliveryColumns<'a> {
     handlers: Vec<&'a str>,
     states: Vec<&'a str>,
     order_keys: Vec<Option<EventKey>>,
+    steady: Option<UnixMillis>,
 }
 
 impl<'a> DeliveryColumns<'a> {
@@ -242,6 +250,6 @@ impl<'a> DeliveryColumns<'a> {
     }
 
     fn params(&self) -> Params<'_> {
-        vec![&self.deliveries, &self.keys, &self.handlers, &self.states, &self.order_keys]
+        vec![&self.deliveries, &self.keys, &self.handlers, &self.states, &self.order_keys, &self.steady]
     }
 }

@@ -4,6 +4,7 @@ use super::deliveries::{Care, millis};
 use super::postgres::{Tx, by_index, classify, read_row};
 use super::sql::{CLAIM_POSTGRES, postgres as sql};
 use super::{Fence, Row, StoreError, Want};
+use crate::clock::UnixMillis;
 use crate::event::EventKey;
 
 impl Tx {
@@ -12,6 +13,7 @@ impl Tx {
         wants: &[Want],
         node: Option<EventKey>,
         care: Care,
+        steady: Option<UnixMillis>,
     ) -> Result<Vec<Row>, StoreError> {
         let handlers: Vec<&str> = wants.iter().map(|want| want.handler.as_str()).collect();
         let limits: Vec<i64> = wants.iter().map(|want| i64::try_from(want.limit).unwrap_or(i64::MAX)).collect();
@@ -19,7 +21,7 @@ impl Tx {
         let rows = self
             .step(async |client| {
                 let statement = client.prepare_cached(CLAIM_POSTGRES.with(care)).await?;
-                by_index(client, client.query(&statement, &[&handlers, &limits, &leases, &node])).await
+                by_index(client, client.query(&statement, &[&handlers, &limits, &leases, &node, &steady])).await
             })
             .await;
         match rows {

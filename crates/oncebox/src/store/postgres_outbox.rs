@@ -1,11 +1,13 @@
 //! Claiming and marking messages on Postgres: one statement for many rows, by the database's clock.
 
 use bytes::Bytes;
+use tokio_postgres::types::ToSql;
 
 use super::deliveries::millis;
 use super::postgres::{Tx, by_index, classify, read_row};
 use super::sql::postgres as sql;
 use super::{MessageWant, Row, Sent, StoreError};
+use crate::clock::UnixMillis;
 use crate::event::EventKey;
 
 impl Tx {
@@ -13,6 +15,7 @@ impl Tx {
         &mut self,
         wants: &[MessageWant],
         node: Option<EventKey>,
+        steady: Option<UnixMillis>,
     ) -> Result<Vec<Row>, StoreError> {
         let destinations: Vec<&str> = wants.iter().map(|want| want.destination.as_str()).collect();
         let limits: Vec<i64> = wants.iter().map(|want| i64::try_from(want.limit).unwrap_or(i64::MAX)).collect();
@@ -21,7 +24,8 @@ impl Tx {
         let rows = self
             .step(async |client| {
                 let statement = client.prepare_cached(sql::CLAIM_MESSAGES).await?;
-                by_index(client, client.query(&statement, &[&destinations, &limits, &leases, &node, &bytes])).await
+                let values: [&(dyn ToSql + Sync); 6] = [&destinations, &limits, &leases, &node, &bytes, &steady];
+                by_index(client, client.query(&statement, &values)).await
             })
             .await?;
         rows.iter().map(read_row).collect()

@@ -1,6 +1,6 @@
 //! One constant per statement. The files are written for Postgres, so that they can be pasted into psql; the SQLite
 //! text is the same with `oncebox.` as a prefix of the name and `$n` as `?n`, without row locks, which a single writer
-//! does not need, with the time that is handed in where Postgres asks its own clock, and with GLOB for the pattern of
+//! does not need, with the times that are handed in where Postgres asks its own clock, and with GLOB for the pattern of
 //! an action.
 
 use std::sync::LazyLock;
@@ -18,6 +18,9 @@ macro_rules! shared {
 
 shared! {
     PING = "shared/ping.sql";
+    STEADY_CLOCK = "shared/steady_clock.sql";
+    SETTLE_STEADY_CLOCK = "shared/settle_steady_clock.sql";
+    NOTE_STEADY_CLOCK = "shared/note_steady_clock.sql";
     ALERTS = "shared/alerts.sql";
     ALERT_TOLD = "shared/alert_told.sql";
     ALERT_OVER = "shared/alert_over.sql";
@@ -110,7 +113,9 @@ shared! {
     RECLAIM = "shared/reclaim.sql";
     LOST_ATTEMPT = "shared/lost_attempt.sql";
     REGISTER_NODE = "shared/register_node.sql";
-    DROP_DEAD_NODES = "shared/drop_dead_nodes.sql";
+    DROP_DEAD_NODE = "shared/drop_dead_node.sql";
+    OTHER_NODES = "shared/other_nodes.sql";
+    CHORES = "shared/chores.sql";
     REGISTER_HANDLER = "shared/register_handler.sql";
     PAUSE_HANDLER = "shared/pause_handler.sql";
     HANDLERS = "shared/handlers.sql";
@@ -325,6 +330,7 @@ pub(super) mod postgres {
     pub(in crate::store) const FILL_DELIVERIES: &str = include_str!("../../sql/postgres/fill_deliveries.sql");
     pub(in crate::store) const LEDGER_KEYS: &str = include_str!("../../sql/postgres/ledger_keys.sql");
     pub(in crate::store) const LOCK_NODE: &str = include_str!("../../sql/postgres/lock_node.sql");
+    pub(in crate::store) const NODE_IS_GONE: &str = include_str!("../../sql/postgres/node_is_gone.sql");
     pub(in crate::store) const INSERT_DELIVERIES: &str = include_str!("../../sql/postgres/insert_deliveries.sql");
     pub(in crate::store) const LOCK_RETENTION: &str = include_str!("../../sql/postgres/lock_retention.sql");
     pub(in crate::store) const LOCK_PAYLOADS: &str = include_str!("../../sql/postgres/lock_payloads.sql");

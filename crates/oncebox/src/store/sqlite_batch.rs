@@ -12,6 +12,7 @@ use super::sqlite::{Tx, classify};
 use super::sqlite_insert::{Insert, Values};
 use crate::event::{Digest, EventKey, Fingerprint, Identity};
 use crate::routing::Duty;
+use crate::steady::Steady;
 
 static CLAIM_IDENTITIES: LazyLock<Insert> = LazyLock::new(|| Insert::of(sql::CLAIM_IDENTITY));
 static CLAIM_FINGERPRINTS: LazyLock<Insert> = LazyLock::new(|| Insert::of(sql::CLAIM_FINGERPRINT));
@@ -55,8 +56,13 @@ impl Tx {
         .await
     }
 
-    pub(super) async fn write_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {
-        self.run_last(move |connection| write(connection, &events, &rows).map_err(classify)).await
+    pub(super) async fn write_rows(
+        &mut self,
+        events: Arc<[NewEvent]>,
+        rows: Vec<NewRow>,
+        steady: Steady,
+    ) -> Result<(), StoreError> {
+        self.run_last(move |connection| write(connection, &events, &rows, &steady).map_err(classify)).await
     }
 }
 
@@ -93,12 +99,13 @@ fn claim(
     owners.into_iter().collect::<Option<_>>().ok_or(StoreError::Corrupt { what: "unique key" })
 }
 
-fn write(connection: &Connection, events: &[NewEvent], rows: &[NewRow]) -> rusqlite::Result<()> {
+fn write(connection: &Connection, events: &[NewEvent], rows: &[NewRow], steady: &Steady) -> rusqlite::Result<()> {
     let quietly = |_: &[_], _| Ok(());
     INSERT_EVENTS.run(connection, rows, |row, values| bind_event(&events[row.index], row, values), quietly)?;
     INSERT_PAYLOADS.run(connection, rows, |row, values| bind_payload(&events[row.index], values), quietly)?;
     let deliveries: Vec<_> = rows.iter().flat_map(|row| deliveries(&events[row.index], row)).collect();
-    INSERT_DELIVERIES.run(connection, &deliveries, bind_delivery, |_, _| Ok(()))
+    let bind = |delivery: &Delivery<'_>, values: &mut Values<'_, '_>| bind_delivery(delivery, steady, values);
+    INSERT_DELIVERIES.run(connection, &deliveries, bind, |_, _| Ok(()))
 }
 
 fn bind_event(new: &NewEvent, row: &NewRow, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
@@ -133,13 +140,13 @@ struct Delivery<'a> {
     duty: &'a Duty,
 }
 
-fn bind_delivery(delivery: &Delivery<'_>, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
+fn bind_delivery(delivery: &Delivery<'_>, steady: &Steady, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
     let Delivery { new, state, duty } = delivery;
     values.bind(new.key.of_delivery(&duty.handler))?;
     values.bind(new.key)?;
     values.bind(&duty.handler)?;
     values.bind(state)?;
-    values.bind(new.received_at)?;
+    values.bind(steady.due(new.received_at))?;
     values.bind(duty.order_key)
 }
 

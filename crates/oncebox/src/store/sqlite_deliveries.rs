@@ -1,9 +1,9 @@
 //! Claiming and finishing on SQLite: the writer thread is alone, so nothing needs a row lock.
 
-use rusqlite::params;
+use rusqlite::{Connection, params};
 
 use super::deliveries::{Care, millis};
-use super::sql::{CLAIM_SQLITE, sqlite as sql};
+use super::sql::{CLAIM_SQLITE, NOTE_STEADY_CLOCK, sqlite as sql};
 use super::sqlite::{Tx, classify, read_rows};
 use super::{Fence, Row, StoreError, Value, Want};
 use crate::clock::UnixMillis;
@@ -19,7 +19,7 @@ impl Tx {
         wants: Vec<Want>,
         node: Option<EventKey>,
         care: Care,
-        now: UnixMillis,
+        (now, steady): (UnixMillis, UnixMillis),
     ) -> Result<Vec<Row>, StoreError> {
         self.run(move |connection| {
             let mut claims = Vec::new();
@@ -31,6 +31,7 @@ impl Tx {
                     Value::Int(millis(want.lease)),
                     node.into(),
                     Value::Int(now),
+                    Value::Int(steady),
                 ];
                 claims.extend(read_rows(connection, CLAIM_SQLITE.with(care), values)?);
             }
@@ -39,6 +40,7 @@ impl Tx {
                 let event = event.into_iter().next().ok_or(StoreError::Corrupt { what: "delivery without event" })?;
                 claim.0.extend(event.0);
             }
+            note_time(connection, claims.len(), steady)?;
             // RETURNING has an order of its own.
             claims.sort_by_key(|claim| (claim.int(DUE_AT).unwrap_or(0), claim.key(KEY).ok()));
             Ok(claims)
@@ -59,4 +61,13 @@ impl Tx {
         })
         .await
     }
+}
+
+/// How far the time came, with a claim that is written anyway: no later start goes back behind it.
+pub(super) fn note_time(connection: &Connection, claimed: usize, steady: UnixMillis) -> Result<(), StoreError> {
+    if claimed == 0 {
+        return Ok(());
+    }
+    let mut note = connection.prepare_cached(NOTE_STEADY_CLOCK.sqlite()).map_err(classify)?;
+    note.execute([steady]).map(drop).map_err(classify)
 }

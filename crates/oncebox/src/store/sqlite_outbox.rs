@@ -7,6 +7,7 @@ use rusqlite::{Connection, params};
 use super::deliveries::millis;
 use super::sql::sqlite as sql;
 use super::sqlite::{Tx, classify, read_row};
+use super::sqlite_deliveries::note_time;
 use super::{MessageWant, Row, Sent, StoreError};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
@@ -16,7 +17,7 @@ impl Tx {
         &mut self,
         wants: Vec<MessageWant>,
         node: Option<EventKey>,
-        now: UnixMillis,
+        (now, steady): (UnixMillis, UnixMillis),
     ) -> Result<Vec<Row>, StoreError> {
         let mut token = [0; 16];
         SystemRandom::new().fill(&mut token).map_err(|_error| StoreError::Refused("there is no randomness".into()))?;
@@ -24,15 +25,16 @@ impl Tx {
         self.run(move |connection| {
             let mut claims = Vec::new();
             for want in &wants {
-                let rows = claimable(connection, want, token, now)?;
+                let rows = claimable(connection, want, token, steady)?;
                 let mut claim = connection.prepare_cached(sql::CLAIM_MESSAGE).map_err(classify)?;
                 for row in &rows {
                     let (state, attempt) = (row.text(3)?, row.int(4)?);
-                    let values = params![row.int(19)?, state, attempt, token, node, now, millis(want.lease)];
+                    let values = params![row.int(19)?, state, attempt, token, node, now, millis(want.lease), steady];
                     claim.execute(values).map_err(classify)?;
                 }
                 claims.extend(rows);
             }
+            note_time(connection, claims.len(), steady)?;
             Ok(claims)
         })
         .await
@@ -73,12 +75,12 @@ fn claimable(
     connection: &Connection,
     want: &MessageWant,
     token: EventKey,
-    now: UnixMillis,
+    steady: UnixMillis,
 ) -> Result<Vec<Row>, StoreError> {
     let limit = i64::try_from(want.limit).unwrap_or(i64::MAX);
     let mut statement = connection.prepare_cached(sql::CLAIM_MESSAGES).map_err(classify)?;
     let columns = statement.column_count();
-    let mut rows = statement.query(params![want.destination, limit, now, token]).map_err(classify)?;
+    let mut rows = statement.query(params![want.destination, limit, steady, token]).map_err(classify)?;
     let (mut claimable, mut bytes) = (Vec::new(), 0);
     while bytes < want.bytes
         && let Some(row) = rows.next().map_err(classify)?

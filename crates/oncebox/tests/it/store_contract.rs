@@ -26,5 +26,6 @@ mod plans;
 mod repeated;
 mod reports;
 mod sessions;
+mod time;
 mod tls;
 mod views;

@@ -1,37 +1,16 @@
 //! The program's own wall clock moved a day forward and back, by a library loaded before the system's: nothing is deleted
 //! early, and nothing at all until a person confirms.
 
-use std::path::Path;
+use std::thread;
 use std::time::Duration;
-use std::{fs, thread};
 
 use serde_json::json;
-use testkit::{TestDatabase, contract, preload};
+use testkit::preload::WallClock;
+use testkit::{TestDatabase, contract};
 
 use super::{act, ask, start};
 use crate::handling::{event, wait_for_states};
 use crate::world::{PATIENCE, World, wait_until};
-
-/// Adds the seconds that a file holds to every look at the wall clock.
-const SHIM: &str = r#"
-#define _GNU_SOURCE
-#include <dlfcn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-int clock_gettime(clockid_t id, struct timespec *at) {
-    static int (*real)(clockid_t, struct timespec *);
-    if (!real) real = (int (*)(clockid_t, struct timespec *))dlsym(RTLD_NEXT, "clock_gettime");
-    int outcome = real(id, at);
-    const char *path = getenv("SHIM_OFFSET");
-    if (id == CLOCK_REALTIME && path) {
-        FILE *file = fopen(path, "r");
-        long by = 0;
-        if (file) { if (fscanf(file, "%ld", &by) == 1) at->tv_sec += by; fclose(file); }
-    }
-    return outcome;
-}
-"#;
 
 fn stopped(world: &World) -> Option<String> {
     ask(world, "/api/v1/retention")["stopped_because"].as_str().map(str::to_owned)
@@ -39,15 +18,11 @@ fn stopped(world: &World) -> Option<String> {
 
 contract! {
     async fn a_day_forward_and_back(db: TestDatabase) {
-        let dir = tempfile::tempdir().expect("a temporary folder can be made");
-        let shim = preload::build(dir.path(), SHIM);
-        let offset = dir.path().join("offset");
-        let jump = |seconds: i64| fs::write(&offset, seconds.to_string()).expect("the offset can be written");
-        jump(0);
+        let wall = WallClock::build();
+        let jump = |seconds: i64| wall.set(seconds);
         let retention = "[retention]\nledger = \"2h\"\npayload = \"1h\"\nevery = \"1s\"\nforce = true\n\n";
         let mut world = start(db, retention, |setup| {
-            let path = |path: &Path| path.to_str().expect("a path is text").to_owned();
-            setup.env("LD_PRELOAD", &path(&shim)).env("SHIM_OFFSET", &path(&offset))
+            wall.envs().iter().fold(setup, |setup, (name, value)| setup.env(name, value))
         });
         let payloads = |world: &World| world.db.count(&world.db.table("payloads"));
         for number in 0..20 {

@@ -1,0 +1,1 @@
+DELETE FROM oncebox.nodes WHERE node = $1

@@ -1,1 +1,0 @@
-DELETE FROM oncebox.nodes WHERE name = $1 AND node <> $2

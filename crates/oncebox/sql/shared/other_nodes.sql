@@ -1,0 +1,1 @@
+SELECT node, name, began_ms FROM oncebox.nodes WHERE node <> $1
