@@ -37,6 +37,11 @@ def test_work_that_would_never_run_is_refused_at_once(inbox: Inbox, work: Any) -
         oncebox.Consumer(inbox.url, inbox.handler, work)
 
 
+def test_an_async_way_to_connect_is_refused_at_once(inbox: Inbox) -> None:
+    with pytest.raises(TypeError, match="psycopg.Connection"):
+        oncebox.Consumer(psycopg.AsyncConnection.connect, inbox.handler, writing(inbox))  # type: ignore[arg-type]
+
+
 @pytest.mark.filterwarnings("error::RuntimeWarning")
 @pytest.mark.parametrize("place", range(3))
 def test_work_that_returns_what_did_not_run_fails_with_the_reason(inbox: Inbox, effects: Effects, place: int) -> None:

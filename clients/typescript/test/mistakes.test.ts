@@ -4,6 +4,8 @@ import assert from "node:assert/strict";
 import { after, test } from "node:test";
 import { setTimeout as sleep } from "node:timers/promises";
 
+import { sql } from "drizzle-orm";
+import { drizzle } from "drizzle-orm/node-postgres";
 import type pg from "pg";
 
 import { Consumer, NoTransaction, type Queryable, Retry, newer, once } from "../src/index.js";
@@ -59,6 +61,13 @@ test("savepoints and a second begin are the work's own", async () => {
   };
   await consume("h39", work, ["done"]);
   assert.equal((await effects("h39")).length, 1);
+});
+
+test("Drizzle on the work's client writes in its transaction, and its own transaction is one too many", async () => {
+  await consume("h45", async (tx) => await drizzle(tx).execute(sql`insert into effects values ('h45', 'evt', 'drizzle')`), ["done"]);
+  assert.equal((await effects("h45")).length, 1);
+  const why = await consume("h46", async (tx) => await drizzle(tx).transaction((inner) => inner.execute(sql`select 1`)), ["dead"]);
+  assert.match(why, /the work ended its transaction/);
 });
 
 test("work that returns before its queries ended fails with the reason", async () => {

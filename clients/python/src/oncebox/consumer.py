@@ -43,6 +43,8 @@ class Consumer:
     ) -> None:
         if _returns_before_it_runs(work):
             raise TypeError("work must be a plain function: an async one, or one that yields, returns before it has run")
+        if inspect.iscoroutinefunction(connect):
+            raise TypeError("connect must open a psycopg.Connection; an async connection is for async code")
         self._connect = connect if callable(connect) else lambda: psycopg.connect(connect)
         self._handler, self._work, self._max, self._lease, self._poll = handler, work, max, lease, poll.total_seconds()
         self._stopping = threading.Event()
