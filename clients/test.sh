@@ -25,11 +25,12 @@ step() {
 
 # Each package carries the licences that it names.
 licences() {
-    local file
+    local file wheel pack
+    wheel=$("$venv/bin/python" -m zipfile -l target/clients-wheel/oncebox-*.whl) || return
+    pack=$(cd clients/typescript && npm pack --dry-run --ignore-scripts --json --loglevel=error) || return
     for file in LICENSE-MIT LICENSE-APACHE; do
         cmp "$file" "clients/python/$file" && cmp "$file" "clients/typescript/$file" || return
-        "$venv/bin/python" -m zipfile -l target/clients-wheel/oncebox-*.whl | grep -q "$file" || return
-        (cd clients/typescript && npm pack --dry-run --ignore-scripts --json --loglevel=error) | grep -q "$file" || return
+        [[ $wheel == *"$file"* && $pack == *"$file"* ]] || return
     done
 }
 
