@@ -47,7 +47,7 @@ step "python: types" "$venv/bin/mypy" --cache-dir target/mypy --config-file clie
 step "python: tests" "$venv/bin/pytest" -q -p no:cacheprovider clients/python
 step "python: package" "$venv/bin/pip" wheel --quiet --no-deps --wheel-dir target/clients-wheel clients/python
 gateway=("$venv/bin/python" clients/testing/gateway.py)
-step "typescript: tests" "${gateway[@]}" clients/testing/oncebox.toml npm --prefix clients/typescript test --silent
+step "typescript: tests" "${gateway[@]}" clients/testing/oncebox.toml --large h50 npm --prefix clients/typescript test --silent
 step "typescript: package" bash -c 'cd clients/typescript && npm pack --dry-run --ignore-scripts --loglevel=error'
 step "packages: licences" licences
 step "typescript: install from a path" installs_from_a_path

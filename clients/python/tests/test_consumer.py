@@ -1,5 +1,6 @@
 """The loop: one transaction for work and mark, failures, heartbeats, lost connections, a graceful stop."""
 
+import gc
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -11,6 +12,7 @@ import oncebox
 import psycopg
 import pytest
 from conftest import Inbox
+from gateway import LARGE
 
 Effects = Callable[[], list[tuple[Any, ...]]]
 QUICK = {"lease": timedelta(seconds=30), "poll": timedelta(milliseconds=100)}
@@ -109,6 +111,21 @@ def test_a_lost_connection_is_opened_again(inbox: Inbox, effects: Effects) -> No
         inbox.wait_for(["done", "done"])
     assert inbox.states() == [("done", 2), ("done", 2)]
     assert len(effects()) == 2
+
+
+def test_large_bodies_are_let_go_one_by_one(inbox: Inbox) -> None:
+    in_hand: list[int] = []
+
+    def work(tx: Any, one: oncebox.Delivery) -> None:
+        held = [each for each in gc.get_objects() if isinstance(each, oncebox.Delivery)]
+        in_hand.append(sum(len(each.body) for each in held))
+
+    inbox.gateway.send_large(f"{inbox.handler}.made", 24, LARGE)
+    with consuming(inbox, work):
+        inbox.wait_for(["done"] * 24)
+    # Each is let go after its work, before the next begins.
+    assert len(in_hand) == 24
+    assert (in_hand[1], min(in_hand)) == (in_hand[0] - LARGE, LARGE)
 
 
 def test_a_handler_that_is_not_there_ends_the_loop(inbox: Inbox) -> None:

@@ -6,7 +6,7 @@ import { setTimeout as sleep } from "node:timers/promises";
 
 import type pg from "pg";
 
-import { Consumer, type ConsumerOptions, Reject, Retry, type Work } from "../src/index.js";
+import { Consumer, type ConsumerOptions, type Delivery, Reject, Retry, type Work } from "../src/index.js";
 import { effects, pool, receive, rows, states, waitFor } from "./inbox.js";
 
 after(() => pool.end());
@@ -95,6 +95,21 @@ test("a lost connection is opened again", async () => {
   await consuming("h16", [[work, { max: 1, lease: 3_000 }]], () => waitFor("h16", ["done", "done"]));
   assert.deepEqual(await states("h16"), [["done", 2], ["done", 2]]);
   assert.equal((await effects("h16")).length, 2);
+});
+
+test("large bodies are let go one by one", async () => {
+  // clients/test.sh has sent 24 bodies of 4 MB.
+  const inHand: number[] = [];
+  const living = new Set<WeakRef<Delivery>>();
+  const work: PgWork = async (_tx, one) => {
+    living.add(new WeakRef(one));
+    await sleep(10);
+    globalThis.gc?.();
+    inHand.push([...living].reduce((sum, each) => sum + (each.deref()?.body.length ?? 0), 0));
+  };
+  await consuming("h50", [[work]], () => waitFor("h50", Array(24).fill("done")));
+  assert.equal(inHand.length, 24);
+  assert.ok(Math.max(...inHand) <= 2 * 4_000_000, `${Math.max(...inHand)} bytes in hand`);
 });
 
 test("a handler that is not there ends the loop", async () => {
