@@ -7,11 +7,11 @@
 use std::time::{Duration, Instant};
 
 use oncebox::secret::Secret;
-use oncebox::store::{Store, StoreError};
+use oncebox::store::{ARMED_FOR_MS, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
-/// The longest that anybody may wait.
-pub(crate) const WAIT_MAX: Duration = Duration::from_secs(3600);
+/// The longest that anybody may wait: a source is armed for no longer.
+pub(crate) const WAIT_MAX: Duration = Duration::from_millis(ARMED_FOR_MS.unsigned_abs());
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// What became of an arming. Without `Debug`, since it may hold the secret.
@@ -30,6 +30,11 @@ impl ArmingView {
     /// A source that waits for its handshake.
     pub(crate) fn armed(source: &str) -> Self {
         Self { source: source.to_owned(), armed: true, secret: None }
+    }
+
+    /// A source that waits for nothing any more.
+    pub(crate) fn disarmed(source: &str) -> Self {
+        Self { source: source.to_owned(), armed: false, secret: None }
     }
 
     /// A source whose secret came; `shown` is it, where a person has to see it.

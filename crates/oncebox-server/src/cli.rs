@@ -29,7 +29,7 @@ use action::{
 };
 use alert::AlertArgs;
 use keep::{BackupArgs, CheckArgs, EraseArgs};
-use operator::{ArmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
+use operator::{ArmArgs, DisarmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
 use reconcile::ReconcileArgs;
 use retention::RetentionArgs;
@@ -164,6 +164,8 @@ Examples:
     Retention(RetentionArgs),
     /// Let the next handshake of a source bring its secret, once
     Arm(ArmArgs),
+    /// Take an arming back
+    Disarm(DisarmArgs),
     /// Try whether notices arrive
     Alert(AlertArgs),
     /// Copy an SQLite database while the server goes on

@@ -155,6 +155,7 @@ fn log_handler() -> HandlerConfig {
         order: None,
         wait_for: None,
         once_per: None,
+        token: None,
     }
 }
 

@@ -46,8 +46,8 @@ fn of_reason(reason: Reason) -> &'static str {
         }
         Reason::Method => "the sender uses a method that this provider never uses: check the URL at the vendor",
         Reason::TooLarge => {
-            "the body is larger than this source allows: if the sender is genuine, raise its body_limit, else its events \
-             are lost"
+            "the body is larger than this source allows: if the sender is genuine, raise its body_limit, or its events are \
+             lost"
         }
         Reason::ContentEncoding => "the body is compressed: switch that off at the sender or at the proxy in between",
         Reason::TooSlow => "the body did not come in time: a broken line, or somebody who keeps connections busy",

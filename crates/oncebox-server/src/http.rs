@@ -7,6 +7,7 @@ pub(crate) mod api;
 mod arm;
 pub(crate) mod body;
 pub(crate) mod budget;
+mod client;
 mod dashboard;
 mod erase;
 pub(crate) mod guard;

@@ -74,6 +74,7 @@ async fn main() -> ExitCode {
         Command::Resume(args) => commands::pause::resume(&args).await,
         Command::Actions(args) => commands::actions::run(&args).await,
         Command::Arm(args) => commands::arm::run(&args).await,
+        Command::Disarm(args) => commands::arm::disarm(&args).await,
         Command::Retention(args) => commands::retention::run(&args).await,
         Command::Status(args) => commands::status::run(&args).await,
         Command::Explain(args) => commands::explain::run(&args),

@@ -61,6 +61,7 @@ pub(crate) struct Server {
     secret_key: Option<Secret>,
     settings: Settings,
     config: ServerConfig,
+    access: guard::Access,
     at_start: AtStart,
     clock: Clock,
     handlers: Prepared,
@@ -91,6 +92,7 @@ impl Server {
             secret_key: config.store.secret_key.clone(),
             settings: Settings { batch: config.store.batch, writers: config.store.writers },
             config: config.server.clone(),
+            access: guard::Access::new(&config.server, &config.handlers),
             at_start: AtStart::of(config),
             clock,
             handlers,
@@ -134,7 +136,7 @@ impl Server {
             ArrivedSecrets::new(self.store.clone(), self.secret_key.as_ref(), clock.clone(), self.setup.clone());
         arrived.look().await;
         tokio::spawn(arrived.clone().run(draining.clone()));
-        let guard = Arc::new(Guard::new(guard::Access::new(&self.config), self.admin.local_addr()?)?);
+        let guard = Arc::new(Guard::new(self.access, self.admin.local_addr()?)?);
         let admin = Admin::new(AdminParts {
             store: self.store.clone(),
             clock,
@@ -297,7 +299,7 @@ impl Changing<'_> {
 
     /// Takes a changed config, all of it or nothing.
     async fn take_over(&self, config: &Config) {
-        let access = guard::Access::new(&config.server);
+        let access = guard::Access::new(&config.server, &config.handlers);
         if self.guard.would_be_open(&access) {
             return refuse_reload(&anyhow::anyhow!(
                 "the admin listener is reachable from other machines and needs a token"

@@ -45,6 +45,44 @@ const NOT_FORWARDED: [HeaderName; 17] = [
     ONCEBOX_ATTEMPT,
 ];
 
+/// What proxies say about a request's way, or about who sent it, and what changes its method or path: nobody signed any
+/// of it, and an application behind a proxy of its own may believe it.
+const BY_PROXIES: [&str; 21] = [
+    "forwarded",
+    "via",
+    "x-real-ip",
+    "x-client-ip",
+    "x-cluster-client-ip",
+    "true-client-ip",
+    "cf-connecting-ip",
+    "fastly-client-ip",
+    "x-host",
+    "x-rewrite-url",
+    "x-http-method",
+    "x-http-method-override",
+    "x-method-override",
+    "remote-user",
+    "x-remote-user",
+    "x-remote-groups",
+    "x-authenticated-user",
+    "x-ssl-client-cert",
+    "x-client-cert",
+    "x-accel-redirect",
+    "baggage",
+];
+const BY_PROXIES_BEGIN: [&str; 10] = [
+    "x-forwarded-",
+    "x-original-",
+    "x-envoy-",
+    "x-auth-request-",
+    "x-amzn-oidc-",
+    "x-goog-iap-",
+    "x-goog-authenticated-user-",
+    "x-ms-client-principal",
+    "cf-access-",
+    "tailscale-user-",
+];
+
 /// Signs calls as Standard Webhooks has it.
 #[derive(Clone, Debug)]
 pub struct SigningKey(hmac::Key);
@@ -112,7 +150,9 @@ fn forwarded(lines: &[u8]) -> HeaderMap {
     for line in lines.split(|byte| *byte == b'\n') {
         let Some(colon) = line.windows(2).position(|pair| pair == b": ") else { continue };
         let (name, value) = (HeaderName::from_bytes(&line[..colon]), HeaderValue::from_bytes(&line[colon + 2..]));
-        if let (Ok(name), Ok(value)) = (name, value) {
+        if let (Ok(name), Ok(value)) = (name, value)
+            && !is_by_proxies(&name)
+        {
             headers.append(name, value);
         }
     }
@@ -121,6 +161,11 @@ fn forwarded(lines: &[u8]) -> HeaderMap {
         headers.remove(name);
     }
     headers
+}
+
+fn is_by_proxies(name: &HeaderName) -> bool {
+    let name = name.as_str();
+    BY_PROXIES.contains(&name) || BY_PROXIES_BEGIN.iter().any(|begin| name.starts_with(begin))
 }
 
 /// The headers that `Connection` declares to be of this hop only.
@@ -167,6 +212,12 @@ mod tests {
         check("connection: close, x-hop\nx-hop: 1\nx-b: 2\ntransfer-encoding: chunked\n", &[("x-b", "2")]);
         check("authorization: Bearer x\ncookie: a=b\naccept-encoding: gzip\n", &[]);
         check("webhook-id: theirs\nwebhook-signature: v1,x\nidempotency-key: theirs\noncebox-attempt: 9\n", &[]);
+        for name in
+            ["x-forwarded-user", "x-http-method-override", "x-original-url", "x-real-ip", "baggage", "forwarded"]
+        {
+            check(&format!("{name}: x\nx-b: 2\n"), &[("x-b", "2")]);
+        }
+        check("x-amzn-oidc-identity: x\nx-goog-channel-id: 1\n", &[("x-goog-channel-id", "1")]);
         let trace = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
         check(&format!("traceparent: {trace}\ntracestate: a=b\n"), &[("traceparent", trace), ("tracestate", "a=b")]);
         check("traceparent: nonsense\ntracestate: a=b\n", &[]);

@@ -205,6 +205,11 @@ impl Description {
         self.mac == Some(mac::Mac::Nothing)
     }
 
+    /// True when the provider signs its requests, or sends a token of its own with them.
+    pub fn signs(&self) -> bool {
+        self.scheme.is_some() || self.mac.is_some_and(|mac| mac != mac::Mac::Nothing)
+    }
+
     /// True when every id outside the body is part of the signed message, as `id_signed` claims.
     pub(crate) fn signs_its_ids(&self) -> bool {
         let places = self.id.iter().flat_map(place::Composite::parts).flat_map(place::Part::places);

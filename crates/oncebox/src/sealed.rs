@@ -2,6 +2,7 @@
 //!
 //! The source's name is bound in, so that a row cannot be moved to another source.
 
+use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD, Encoding, HEXLOWER_PERMISSIVE};
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
 use ring::rand::{SecureRandom as _, SystemRandom};
@@ -15,6 +16,18 @@ const PURPOSE: &[u8] = b"oncebox arrived secret v1";
 #[derive(Clone, Debug)]
 pub struct Sealer {
     key: LessSafeKey,
+}
+
+/// True for a key that nobody guesses who has the database: 32 bytes or more in base64, or 20 and more in hex, which is
+/// what `dev` makes.
+///
+/// The key is not stretched, so that a word of a person is found offline. Whether bytes are random cannot be told, but a
+/// word seldom has the form.
+pub fn is_strong(secret_key: &Secret) -> bool {
+    let text = secret_key.expose().trim_ascii();
+    let holds = |form: &Encoding, least: usize| form.decode(text).is_ok_and(|bytes| bytes.len() >= least);
+    let base64 = [BASE64, BASE64_NOPAD, BASE64URL, BASE64URL_NOPAD];
+    holds(&HEXLOWER_PERMISSIVE, 20) || base64.iter().any(|form| holds(form, 32))
 }
 
 impl Sealer {
@@ -51,6 +64,23 @@ impl Sealer {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_key_is_32_bytes_in_hex_or_base64() {
+        let base64 = BASE64.encode(&[0xfb; 32]);
+        for (key, expected) in [
+            ("ab".repeat(32).as_str(), true),
+            ("AB".repeat(32).as_str(), true),
+            (base64.as_str(), true),
+            (base64.trim_end_matches('='), true),
+            (BASE64URL_NOPAD.encode(&[0xfb; 32]).as_str(), true),
+            ("ab".repeat(15).as_str(), false),
+            ("k", false),
+            ("correct horse battery staple and some more words", false),
+        ] {
+            assert_eq!(is_strong(&Secret::new(key)), expected, "{key}");
+        }
+    }
 
     #[test]
     fn opens_only_for_its_source_and_key() {

@@ -82,7 +82,9 @@ impl Source {
     /// Checks a spec; every problem at once.
     pub fn build(spec: SourceSpec) -> Result<Self, Vec<Problem>> {
         let mut problems = Vec::new();
-        let by_token_only = spec.secrets.is_empty() && spec.path_token.is_some();
+        // A secret that is still to arrive is one: until then nothing is taken for an event.
+        let awaits_secret = spec.description.brings_secret();
+        let by_token_only = spec.secrets.is_empty() && spec.path_token.is_some() && !awaits_secret;
         let verifier = if spec.unverified || by_token_only { None } else { Verifier::compile(&spec, &mut problems) };
         check_rest(&spec, &mut problems);
         let greeting = Greeting::compile(&spec, &mut problems);
@@ -130,9 +132,9 @@ impl Source {
         self.spec.body_bytes_max.or(self.spec.description.body_limit())
     }
 
-    /// True when nothing proves who sent a request.
+    /// True when nothing proves who sent a request, or only a token in the URL where the provider signs.
     pub fn is_unverified(&self) -> bool {
-        self.verifier.is_none() && self.spec.path_token.is_none()
+        self.verifier.is_none() && (self.spec.path_token.is_none() || self.spec.description.signs())
     }
 
     /// True when its URL ends with a token.

@@ -97,7 +97,7 @@ pub use action_filter::ActionFilter;
 pub use actions::{Action, ActionError, ActionKind, ActionRecord};
 pub use alerts::{NodeReport, Told};
 pub use arrivals::ArrivalCount;
-pub use arrived_secrets::{ArrivedSecret, Kept};
+pub use arrived_secrets::{ARMED_FOR_MS, ArrivedSecret, Kept};
 pub use attempts::{Failure, Fenced};
 pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
 pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTries};

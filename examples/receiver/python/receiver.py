@@ -1,11 +1,19 @@
 """A receiver that has each effect once: the key and the effect are one transaction.
 
-Usage: receiver.py PORT DATABASE
+Usage: RECEIVER_SECRET=whsec_… receiver.py PORT DATABASE
+
+The secret is the destination's: without it anybody who reaches the port could have effects.
 """
 
+import base64
+import hashlib
+import hmac
 import json
+import os
 import sqlite3
 import sys
+import time
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Lock
 
@@ -13,6 +21,17 @@ port, database = int(sys.argv[1]), sys.argv[2]
 db = sqlite3.connect(database, check_same_thread=False)
 db.execute("CREATE TABLE IF NOT EXISTS effects (key TEXT PRIMARY KEY, body TEXT NOT NULL)")
 lock, calls = Lock(), 0
+signing_key = base64.b64decode(os.environ["RECEIVER_SECRET"].removeprefix("whsec_"))
+
+
+def is_genuine(headers: Message, body: bytes) -> bool:
+    """Standard Webhooks: id, time and body under our key, and not older than five minutes."""
+    id, sent_at = headers.get("webhook-id", ""), headers.get("webhook-timestamp", "")
+    if not sent_at.isdigit() or abs(time.time() - int(sent_at)) > 300:
+        return False
+    signed = hmac.new(signing_key, f"{id}.{sent_at}.".encode() + body, hashlib.sha256).digest()
+    expected = "v1," + base64.b64encode(signed).decode()
+    return any(hmac.compare_digest(expected, given) for given in headers.get("webhook-signature", "").split())
 
 
 class Receiver(BaseHTTPRequestHandler):
@@ -20,7 +39,10 @@ class Receiver(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         global calls
-        body = self.rfile.read(int(self.headers.get("content-length", 0))).decode()
+        raw = self.rfile.read(int(self.headers.get("content-length", 0)))
+        if not is_genuine(self.headers, raw):
+            return self.answer(401, {"error": "not signed with our secret"})
+        body = raw.decode()
         key = self.headers.get("idempotency-key")
         if not key:
             return self.answer(400, {"error": "no idempotency-key"})

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use oncebox::secret::Secret;
 
-use super::private::{private, secret, store_url};
+use super::private::{private, secret, secret_in_env, secret_in_file, store_url};
 use super::values::{Setting, duration, setting, when};
 use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
@@ -116,7 +116,8 @@ pub(crate) struct StatusArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "For senders that make up the secret themselves and send it in their first request (Asana,
 Notion). It is kept encrypted with store.secret_key and never shown, unless the vendor wants it
-typed in as well (Notion): then --wait prints it, once.
+typed in as well (Notion): then --wait prints it, once. Armed means: whoever comes first within
+ten minutes. allow_from in the config keeps out who is not the vendor, where it publishes addresses.
 
 Examples:
   oncebox arm asana
@@ -133,6 +134,20 @@ pub(crate) struct ArmArgs {
     pub(crate) operator: OperatorArgs,
 }
 
+/// Arguments of `disarm`.
+#[derive(Args, Debug)]
+#[command(after_help = "A source is armed for ten minutes, and until a secret came; this ends it at once.
+
+Examples:
+  oncebox disarm asana")]
+pub(crate) struct DisarmArgs {
+    /// The source
+    pub(crate) source: String,
+    /// Where to look.
+    #[command(flatten)]
+    pub(crate) operator: OperatorArgs,
+}
+
 /// Arguments of `explain`.
 #[derive(Args, Debug)]
 #[command(after_help = "FILE holds one captured request per line:
@@ -140,8 +155,8 @@ pub(crate) struct ArmArgs {
 
 Examples:
   oncebox explain --source stripe captured.jsonl
-  oncebox explain --provider github --secret \"$SECRET\" captured.jsonl
-  oncebox explain --provider twilio --secret \"$SECRET\" --set public_url=https://a.example -")]
+  oncebox explain --provider github --secret-env GITHUB_SECRET captured.jsonl
+  oncebox explain --provider twilio --secret-file key --set public_url=https://a.example -")]
 pub(crate) struct ExplainArgs {
     /// The config file that describes the source
     #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = "oncebox.toml")]
@@ -156,6 +171,12 @@ pub(crate) struct ExplainArgs {
     /// A secret, certificate or key; repeats
     #[arg(long = "secret", value_name = "SECRET", allow_hyphen_values = true, conflicts_with = "source", value_parser = private(secret))]
     pub(crate) secrets: Vec<Secret>,
+    /// The same from a file, which no list of processes shows; repeats
+    #[arg(long = "secret-file", value_name = "FILE", conflicts_with = "source", value_parser = private(secret_in_file))]
+    pub(crate) secret_files: Vec<Secret>,
+    /// The same from an environment variable; repeats
+    #[arg(long = "secret-env", value_name = "NAME", conflicts_with = "source", value_parser = private(secret_in_env))]
+    pub(crate) secret_envs: Vec<Secret>,
     /// A further setting of the provider; repeats
     #[arg(long = "set", value_name = "NAME=VALUE", conflicts_with = "source", value_parser = private(setting))]
     pub(crate) settings: Vec<Setting>,

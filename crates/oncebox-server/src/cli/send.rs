@@ -6,7 +6,7 @@ use clap::Args;
 use oncebox::secret::Secret;
 
 use super::growth::BenchCommand;
-use super::private::{private, secret, store_url};
+use super::private::{private, secret, secret_in_env, secret_in_file, store_url};
 use super::values::{Setting, duration, setting, share, size};
 use crate::config::store::StoreUrl;
 
@@ -37,6 +37,12 @@ pub(crate) struct SendArgs {
     /// Sign with this secret, or private key where the vendor has one
     #[arg(long, allow_hyphen_values = true, value_parser = private(secret))]
     pub(crate) secret: Option<Secret>,
+    /// The same from a file, which no list of processes shows
+    #[arg(long, value_name = "FILE", conflicts_with = "secret", value_parser = private(secret_in_file))]
+    pub(crate) secret_file: Option<Secret>,
+    /// The same from an environment variable
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["secret", "secret_file"], value_parser = private(secret_in_env))]
+    pub(crate) secret_env: Option<Secret>,
     /// The event's type
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) event_type: Option<String>,

@@ -1,4 +1,5 @@
-//! `oncebox arm`: lets the next handshake of a source bring its secret, once, and waits for it if asked to.
+//! `oncebox arm`: lets the next handshake of a source bring its secret, once, and waits for it if asked to; `oncebox
+//! disarm` takes that back.
 
 use std::pin::pin;
 use std::process::ExitCode;
@@ -6,7 +7,7 @@ use std::time::Duration;
 
 use super::wrong_usage;
 use crate::arming::{ArmingView, WAIT_MAX};
-use crate::cli::operator::ArmArgs;
+use crate::cli::operator::{ArmArgs, DisarmArgs};
 use crate::config::units::show_duration;
 use crate::operator::Operator;
 use crate::terminal;
@@ -17,7 +18,7 @@ const REFUSED_WITHIN: Duration = Duration::from_millis(500);
 /// Runs the command.
 pub(crate) async fn run(args: &ArmArgs) -> anyhow::Result<ExitCode> {
     if args.wait.is_some_and(|patience| patience > WAIT_MAX) {
-        return Err(wrong_usage("--wait: an hour is the longest, \"1h\""));
+        return Err(wrong_usage("--wait: ten minutes are the longest, since a source is armed for no longer"));
     }
     let operator = Operator::open(&args.operator).await?;
     let mut arming = pin!(operator.arm(&args.source, args.wait, &args.operator));
@@ -27,7 +28,7 @@ pub(crate) async fn run(args: &ArmArgs) -> anyhow::Result<ExitCode> {
         (Some(patience), Err(_)) => {
             eprintln!(
                 "waiting up to {} for the handshake of {}: start it at the vendor now (Ctrl-C stops waiting, the source \
-                 stays armed)",
+                 stays armed for ten minutes)",
                 show_duration(patience),
                 args.source
             );
@@ -49,7 +50,24 @@ fn told(view: &ArmingView, wait: Option<Duration>) -> String {
             format!("the secret of {source} arrived; type it in at the vendor, it is not shown again:\n\n{secret}")
         }
         (None, false, _) => format!("the secret of {source} arrived"),
-        (None, true, None) => format!("{source} is armed: the next handshake's secret is taken, and none after it"),
-        (None, true, Some(_)) => format!("no handshake of {source} came in time; it stays armed"),
+        (None, true, None) => format!(
+            "{source} is armed for ten minutes: the next handshake's secret is taken, and none after it; \
+             `oncebox disarm {source}` ends it before"
+        ),
+        (None, true, Some(_)) => {
+            format!("no handshake of {source} came in time; it stays armed until ten minutes are over")
+        }
     }
+}
+
+/// Runs `oncebox disarm`.
+pub(crate) async fn disarm(args: &DisarmArgs) -> anyhow::Result<ExitCode> {
+    let operator = Operator::open(&args.operator).await?;
+    let view = operator.disarm(&args.source, &args.operator).await?;
+    if args.operator.json {
+        terminal::print_json(&view)?;
+    } else {
+        terminal::print(format!("{} takes no handshake's secret", view.source))?;
+    }
+    Ok(ExitCode::SUCCESS)
 }

@@ -134,8 +134,10 @@ fn signer(args: &SendArgs, target: &Target) -> anyhow::Result<Signer> {
     }
     // An unknown provider is refused before its secret is looked for.
     let mut spec = provider_args::spec(target.source(), &args.provider, Vec::new(), &settings)?;
-    let (secret, secret_from) = match &args.secret {
-        Some(secret) => (secret.clone(), "the secret from --secret".to_owned()),
+    let given = [(&args.secret, "--secret"), (&args.secret_file, "--secret-file"), (&args.secret_env, "--secret-env")];
+    let given = given.into_iter().find_map(|(secret, option)| Some((secret.clone()?, option)));
+    let (secret, secret_from) = match given {
+        Some((secret, option)) => (secret, format!("the secret from {option}")),
         None if args.provider == "custom" => return Err(wrong_usage(UNDESCRIBED)),
         None => {
             let (secret, file) = found_secret(args.database.as_ref(), &args.provider)?;

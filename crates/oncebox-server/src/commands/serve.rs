@@ -51,7 +51,9 @@ fn banner(config: &Config, server: &Server) -> anyhow::Result<String> {
         format!("  database  {}", config.store.url),
     ];
     for source in &config.sources {
-        let insecure = if source.spec.unverified { "   NOT VERIFIED" } else { "" };
+        let by_token = source.spec.path_token.is_some() && source.spec.secrets.is_empty();
+        let signs = source.spec.description.signs() && !source.spec.description.brings_secret();
+        let insecure = if source.spec.unverified || by_token && signs { "   NOT VERIFIED" } else { "" };
         lines.push(format!("  source    {} ({}){insecure}", source.spec.name, source.spec.provider));
     }
     for handler in &config.handlers {

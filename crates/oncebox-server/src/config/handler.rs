@@ -45,6 +45,8 @@ pub(crate) struct HandlerConfig {
     pub(crate) wait_for: Option<WaitFor>,
     /// Two ids, one business change.
     pub(crate) once_per: Option<OncePer>,
+    /// Opens claim, finish, fail and extend of this handler over HTTP, and nothing else.
+    pub(crate) token: Option<Secret>,
 }
 
 /// How a handler works.
@@ -165,6 +167,7 @@ impl HandlerConfig {
         let lease = table.duration("lease", SECOND..=DAY).unwrap_or(Duration::from_secs(60));
         let sql_place = table.peek("sql").map(|item| (item.place(), item.scope().path.clone()));
         let kind = read_kind(&mut table, lease, dialect);
+        let token = read_token(&mut table, kind.as_ref());
         let handler = Self {
             name: name.unwrap_or_default().to_owned(),
             sources: read_sources(&mut table, sources),
@@ -177,10 +180,22 @@ impl HandlerConfig {
             order: table.take("order").and_then(|item| read_order(&item)),
             wait_for: table.take("wait_for").and_then(|item| read_wait_for(&item)),
             once_per: table.take("once_per").and_then(|item| read_once_per(&item)),
+            token,
         };
         table.finish();
         kind.map(|_| handler)
     }
+}
+
+/// A token is for consumers, and only pull handlers have any.
+fn read_token(table: &mut Table<'_>, kind: Option<&HandlerKind>) -> Option<Secret> {
+    let item = table.peek("token");
+    let token = table.token("token");
+    if let (Some(item), Some(kind)) = (item, kind.filter(|kind| !matches!(kind, HandlerKind::Pull))) {
+        let what = format!("is for consumers, and this handler's work is done by the server ({})", kind.as_str());
+        item.problem(what, "remove it, or write pull = true");
+    }
+    token
 }
 
 impl Default for RetryConfig {

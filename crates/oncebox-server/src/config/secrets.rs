@@ -19,10 +19,27 @@ impl<'a> Table<'a> {
         self.take(key)?.secret()
     }
 
-    /// Takes a token of our own: a blank one counts as none, and a person is told.
+    /// Takes a token of our own: a blank one counts as none, and a person is told; a short one is guessed.
     pub(crate) fn token(&mut self, key: &'a str) -> Option<Secret> {
-        self.take(key)?.read_secret(Blank::IsNone)
+        let item = self.take(key)?;
+        item.read_secret(Blank::IsNone).and_then(|token| item.checked(token))
     }
+
+    /// Takes the token of a URL, which cannot be blank.
+    pub(crate) fn path_token(&mut self, key: &'a str) -> Option<Secret> {
+        let item = self.take(key)?;
+        item.read_secret(Blank::IsWrong).and_then(|token| item.checked(token))
+    }
+}
+
+/// The shortest token that nobody guesses: with 16 random characters there is nothing to try.
+const TOKEN_CHARACTERS_MIN: usize = 16;
+/// How to make one.
+pub(crate) const TOKEN_CURE: &str = "make one with `openssl rand -hex 32`";
+
+/// Whether a token of our own cannot be guessed.
+pub(crate) fn is_long_enough(token: &Secret) -> bool {
+    String::from_utf8_lossy(token.expose()).chars().count() >= TOKEN_CHARACTERS_MIN
 }
 
 /// What a secret without content is.
@@ -36,6 +53,14 @@ impl Item<'_> {
     /// The value as a secret.
     pub(crate) fn secret(&self) -> Option<Secret> {
         self.read_secret(Blank::IsWrong)
+    }
+
+    fn checked(&self, token: Secret) -> Option<Secret> {
+        if is_long_enough(&token) {
+            return Some(token);
+        }
+        self.problem(format!("has fewer than {TOKEN_CHARACTERS_MIN} characters"), TOKEN_CURE);
+        None
     }
 
     fn read_secret(&self, blank: Blank) -> Option<Secret> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use oncebox::secret::Secret;
 
 use super::reader::{Item, Table};
+use super::secrets::{TOKEN_CURE, is_long_enough};
 use super::web;
 
 /// The smallest body limit: below it, real senders break.
@@ -76,6 +77,9 @@ impl ServerConfig {
         let admin_token = match overrides.admin_token.clone().filter(|token| !token.is_blank()) {
             Some(token) => {
                 table.take("admin_token");
+                if !is_long_enough(&token) {
+                    table.scope().problem("the admin token that was given is too short", TOKEN_CURE);
+                }
                 Some(token)
             }
             None => table.token("admin_token"),

@@ -58,8 +58,8 @@ impl SourceConfig {
         let stale = table.word("stale", &[("hold", Stale::Hold), ("run", Stale::Run)]).unwrap_or(Stale::Hold);
         let retention_table = table.section("retention");
         let allow_from = web::ranges(&mut table, "allow_from", "203.0.113.0/24");
-        let path_token = table.secret("path_token");
-        let unverified = read_unverified(&mut table, server);
+        let path_token = table.path_token("path_token");
+        let verify = read_verify(&mut table, server);
         let (positions, secrets): (Vec<usize>, Vec<Secret>) = read_secrets(&mut table).into_iter().unzip();
         let mut spec = SourceSpec {
             name: name.unwrap_or(UNNAMED).to_owned(),
@@ -69,13 +69,14 @@ impl SourceConfig {
             settings: read_settings(&mut table, server),
             tolerance: table.duration("tolerance", Duration::from_secs(1)..=TOLERANCE_MAX),
             repeated_body: table.word("repeated_body", &REPEATED_BODY),
-            unverified,
+            unverified: verify == Verify::Nothing,
             path_token,
             body_bytes_max: table.size("body_limit", BODY_BYTES_MIN..=BODY_BYTES_MAX),
             stale_after: None,
         };
         describe(&mut table, &mut spec.description, &all);
         table.finish();
+        check_path_token(&all, &spec, verify);
         let retention = retention.for_source(retention_table, all.scope(), retry_window(&spec.description));
         spec.stale_after = (stale == Stale::Hold).then_some(retention.ledger);
         provider?;
@@ -151,8 +152,41 @@ fn read_settings(table: &mut Table<'_>, server: &ServerConfig) -> BTreeMap<Strin
     settings
 }
 
+/// What the operator wants verified.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verify {
+    /// What the provider does.
+    Provider,
+    /// The token in the URL alone, though the provider signs.
+    PathToken,
+    /// Nothing.
+    Nothing,
+}
+
+/// A token in the URL in place of a signature stands in proxies' logs and at the vendor's; it takes a word of its own.
+fn check_path_token(table: &Table<'_>, spec: &SourceSpec, verify: Verify) {
+    let path = &table.scope().path;
+    let by_token = spec.path_token.is_some() && spec.secrets.is_empty() && !spec.description.brings_secret();
+    match verify {
+        Verify::PathToken if spec.path_token.is_none() || !spec.secrets.is_empty() => {
+            let cure = "add path_token and remove secrets, or remove verify";
+            table.scope().problem("verify = \"path_token\" means the token in the URL alone", cure);
+        }
+        Verify::PathToken => table
+            .scope()
+            .report
+            .warn(format!("{path} takes the token in its URL for a signature: whoever sees the URL may send")),
+        Verify::Provider if by_token && spec.description.signs() => {
+            let what =
+                "this provider signs, and without secrets nobody checks it: the token in the URL is all there is";
+            table.scope().problem(what, "add secrets, or verify = \"path_token\" if that is meant");
+        }
+        Verify::Provider | Verify::Nothing => {}
+    }
+}
+
 /// Verification is switched off by two words, and by three where strangers can reach the listener.
-fn read_unverified(table: &mut Table<'_>, server: &ServerConfig) -> bool {
+fn read_verify(table: &mut Table<'_>, server: &ServerConfig) -> Verify {
     let verify = table.take("verify");
     let insecure = table.flag("insecure").unwrap_or(false);
     let insecure_public = table.flag("insecure_public").unwrap_or(false);
@@ -163,15 +197,16 @@ fn read_unverified(table: &mut Table<'_>, server: &ServerConfig) -> bool {
                 .report
                 .warn(format!("{}: insecure means nothing without verify = \"none\"", table.scope().path));
         }
-        return false;
+        return Verify::Provider;
     };
     match item.text() {
         Some("none") => {}
+        Some("path_token") => return Verify::PathToken,
         Some(_) => {
-            item.problem("can only be \"none\"", "remove it; the provider says how to verify");
-            return false;
+            item.problem("can only be \"none\" or \"path_token\"", "remove it; the provider says how to verify");
+            return Verify::Provider;
         }
-        None => return false,
+        None => return Verify::Provider,
     }
     if !insecure {
         item.problem(
@@ -184,7 +219,7 @@ fn read_unverified(table: &mut Table<'_>, server: &ServerConfig) -> bool {
     }
     let warning = format!("{} is insecure: it accepts events that nobody verified", table.scope().path);
     table.scope().report.warn(warning);
-    true
+    Verify::Nothing
 }
 
 /// Hands the remaining keys to the description.

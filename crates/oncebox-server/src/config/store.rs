@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::PathBuf;
 
+use oncebox::sealed;
 use oncebox::secret::Secret;
 use oncebox::store::Dialect;
 use toml::de::DeValue;
@@ -52,6 +53,13 @@ impl StoreConfig {
             item.problem("SQLite has one writer", "write 1, or use Postgres");
         }
         let secret_key = table.secret("secret_key");
+        if secret_key.as_ref().is_some_and(|key| !sealed::is_strong(key)) {
+            // Not refused: what came under it is still to be opened. Nothing new is kept with it.
+            table.scope().report.warn(
+                "store.secret_key is weak: whoever gets the database can guess it, and no further secret is kept with it; \
+                 make one with `openssl rand -base64 32`, then arm its sources again",
+            );
+        }
         if accept_unflushed {
             table.scope().report.warn("store.unsafe is set: acknowledged events may be lost in a power cut");
         }

@@ -26,7 +26,7 @@ fn env(name: &str) -> Option<String> {
 }
 
 fn file(path: &Path) -> io::Result<Vec<u8>> {
-    let files = HashMap::from([("good", "from a file\n"), ("blank", "\n")]);
+    let files = HashMap::from([("good", "from a file, 16 long\n"), ("blank", "\n")]);
     let found = path.to_str().and_then(|path| files.get(path));
     found.map(|text| text.as_bytes().to_vec()).ok_or_else(|| io::ErrorKind::NotFound.into())
 }
@@ -396,7 +396,7 @@ fn the_command_line_wins_and_is_checked_as_well() {
     assert!(problems.contains("0.0.0.0:81 is reachable from other machines and needs a token"), "{problems}");
     let blank = Overrides { admin_token: Some(oncebox::secret::Secret::new(" ")), ..open.clone() };
     assert!(parse_with("", &blank).is_err(), "a blank token counts as none");
-    let token = Some(oncebox::secret::Secret::new("t"));
+    let token = Some(oncebox::secret::Secret::new("0123456789abcdef"));
     let closed = Overrides { admin_token: token, ..open };
     let config = parse_with("[server]\nadmin_token = { env = 'UNSET' }", &closed).expect("a token");
     assert_eq!(config.server.admin_listen.port(), 81);

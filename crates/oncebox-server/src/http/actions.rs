@@ -1,7 +1,5 @@
 //! What operators do over the API: replay, backfill, release, discard, forget, pause and resume, and the log of it.
 
-use std::net::SocketAddr;
-
 use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
@@ -11,9 +9,10 @@ use serde::Serialize;
 
 use super::admin::Admin;
 use super::api::{ApiError, Named};
+use super::guard::Teller;
 use super::openapi::Refusals;
 use super::problem::Problem;
-use super::submitted::{Submitted, caller};
+use super::submitted::Submitted;
 use crate::query::PageQuery;
 use crate::query::actions::{self, ActionRequest};
 use crate::query::deliveries::{self, PauseRequest};
@@ -111,11 +110,11 @@ async fn act(admin: &Admin, kind: ActionKind, request: ActionRequest) -> Result<
     responses((status = 200, description = "Done.", body = PausedView), Refusals))]
 pub(super) async fn pause(
     State(admin): State<Admin>,
-    Extension(peer): Extension<SocketAddr>,
+    Extension(teller): Extension<Teller>,
     Named(name): Named,
     body: Result<Option<Json<PauseRequest>>, JsonRejection>,
 ) -> Result<Response, ApiError> {
-    set_paused(&admin, peer, (&name, true), body?).await
+    set_paused(&admin, &teller, (&name, true), body?).await
 }
 
 /// The handler goes on.
@@ -124,20 +123,20 @@ pub(super) async fn pause(
     responses((status = 200, description = "Done.", body = PausedView), Refusals))]
 pub(super) async fn resume(
     State(admin): State<Admin>,
-    Extension(peer): Extension<SocketAddr>,
+    Extension(teller): Extension<Teller>,
     Named(name): Named,
     body: Result<Option<Json<PauseRequest>>, JsonRejection>,
 ) -> Result<Response, ApiError> {
-    set_paused(&admin, peer, (&name, false), body?).await
+    set_paused(&admin, &teller, (&name, false), body?).await
 }
 
 async fn set_paused(
     admin: &Admin,
-    peer: SocketAddr,
+    teller: &Teller,
     (name, paused): (&str, bool),
     body: Option<Json<PauseRequest>>,
 ) -> Result<Response, ApiError> {
-    let who = caller(body.and_then(|Json(body)| body.who).as_deref(), peer);
+    let who = teller.says(body.and_then(|Json(body)| body.who).as_deref());
     if !deliveries::pause(admin.store(), admin.clock(), (name, paused), Some(who)).await? {
         return Err(Problem::not_found().into());
     }

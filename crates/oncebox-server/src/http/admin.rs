@@ -93,13 +93,15 @@ impl Admin {
         let (open, described) = open().split_for_parts();
         let (looking, looked) = looking().split_for_parts();
         let (acting, acted) = acting().split_for_parts();
+        let (pulling, pulled) = pulling().split_for_parts();
         // Whoever logs in is nobody yet.
         let (entering, entered) = OpenApiRouter::new().routes(routes!(login::log_in)).split_for_parts();
-        let document = Document::new([described, looked, acted, entered]);
+        let document = Document::new([described, looked, acted, pulled, entered]);
         let refuse = async |problem: Problem| problem.into_response().map(axum::body::Body::new);
-        open.layer(middleware::from_fn(guard::need_viewer_beyond_loopback))
+        open.layer(middleware::from_fn_with_state(self.clone(), guard::need_viewer_beyond_loopback))
             .merge(looking.layer(middleware::from_fn(guard::need_viewer)))
             .merge(acting.layer(middleware::from_fn(guard::need_operator)))
+            .merge(pulling.layer(middleware::from_fn(guard::need_consumer)))
             .merge(entering)
             .merge(dashboard::routes())
             .fallback(dashboard::nothing)
@@ -232,6 +234,12 @@ fn acting() -> OpenApiRouter<Admin> {
         .routes(routes!(actions::pause))
         .routes(routes!(actions::resume))
         .routes(routes!(arm::arm))
+        .routes(routes!(arm::disarm))
+}
+
+/// For whoever may act, and for the consumers of a handler.
+fn pulling() -> OpenApiRouter<Admin> {
+    OpenApiRouter::new()
         .routes(routes!(pull::claim))
         .routes(routes!(pull::finish))
         .routes(routes!(pull::fail))

@@ -1,7 +1,6 @@
 //! `POST /api/v1/sources/{name}/arm`: lets the next handshake of a source bring its secret; `?wait=SECONDS` answers
 //! only once it came.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use axum::extract::{Query, State, rejection::QueryRejection};
@@ -14,9 +13,9 @@ use serde::Deserialize;
 
 use super::admin::Admin;
 use super::api::{ApiError, Named};
+use super::guard::Teller;
 use super::openapi::Refusals;
 use super::problem::Problem;
-use super::submitted::caller;
 use crate::arming::{ArmingView, WAIT_MAX, arrival};
 use crate::query::{QueryError, actions};
 
@@ -35,7 +34,7 @@ pub(super) struct Wish {
     responses((status = 200, description = "Armed, or the secret came.", body = ArmingView), Refusals))]
 pub(super) async fn arm(
     State(admin): State<Admin>,
-    Extension(peer): Extension<SocketAddr>,
+    Extension(teller): Extension<Teller>,
     Named(name): Named,
     wish: Result<Query<Wish>, QueryRejection>,
 ) -> Result<Response, ApiError> {
@@ -46,12 +45,15 @@ pub(super) async fn arm(
         return Err(Problem::bad_request("this source's secret does not arrive by a handshake").into());
     }
     if !admin.arrived().can_keep() {
-        return Err(Problem::bad_request("the config has no store.secret_key to keep the secret with").into());
+        return Err(
+            Problem::bad_request("the config has no store.secret_key to keep the secret with, or a weak one").into()
+        );
     }
-    let who = actions::who(Some(caller(None, peer)));
+    let who = actions::who(Some(teller.says(None)));
     let asked = Asked { id: actions::new_id(admin.clock()), who, at: admin.clock().now() };
     admin.store().arm_secret_as(&asked, &name).await.map_err(QueryError::from)?;
     tracing::info!(source = name, who = asked.who, "an operator armed a source");
+    admin.arrived().look().await;
     let view = match wish.wait {
         None => ArmingView::armed(&name),
         Some(seconds) => {
@@ -61,6 +63,27 @@ pub(super) async fn arm(
     let mut response = Json(view).into_response();
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     Ok(response)
+}
+
+/// Takes an arming back; it ends by itself after ten minutes.
+#[utoipa::path(post, path = "/api/v1/sources/{name}/disarm", tag = "sources",
+    params(("name" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "No handshake's secret is taken.", body = ArmingView), Refusals))]
+pub(super) async fn disarm(
+    State(admin): State<Admin>,
+    Extension(teller): Extension<Teller>,
+    Named(name): Named,
+) -> Result<Response, ApiError> {
+    if !admin.setup().sources.contains_key(&name) {
+        return Err(Problem::not_found().into());
+    }
+    let who = actions::who(Some(teller.says(None)));
+    let asked = Asked { id: actions::new_id(admin.clock()), who, at: admin.clock().now() };
+    if admin.store().disarm_secret_as(&asked, &name).await.map_err(QueryError::from)? {
+        tracing::info!(source = name, who = asked.who, "an operator disarmed a source");
+    }
+    admin.arrived().look().await;
+    Ok(Json(ArmingView::disarmed(&name)).into_response())
 }
 
 async fn waited(admin: &Admin, name: &str, patience: Duration, shows: bool) -> Result<ArmingView, ApiError> {

@@ -19,10 +19,11 @@ use oncebox::secret::Secret;
 use serde::{Deserialize, Serialize};
 
 use super::admin::Admin;
+use super::client;
 use super::login_limit::{BEARERS_MAX, LOGINS_MAX, LoginLimit, TooOften};
 use super::problem::Problem;
-use super::public::remote;
 use super::session::{Channel, Opened, Sessions, same};
+use crate::config::handler::HandlerConfig;
 use crate::config::server::ServerConfig;
 
 /// Where a script of ours shows the form token of its session.
@@ -67,11 +68,48 @@ pub(crate) enum Proof {
     },
 }
 
+/// Who asks, for the audit log: an extension of every request that was let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Teller {
+    role: Role,
+    by: &'static str,
+    address: IpAddr,
+}
+
+impl Teller {
+    fn new(caller: &Caller, address: IpAddr) -> Self {
+        let by = match (&caller.proof, caller.role) {
+            (Proof::Open { .. }, _) => "no token",
+            (_, Role::Operator) => "admin_token",
+            (_, Role::Viewer) => "viewer_token",
+        };
+        Self { role: caller.role, by, address }
+    }
+
+    /// What we know first, and then, in quotes, what the caller says: nobody can write the one into the other.
+    pub(crate) fn says(&self, own: Option<&str>) -> String {
+        let role = match self.role {
+            Role::Operator => "operator",
+            Role::Viewer => "viewer",
+        };
+        let known = format!("{role} ({}) from {}", self.by, self.address);
+        own.map_or(known.clone(), |own| format!("{known} as {own:?}"))
+    }
+}
+
+/// A program that showed a handler's token: an extension of its requests in place of a role.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Consumer {
+    /// The handler whose deliveries it may claim and end.
+    pub(crate) handler: String,
+}
+
 /// What the config says about access: replaced by a reload.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Access {
     operator: Option<Secret>,
     viewer: Option<Secret>,
+    consumers: Vec<(String, Secret)>,
     hosts: Vec<String>,
 }
 
@@ -119,13 +157,24 @@ impl Caller {
 
 impl Access {
     /// Reads what the config says; a blank token counts as none.
-    pub(crate) fn new(config: &ServerConfig) -> Self {
+    pub(crate) fn new(config: &ServerConfig, handlers: &[HandlerConfig]) -> Self {
         let filled = |token: &Option<Secret>| token.clone().filter(|token| !token.is_blank());
+        let consumer = |handler: &HandlerConfig| Some((handler.name.clone(), filled(&handler.token)?));
         Self {
             operator: filled(&config.admin_token),
             viewer: filled(&config.viewer_token),
+            consumers: handlers.iter().filter_map(consumer).collect(),
             hosts: config.admin_hosts.clone(),
         }
+    }
+
+    /// The handler whose token this is. Compares with every token, however the first comparison went.
+    fn consumer_of(&self, given: &[u8]) -> Option<Consumer> {
+        let fits = self.consumers.iter().fold(None, |found, (handler, token)| {
+            let is_this = same(token.expose(), given);
+            found.or(is_this.then_some(handler))
+        });
+        fits.map(|handler| Consumer { handler: handler.clone() })
     }
 
     fn has_tokens(&self) -> bool {
@@ -188,8 +237,17 @@ impl Guard {
         self.sessions.end(headers)
     }
 
-    /// Whoever a request comes from, if we know. A wrong token is not made good by a session.
+    /// The consumer whose token a request shows, if it is one.
+    fn consumer(&self, headers: &HeaderMap) -> Option<Consumer> {
+        self.access.load().consumer_of(headers.get(AUTHORIZATION).and_then(bearer)?)
+    }
+
+    /// Whoever a request comes from, if we know. A wrong token is not made good by a session, and a consumer's token is
+    /// nobody's but the consumer's, even where no other is needed.
     pub(super) fn caller(&self, headers: &HeaderMap) -> Option<Caller> {
+        if self.consumer(headers).is_some() {
+            return None;
+        }
         let access = self.access.load();
         if !access.has_tokens() {
             let proof = Proof::Open { form_token: self.sessions.open_form_token() };
@@ -244,12 +302,21 @@ pub(super) async fn check_site(State(admin): State<Admin>, mut request: Request,
     if request.uri().path_and_query().is_some_and(|target| target.as_str().contains("%00")) {
         return with_headers(refuse(Problem::bad_request("a NUL stands in the URL")));
     }
-    match admin.guard().admit(address_of(&admin, &request), request.headers()) {
+    let address = address_of(&admin, &request);
+    if let Some(consumer) = admin.guard().consumer(request.headers()) {
+        match admin.guard().bearers.judge(address, None, Instant::now()) {
+            Ok(_) => drop(request.extensions_mut().insert(consumer)),
+            Err(too_often) => drop(request.extensions_mut().insert(too_often)),
+        }
+        return with_headers(next.run(request).await);
+    }
+    match admin.guard().admit(address, request.headers()) {
         Ok(Some(caller)) if !is_own_page(&caller, &request) => {
             return with_headers(refuse(Problem::forbidden("the form token of this session is missing")));
         }
         Ok(Some(caller)) => {
             request.extensions_mut().insert(caller.role);
+            request.extensions_mut().insert(Teller::new(&caller, address));
             request.extensions_mut().insert(caller);
         }
         Ok(None) => {}
@@ -259,14 +326,31 @@ pub(super) async fn check_site(State(admin): State<Admin>, mut request: Request,
     with_headers(next.run(request).await)
 }
 
-/// Where a request comes from: the connection's address, or what the trusted proxies in front of us saw.
+/// Where a request comes from: the connection's address, or what the trusted proxies in front of us saw; theirs where
+/// that cannot be read.
 fn address_of(admin: &Admin, request: &Request) -> IpAddr {
-    let peer = request.extensions().get::<SocketAddr>().map_or(IpAddr::from([0; 4]), SocketAddr::ip);
-    remote(peer, request.headers(), admin.trusted_proxies())
+    let peer = peer_of(request);
+    client::client(peer, request.headers(), admin.trusted_proxies()).unwrap_or(peer)
 }
 
-/// The answer to somebody whom we do not know, or who was wrong too often.
+fn peer_of(request: &Request) -> IpAddr {
+    request.extensions().get::<SocketAddr>().map_or(IpAddr::from([0; 4]), SocketAddr::ip)
+}
+
+/// True for whoever sits at this machine. Behind a proxy on the same machine every connection comes from it, so that
+/// what was forwarded counts by the client that a trusted proxy saw, and else as somebody from elsewhere.
+fn is_local(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> bool {
+    let is_loopback = |address: IpAddr| address.to_canonical().is_loopback();
+    let client = client::client(peer, headers, trusted_proxies);
+    let is_forwarded_here = trusted_proxies > 0 && headers.contains_key("x-forwarded-for");
+    is_loopback(peer) && (!client::is_forwarded(headers) || is_forwarded_here && client.is_some_and(is_loopback))
+}
+
+/// The answer to somebody whom we do not know, who was wrong too often, or whose token is for something else.
 fn stranger(request: &Request) -> Response {
+    if request.extensions().get::<Consumer>().is_some() {
+        return refuse(Problem::forbidden("this token opens claim, finish, fail and extend of its handler alone"));
+    }
     match request.extensions().get::<TooOften>() {
         Some(TooOften(seconds)) => refuse(Problem::too_often(*seconds)),
         None => {
@@ -294,10 +378,17 @@ pub(super) async fn need_operator(request: Request, next: Next) -> Response {
     }
 }
 
+/// Lets in whoever may act, and consumers: what is their own is told where it is claimed and ended.
+pub(super) async fn need_consumer(request: Request, next: Next) -> Response {
+    match request.extensions().get::<Consumer>() {
+        Some(_) => next.run(request).await,
+        None => need_operator(request, next).await,
+    }
+}
+
 /// Lets in whoever may look, and everybody on this machine.
-pub(super) async fn need_viewer_beyond_loopback(request: Request, next: Next) -> Response {
-    let peer = request.extensions().get::<SocketAddr>().map(SocketAddr::ip);
-    if peer.is_some_and(|ip| ip.to_canonical().is_loopback()) {
+pub(super) async fn need_viewer_beyond_loopback(State(admin): State<Admin>, request: Request, next: Next) -> Response {
+    if is_local(peer_of(&request), request.headers(), admin.trusted_proxies()) {
         return next.run(request).await;
     }
     need_viewer(request, next).await
@@ -308,7 +399,7 @@ pub(super) async fn need_login(request: Request, next: Next) -> Response {
     if request.extensions().get::<Role>().is_some() {
         return next.run(request).await;
     }
-    if request.extensions().get::<TooOften>().is_some() {
+    if request.extensions().get::<TooOften>().is_some() || request.extensions().get::<Consumer>().is_some() {
         return stranger(&request);
     }
     let back: String = form_encoded(&page_of(&request));
@@ -317,6 +408,10 @@ pub(super) async fn need_login(request: Request, next: Next) -> Response {
 
 fn refuse_site(guard: &Guard, request: &Request) -> Option<Problem> {
     let (method, headers) = (request.method(), request.headers());
+    if !guard.access.load().has_tokens() && client::is_forwarded(headers) {
+        let detail = "a proxy forwarded this, and without server.admin_token everybody behind it would be the operator";
+        return Some(Problem::forbidden(detail));
+    }
     if !guard.is_for_us(request.uri(), headers) {
         return Some(Problem::forbidden("this Host is not one of ours; server.admin_hosts in the config names others"));
     }

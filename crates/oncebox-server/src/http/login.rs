@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::admin::Admin;
 use super::api::ApiError;
+use super::client;
 use super::guard::{Caller, LoginRefusal, Role};
 use super::openapi::Refusals;
 use super::problem::Problem;
-use super::public::remote;
 use super::session::{Channel, Opened, SESSION_LASTS};
 
 /// A login.
@@ -70,7 +70,7 @@ pub(super) async fn log_out(State(admin): State<Admin>, headers: HeaderMap) -> R
 
 /// Opens a session for whoever sent this token, from a form or from JSON.
 pub(super) fn open(admin: &Admin, peer: SocketAddr, headers: &HeaderMap, token: &str) -> Result<Opened, Problem> {
-    let address = remote(peer.ip(), headers, admin.trusted_proxies());
+    let address = client::client(peer.ip(), headers, admin.trusted_proxies()).unwrap_or_else(|| peer.ip());
     admin.guard().log_in(address, token.as_bytes(), channel(headers)).map_err(|refusal| match refusal {
         LoginRefusal::Wrong => Problem::unauthorized(),
         LoginRefusal::TooOften(seconds) => Problem::too_often(seconds),

@@ -129,8 +129,9 @@ pub(super) async fn docs(Extension(document): Extension<Document>) -> Response {
 fn head() -> OpenApi {
     let mut document = Head::openapi();
     document.info.version = env!("CARGO_PKG_VERSION").to_owned();
-    let bearer =
-        HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some("The operator's or viewer's token."));
+    let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).description(Some(
+        "The operator's or viewer's token; for the routes of pull consumers also the handler's own.",
+    ));
     let session = ApiKeyValue::with_description(
         "oncebox_session",
         "Opened by POST /api/v1/session. What changes something also carries the session's form token in the header \

@@ -27,12 +27,12 @@ use oncebox::verdict::{Reason, Rejection, Step};
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
-use super::answer;
 use super::body::{self, BodyError};
 use super::budget::Budget;
 use super::listener::{Answering, Peer};
 use super::problem::Problem;
 use super::ready::Ready;
+use super::{answer, client};
 use crate::arrived_secrets::ArrivedSecrets;
 use crate::rejections::{Refused, Rejections};
 use crate::spans;
@@ -86,8 +86,9 @@ struct Inner {
 
 impl Setup {
     /// Whether requests of a source may come from this address.
-    fn allows(&self, source: &str, remote: IpAddr) -> bool {
-        self.allow_from.get(source).is_none_or(|ranges| ranges.iter().any(|range| range.contains(remote)))
+    fn allows(&self, source: &str, remote: Option<IpAddr>) -> bool {
+        let Some(ranges) = self.allow_from.get(source) else { return true };
+        remote.is_some_and(|remote| ranges.iter().any(|range| range.contains(remote)))
     }
 }
 
@@ -173,7 +174,10 @@ struct Call<'a> {
     source: &'a Arc<Source>,
     setup: &'a Setup,
     path_token: Option<String>,
-    remote: IpAddr,
+    /// Whose share it takes: the client, or the proxy where the client is not known.
+    sender: IpAddr,
+    /// Where it comes from, if that is known.
+    remote: Option<IpAddr>,
 }
 
 /// Why a request goes no further.
@@ -200,9 +204,10 @@ impl Inner {
             "/readyz" => return self.ready.answer(request.method()).await.unwrap_or_else(Problem::into_response),
             _ => {}
         }
-        let remote = remote(peer.address.ip(), request.headers(), self.trusted_proxies);
+        let peer = peer.address.ip();
+        let remote = client::client(peer, request.headers(), self.trusted_proxies);
         let setup = self.setup.load_full();
-        let response = match self.find(&setup, &request, remote) {
+        let response = match self.find(&setup, &request, (peer, remote)) {
             Ok(call) => self.answer_call(&call, request, started).await,
             Err(problem) => problem.into_response(),
         };
@@ -211,24 +216,30 @@ impl Inner {
     }
 
     /// The source that a request is for.
-    fn find<'a>(&self, setup: &'a Setup, request: &Request<Incoming>, remote: IpAddr) -> Result<Call<'a>, Problem> {
+    fn find<'a>(
+        &self,
+        setup: &'a Setup,
+        request: &Request<Incoming>,
+        (peer, remote): (IpAddr, Option<IpAddr>),
+    ) -> Result<Call<'a>, Problem> {
+        let sender = remote.unwrap_or(peer);
         let target = request.uri().path_and_query().map_or("/", |target| target.as_str());
         if target.len() > TARGET_BYTES_MAX {
-            self.rejections.refused(Refused::LongTarget, None, remote);
+            self.rejections.refused(Refused::LongTarget, None, sender);
             return Err(Problem::target_too_long());
         }
         let Some((name, token)) = route(request.uri().path()) else {
-            self.rejections.refused(Refused::UnknownPath, None, remote);
+            self.rejections.refused(Refused::UnknownPath, None, sender);
             return Err(Problem::not_found());
         };
         let source = setup.sources.get(name);
         let fits = |source: &&Arc<Source>| token.is_none_or(|token| !token.is_empty() && source.has_path_token());
         let Some(source) = source.filter(fits) else {
-            self.rejections.refused(Refused::UnknownSource, Some(name), remote);
+            self.rejections.refused(Refused::UnknownSource, Some(name), sender);
             return Err(Problem::not_found());
         };
         tracing::Span::current().record("source", name);
-        Ok(Call { source, setup, path_token: token.map(str::to_owned), remote })
+        Ok(Call { source, setup, path_token: token.map(str::to_owned), sender, remote })
     }
 
     async fn answer_call(
@@ -237,6 +248,7 @@ impl Inner {
         request: Request<Incoming>,
         started: Instant,
     ) -> Response<Full<Bytes>> {
+        let trace = Traceparent::of(request.headers());
         let (answered, unread) = match self.receive(call, request).await {
             Ok(answered) => (answered, false),
             Err(Stopped::Away(problem)) => return self.turned_away(call.source.name(), problem).into_response(),
@@ -244,7 +256,10 @@ impl Inner {
             Err(Stopped::Unread(rejection)) => (self.refused(call.source, rejection), true),
         };
         if let Answer::Rejected(rejection) = &answered {
-            self.rejections.record(call.source.name(), rejection, &call.remote.to_string());
+            self.rejections.record(call.source.name(), rejection, &client::shown(call.remote));
+        }
+        if let (Answer::Stored(_), Some(trace)) = (&answered, trace) {
+            tracing::Span::current().record("sender.traceparent", tracing::field::display(trace));
         }
         self.traffic.answered(call.source.name(), &answered, started.elapsed());
         let mut response = answer::into_response(answered, || allow(call.source));
@@ -264,7 +279,7 @@ impl Inner {
             HeadVerdict::Refused(rejection) if incoming.is_end_stream() => return Err(Stopped::Rejected(rejection)),
             HeadVerdict::Refused(rejection) => return Err(Stopped::Unread(rejection)),
         };
-        let mut share = self.budget.share(call.source.name(), call.remote);
+        let mut share = self.budget.share(call.source.name(), call.sender);
         judged.body = body::read(incoming, limit, &mut share).await.map_err(|error| match (error, otherwise) {
             (BodyError::TooLarge, Some(rejection)) => Stopped::Unread(rejection),
             (BodyError::TooLarge, None) => Stopped::by_body(Reason::TooLarge),
@@ -280,11 +295,11 @@ impl Inner {
         let context = Context {
             source: call.source,
             path_token: call.path_token.as_deref(),
-            remote: call.remote.to_string().into(),
+            remote: client::shown(call.remote).into(),
             routes: &call.setup.routes,
         };
         Ok(match self.ingest.accept(context, judged).await {
-            Answer::Secret(brought) => self.arrived.take(call.source, brought).await,
+            Answer::Secret(brought) => self.arrived.take(call.source, brought, &client::shown(call.remote)).await,
             answered => answered,
         })
     }
@@ -340,14 +355,15 @@ fn parted(request: Request<Incoming>) -> (oncebox::request::Request, Incoming) {
     (judged, incoming)
 }
 
-/// The span of a webhook; whoever asks after our health has none.
+/// The span of a webhook; whoever asks after our health has none. It begins a trace of its own: a stranger must not choose
+/// which traces are kept. What a verified request names is written down in it, and kept with the event.
 fn span(request: &Request<Incoming>) -> tracing::Span {
     if !request.uri().path().starts_with("/in/") {
         return tracing::Span::none();
     }
     tracing::info_span!(
-        target: TARGET, "ingest", traceparent = Traceparent::of(request.headers()).map(tracing::field::display),
-        source = tracing::field::Empty, http.response.status_code = tracing::field::Empty,
+        target: TARGET, "ingest", sender.traceparent = tracing::field::Empty, source = tracing::field::Empty,
+        http.response.status_code = tracing::field::Empty,
     )
 }
 
@@ -377,23 +393,6 @@ pub(crate) fn is_encoded(headers: &HeaderMap) -> bool {
     headers.get_all(CONTENT_ENCODING).iter().any(|coding| !coding.as_bytes().eq_ignore_ascii_case(b"identity"))
 }
 
-/// The sender's address: the connection's, or what the trusted proxies in front of us saw.
-pub(super) fn remote(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> IpAddr {
-    let forwarded = || {
-        let hops: Vec<&str> = headers
-            .get_all("x-forwarded-for")
-            .iter()
-            .filter_map(|value| value.to_str().ok())
-            .flat_map(|value| value.split(','))
-            .map(str::trim)
-            .collect();
-        let hop = hops.len().checked_sub(trusted_proxies).and_then(|at| hops.get(at))?;
-        hop.parse::<IpAddr>().ok()
-    };
-    let address = if trusted_proxies == 0 { None } else { forwarded() };
-    address.unwrap_or(peer)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -408,17 +407,6 @@ mod tests {
             ("/inx/stripe", None),
         ] {
             assert_eq!(route(path), expected, "{path}");
-        }
-    }
-
-    #[test]
-    fn only_trusted_hops_are_believed() {
-        let peer: IpAddr = "10.0.0.9".parse().unwrap();
-        let mut headers = HeaderMap::new();
-        headers.append("x-forwarded-for", "1.1.1.1, 2.2.2.2".parse().unwrap());
-        headers.append("x-forwarded-for", "3.3.3.3".parse().unwrap());
-        for (trusted, expected) in [(0, "10.0.0.9"), (1, "3.3.3.3"), (2, "2.2.2.2"), (9, "10.0.0.9")] {
-            assert_eq!(remote(peer, &headers, trusted).to_string(), expected, "{trusted}");
         }
     }
 }

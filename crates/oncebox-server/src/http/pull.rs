@@ -2,20 +2,22 @@
 
 use std::time::Duration;
 
-use axum::Json;
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
 use data_encoding::BASE64;
+use oncebox::clock::UnixMillis;
 use oncebox::delivery::{Failed, Next};
 use oncebox::event::EventKey;
 use oncebox::limits::PAGE_MAX;
-use oncebox::store::{Claimed, Fence, Fenced, PulledFailure, StoreError, Want};
+use oncebox::store::{Claimed, Fence, Fenced, PulledClaim, PulledFailure, StoreError, Want};
 use oncebox::worker::{Outcome, count_pulled};
 use serde::{Deserialize, Serialize};
 
 use super::admin::Admin;
 use super::api::{ApiError, Named};
+use super::guard::Consumer;
 use super::openapi::Refusals;
 use super::problem::Problem;
 use crate::config::units::parse_duration;
@@ -110,10 +112,12 @@ pub(super) struct ExtendedView {
     responses((status = 200, description = "What was claimed, oldest due first; empty where nothing waits.", body = Items<ClaimView>), Refusals))]
 pub(super) async fn claim(
     State(admin): State<Admin>,
+    consumer: Option<Extension<Consumer>>,
     Named(handler): Named,
     body: Result<Json<ClaimBody>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(body) = body?;
+    check_own(consumer.as_deref(), &handler)?;
     let known = admin.store().handlers().await.map_err(QueryError::from)?;
     let known = known.into_iter().find(|known| known.facts.name == handler).ok_or_else(Problem::not_found)?;
     if admin.setup().run_here.contains(&handler) {
@@ -142,13 +146,14 @@ pub(super) async fn claim(
     responses((status = 200, description = "Recorded.", body = SettledView), Refusals))]
 pub(super) async fn finish(
     State(admin): State<Admin>,
+    consumer: Option<Extension<Consumer>>,
     Named(delivery): Named,
     body: Result<Json<FinishBody>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(body) = body?;
     let (fence, now) = (fence(&delivery, &body.token)?, admin.clock().now());
     // Whoever reports twice is counted once: a second report finds no claim.
-    let claim = admin.store().pulled_claim(fence, now).await.map_err(QueryError::from)?;
+    let claim = own_claim(&admin, consumer.as_deref(), fence, now).await?;
     match admin.store().finish_pulled(fence, now).await.map_err(QueryError::from)? {
         Fenced::Recorded => {
             claim.iter().for_each(|claim| count_pulled(claim, Outcome::Done));
@@ -163,6 +168,7 @@ pub(super) async fn finish(
     responses((status = 200, description = "Recorded.", body = SettledView), Refusals))]
 pub(super) async fn fail(
     State(admin): State<Admin>,
+    consumer: Option<Extension<Consumer>>,
     Named(delivery): Named,
     body: Result<Json<FailBody>, JsonRejection>,
 ) -> Result<Response, ApiError> {
@@ -174,7 +180,7 @@ pub(super) async fn fail(
     // Without chance the pause is at its longest, which is the safe side.
     let chance = random::<8>().map_or(u64::MAX, u64::from_le_bytes);
     let now = admin.clock().now();
-    let claim = admin.store().pulled_claim(fence, now).await.map_err(QueryError::from)?;
+    let claim = own_claim(&admin, consumer.as_deref(), fence, now).await?;
     let outcome = admin.store().fail_pulled(fence, reason, failed, chance, now).await.map_err(QueryError::from)?;
     if let (Some(claim), PulledFailure::Recorded(next)) = (&claim, outcome) {
         count_pulled(claim, next.into());
@@ -195,16 +201,40 @@ pub(super) async fn fail(
     responses((status = 200, description = "The new end of the lease.", body = ExtendedView), Refusals))]
 pub(super) async fn extend(
     State(admin): State<Admin>,
+    consumer: Option<Extension<Consumer>>,
     Named(delivery): Named,
     body: Result<Json<ExtendBody>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let Json(body) = body?;
     let fence = fence(&delivery, &body.token)?;
     let lease = lease(body.lease.as_deref())?.unwrap_or(Duration::from_secs(60));
+    own_claim(&admin, consumer.as_deref(), fence, admin.clock().now()).await?;
     match admin.store().extend(fence, lease, admin.clock().now()).await.map_err(QueryError::from)? {
         Some(until) => Ok(Json(ExtendedView { lease_until: time(until) }).into_response()),
         None => Err(Problem::lease_lost().into()),
     }
+}
+
+/// A consumer's token is good for one handler.
+fn check_own(consumer: Option<&Consumer>, handler: &str) -> Result<(), ApiError> {
+    match consumer {
+        Some(consumer) if consumer.handler != handler => {
+            Err(Problem::forbidden(format!("this token is for the handler {} alone", consumer.handler)).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// The claim that a report is about, if it is the current one and the caller's own.
+async fn own_claim(
+    admin: &Admin,
+    consumer: Option<&Consumer>,
+    fence: Fence,
+    now: UnixMillis,
+) -> Result<Option<PulledClaim>, ApiError> {
+    let claim = admin.store().pulled_claim(fence, now).await.map_err(QueryError::from)?;
+    claim.iter().try_for_each(|claim| check_own(consumer, &claim.handler))?;
+    Ok(claim)
 }
 
 fn settled(state: &'static str, next_attempt_at: Option<String>) -> Response {

@@ -1,7 +1,5 @@
 //! Retention over the API: look, run now, confirm the time.
 
-use std::net::SocketAddr;
-
 use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::response::{IntoResponse, Response};
@@ -10,8 +8,8 @@ use serde::Serialize;
 
 use super::admin::Admin;
 use super::api::ApiError;
+use super::guard::Teller;
 use super::openapi::Refusals;
-use super::submitted::caller;
 use crate::query::retention::{self, RetentionRequest, RetentionView, RunView};
 
 /// Whether the time was confirmed.
@@ -36,10 +34,10 @@ pub(super) async fn show(State(admin): State<Admin>) -> Result<Response, ApiErro
     responses((status = 200, description = "What went.", body = RunView), Refusals))]
 pub(super) async fn run(
     State(admin): State<Admin>,
-    Extension(peer): Extension<SocketAddr>,
+    Extension(teller): Extension<Teller>,
     body: Result<Option<Json<RetentionRequest>>, JsonRejection>,
 ) -> Result<Response, ApiError> {
-    let who = caller(body?.and_then(|Json(body)| body.who).as_deref(), peer);
+    let who = teller.says(body?.and_then(|Json(body)| body.who).as_deref());
     let run = retention::run_as(admin.store(), admin.clock(), Some(who), admin.retention().run()).await?;
     Ok(Json(run).into_response())
 }
@@ -50,10 +48,10 @@ pub(super) async fn run(
     responses((status = 200, description = "Whether anything was stopped.", body = ConfirmedView), Refusals))]
 pub(super) async fn confirm(
     State(admin): State<Admin>,
-    Extension(peer): Extension<SocketAddr>,
+    Extension(teller): Extension<Teller>,
     body: Result<Option<Json<RetentionRequest>>, JsonRejection>,
 ) -> Result<Response, ApiError> {
-    let who = caller(body?.and_then(|Json(body)| body.who).as_deref(), peer);
+    let who = teller.says(body?.and_then(|Json(body)| body.who).as_deref());
     let confirmed = retention::confirm(admin.store(), admin.clock(), Some(who)).await?;
     Ok(Json(ConfirmedView { confirmed }).into_response())
 }

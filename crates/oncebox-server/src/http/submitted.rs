@@ -1,13 +1,12 @@
 //! An action as a caller of the API submits it: with one id for body and header, and with who asks from where.
 
-use std::net::SocketAddr;
-
 use axum::extract::{FromRequest, Request};
 use axum::{Extension, Json, RequestExt as _};
 use http::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use super::api::ApiError;
+use super::guard::Teller;
 use super::problem::Problem;
 use crate::query::actions::ActionRequest;
 use crate::query::erase::EraseRequest;
@@ -37,15 +36,15 @@ impl<T: Action, S: Send + Sync> FromRequest<S> for Submitted<T> {
     type Rejection = ApiError;
 
     async fn from_request(mut request: Request, state: &S) -> Result<Self, ApiError> {
-        let Extension(peer) = request
-            .extract_parts::<Extension<SocketAddr>>()
+        let Extension(teller) = request
+            .extract_parts::<Extension<Teller>>()
             .await
-            .map_err(|_missing| Problem::bad_request("the caller's address is not known"))?;
+            .map_err(|_missing| Problem::bad_request("the caller is not known"))?;
         let headers = request.headers().clone();
         let Json(mut action) = Json::<T>::from_request(request, state).await?;
         let (id, who) = action.id_and_who();
         *id = action_id(id.take(), &headers)?;
-        *who = Some(caller(who.as_deref(), peer));
+        *who = Some(teller.says(who.as_deref()));
         Ok(Self(action))
     }
 }
@@ -59,11 +58,6 @@ fn action_id(given: Option<String>, headers: &HeaderMap) -> Result<Option<String
         return Err(Problem::bad_request("Idempotency-Key and action_id name different actions; give one of them"));
     }
     Ok(Some(key.to_owned()))
-}
-
-/// Who the audit log names: what the caller says, and where it called from.
-pub(super) fn caller(who: Option<&str>, peer: SocketAddr) -> String {
-    format!("{} from {}", who.unwrap_or("operator"), peer.ip())
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use oncebox::clock::Clock;
-use oncebox::sealed::Sealer;
+use oncebox::sealed::{Sealer, is_strong};
 use oncebox::store::{Asked, Store, StoreError};
 
 use super::{Operator, reach, refuse};
@@ -47,6 +47,21 @@ impl Operator {
             _ => Ok(ArmingView::armed(source)),
         }
     }
+
+    /// Takes an arming back.
+    pub(crate) async fn disarm(&self, source: &str, args: &OperatorArgs) -> anyhow::Result<ArmingView> {
+        let store = match self {
+            Self::Server(client) => return client.disarm(source).await,
+            Self::Database(store, _) => store,
+        };
+        if reach(args)?.is_some_and(|reach| !reach.senders.contains_key(source)) {
+            return Err(wrong_usage(format!("the config has no source {source:?}")));
+        }
+        let clock = Clock::system();
+        let asked = Asked { id: new_id(&clock), who: who(Some(name_of_caller())), at: clock.now() };
+        store.disarm_secret_as(&asked, source).await.map_err(|error| refuse(QueryError::Store(error)))?;
+        Ok(ArmingView::disarmed(source))
+    }
 }
 
 /// What the server would refuse, as far as its config tells.
@@ -56,8 +71,11 @@ fn check(reach: &Reach, source: &str) -> anyhow::Result<()> {
     if !sender.brings_secret() {
         return Err(wrong_usage("this source's secret does not arrive by a handshake"));
     }
-    if !reach.store.as_ref().is_ok_and(|store| store.secret_key.is_some()) {
-        return Err(wrong_usage("the config has no store.secret_key to keep the secret with"));
+    let key = reach.store.as_ref().ok().and_then(|store| store.secret_key.as_ref());
+    if !key.is_some_and(is_strong) {
+        return Err(wrong_usage(
+            "the config has no store.secret_key to keep the secret with, or a weak one; `openssl rand -base64 32` makes one",
+        ));
     }
     Ok(())
 }

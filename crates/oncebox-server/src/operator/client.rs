@@ -154,6 +154,13 @@ impl Client {
         armed.ok_or_else(|| wrong_usage(format!("the server has no source {source:?}")))
     }
 
+    /// Takes an arming back.
+    pub(super) async fn disarm(&self, source: &str) -> anyhow::Result<ArmingView> {
+        let request = self.client.post(self.url(&["sources", source, "disarm"])?).timeout(ANSWER_WAIT);
+        let disarmed: Option<ArmingView> = self.answer(request).await?;
+        disarmed.ok_or_else(|| wrong_usage(format!("the server has no source {source:?}")))
+    }
+
     fn url(&self, parts: &[&str]) -> anyhow::Result<Url> {
         let mut url = self.base.clone();
         match url.path_segments_mut() {

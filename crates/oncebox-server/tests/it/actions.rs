@@ -223,11 +223,11 @@ contract! {
 
     async fn a_viewer_looks_and_an_operator_acts(db: TestDatabase) {
         let world = World::start_with(db, |setup| {
-            setup.server("admin_token = { value = \"canary-operator\" }").server("viewer_token = { value = \"canary-viewer\" }")
+            setup.server("admin_token = { value = \"canary-operator-0001\" }").server("viewer_token = { value = \"canary-viewer-000001\" }")
         });
         world.expect("stripe", &stripe("a"), "accepted");
         bury(&world.db);
-        let (operator, viewer) = (("authorization", "Bearer canary-operator"), ("authorization", "Bearer canary-viewer"));
+        let (operator, viewer) = (("authorization", "Bearer canary-operator-0001"), ("authorization", "Bearer canary-viewer-000001"));
         let body = br#"{"filter":{"source":"stripe"}}"#;
         for path in ["replay", "backfill", "release", "discard", "forget", "handlers/pull/pause", "handlers/pull/resume"] {
             assert_eq!(post_as(&world, path, body, &[]).status, 401, "{path}");

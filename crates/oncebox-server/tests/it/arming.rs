@@ -32,6 +32,31 @@ testkit::contract! {
         assert_unseen(&world, HOOK_SECRET);
     }
 
+    async fn an_arming_ends_by_itself_or_by_a_person(db: TestDatabase) {
+        let world = World::start_with(db, with_sources);
+        let ago = "update {table} set changed_at_ms = changed_at_ms - 601000";
+        assert_eq!(arm(&world.program, &["asana"]).status, Some(0));
+        world.db.execute(&ago.replace("{table}", &world.db.table("arrived_secrets")));
+        // What this node knows is two seconds old at most.
+        wait_until("ten minutes are over", PATIENCE, || hello_refused_unseen(&world));
+        assert_eq!(arm(&world.program, &["asana"]).status, Some(0));
+        let config = world.program.config_path();
+        let disarm = |source: &str| {
+            run(BIN, &["disarm", source, "--config", config.to_str().expect("text")], &[], world.program.dir())
+        };
+        assert_eq!(disarm("nobody").status, Some(2));
+        let told = disarm("asana");
+        assert_eq!((told.status, told.stdout.trim()), (Some(0), "asana takes no handshake's secret"), "{told:?}");
+        assert_eq!(hello(world.addr(), HOOK_SECRET).status, 401);
+        assert_eq!(arm(&world.program, &["asana"]).status, Some(0));
+        assert_eq!(hello(world.addr(), HOOK_SECRET).status, 200);
+        let log = http::get(world.program.admin_addr(), "/api/v1/actions", &[]).json();
+        let kinds: Vec<&str> = log["items"].as_array().expect("rows").iter().map(|row| row["kind"].as_str().unwrap_or_default()).collect();
+        assert_eq!(kinds, ["secret", "arm", "disarm", "arm", "arm"], "{log}");
+        assert_eq!(log["items"][0]["who"], "a handshake from 127.0.0.1");
+        assert!(world.program.log().lines().any(|line| line.contains("secret was taken") && line.contains("127.0.0.1")));
+    }
+
     async fn who_waits_is_told_and_sees_only_what_must_be_typed_in(db: TestDatabase) {
         let world = World::start_with(db, with_sources);
         let waiting = arm_and_wait(&world, "asana", &["--wait"]);
@@ -40,7 +65,8 @@ testkit::contract! {
         assert_eq!((told.status, told.stdout.trim()), (Some(0), "the secret of asana arrived"), "{told:?}");
 
         let waiting = arm_and_wait(&world, "notion", &["--wait=60s", "--json"]);
-        world.expect_nothing_stored(|| assert_eq!(verify(world.addr()).status, 200));
+        assert_eq!(verify(world.addr()).status, 200);
+        assert_eq!(world.row_counts()["events"], 0, "a handshake is no event");
         let told = waiting.join().expect("it ends");
         let said: Value = serde_json::from_str(&told.stdout).expect("JSON");
         assert_eq!(said, json!({ "source": "notion", "armed": false, "secret": NOTION_TOKEN }));
@@ -63,7 +89,7 @@ testkit::contract! {
 
     async fn only_the_operator_may_arm_and_wait(db: TestDatabase) {
         let world = World::start_with(db, |setup| {
-            let setup = setup.server("admin_token = { value = \"the-operator\" }").server("viewer_token = { value = \"a-viewer\" }");
+            let setup = setup.server("admin_token = { value = \"the-operator-0001\" }").server("viewer_token = { value = \"a-viewer-00000001\" }");
             with_sources(setup)
         });
         let ask = |token: &str| {
@@ -71,14 +97,14 @@ testkit::contract! {
             let headers = [("authorization", token.as_str())];
             http::post(world.program.admin_addr(), "/api/v1/sources/notion/arm?wait=1", &headers, b"")
         };
-        for (token, status) in [("a-viewer", 403), ("", 401), ("wrong", 401)] {
+        for (token, status) in [("a-viewer-00000001", 403), ("", 401), ("wrong", 401)] {
             assert_eq!(ask(token).status, status, "{token}");
         }
         assert_eq!(verify(world.addr()).status, 401, "nobody armed");
-        let answer = ask("the-operator");
+        let answer = ask("the-operator-0001");
         assert_eq!((answer.status, answer.json()), (200, json!({ "source": "notion", "armed": true })));
         assert_eq!(answer.header("cache-control"), Some("no-store"));
-        let log = http::get(world.program.admin_addr(), "/api/v1/actions", &[("authorization", "Bearer the-operator")]).json();
+        let log = http::get(world.program.admin_addr(), "/api/v1/actions", &[("authorization", "Bearer the-operator-0001")]).json();
         let line = (&log["items"][0]["kind"], &log["items"][0]["filter"]["source"], log["items"].as_array().map(Vec::len));
         assert_eq!(line, (&json!("arm"), &json!("notion"), Some(1)), "{log}");
     }
@@ -91,17 +117,19 @@ testkit::contract! {
         let folder = tempfile::tempdir().expect("a folder");
         let arm = |args: &[&str]| run(BIN, &[&["arm", "--database", &url], args].concat(), &[], folder.path());
         let without_key = text.replace("secret_key", "#secret_key");
-        for (name, text) in [("whole.toml", &text), ("keyless.toml", &without_key)] {
+        let weak = text.replace("Y2FuYXJ5LXN0b3JlLWtleS0wMTIzNDU2Nzg5YWJjZGVm", "canary-store-key");
+        for (name, text) in [("whole.toml", &text), ("keyless.toml", &without_key), ("weak.toml", &weak)] {
             std::fs::write(folder.path().join(name), text).expect("written");
         }
         for (args, status, part) in [
             (&["asana", "--config", "whole.toml"][..], 0, ""),
             (&["asana"], 0, "note: without a config nobody can check"),
             (&["asana", "--wait"], 2, "needs the server's config too"),
-            (&["asana", "--wait=2h"], 2, "an hour is the longest"),
+            (&["asana", "--wait=2h"], 2, "ten minutes are the longest"),
             (&["nobody", "--config", "whole.toml"], 2, "the config has no source \"nobody\""),
             (&["dropbox", "--config", "whole.toml"], 2, "does not arrive by a handshake"),
             (&["asana", "--config", "keyless.toml"], 2, "no store.secret_key"),
+            (&["asana", "--config", "weak.toml"], 2, "or a weak one"),
         ] {
             let output = arm(args);
             assert_eq!(output.status, Some(status), "{args:?}: {output:?}");
@@ -147,7 +175,7 @@ fn what_one_node_took_every_node_knows() {
 }
 
 fn with_sources(mut setup: Setup) -> Setup {
-    setup.store.push_str("secret_key = { value = \"canary-store-key\" }\n");
+    setup.store.push_str("secret_key = { value = \"Y2FuYXJ5LXN0b3JlLWtleS0wMTIzNDU2Nzg5YWJjZGVm\" }\n");
     for (name, keys) in [("asana", ""), ("notion", ""), ("dropbox", "secrets = [{ value = \"s\" }]\n")] {
         setup.rest.push_str(&format!("[[source]]\nname = \"{name}\"\nprovider = \"{name}\"\n{keys}"));
     }
@@ -183,6 +211,14 @@ fn assert_unseen(world: &World, secret: &str) {
     assert!(!world.program.log().contains(secret));
     let kept = format!("{:?}", world.db.query(&format!("select * from {}", world.db.table("arrived_secrets"))));
     assert!(!kept.contains(secret) && !kept.contains(&HEXLOWER.encode(secret.as_bytes())));
+}
+
+/// Whether a handshake is refused and its secret was not taken.
+fn hello_refused_unseen(world: &World) -> bool {
+    let sealed = format!("select count(*) from {} where sealed is not null", world.db.table("arrived_secrets"));
+    let refused = hello(world.addr(), "a-stranger").status == 401;
+    assert_eq!(world.db.query(&sealed), [["0"]], "nothing is taken after its time");
+    refused
 }
 
 fn hello(addr: &str, secret: &str) -> Answer {

@@ -154,7 +154,7 @@ contract! {
     async fn the_admin_listener_wants_its_token_and_its_name(db: TestDatabase) {
         let token = "operator-canary-3Kd7";
         let world = World::start_with(db, |setup| {
-            setup.server(&format!("admin_token = {{ value = \"{token}\" }}")).server("viewer_token = { value = \"viewer-canary\" }")
+            setup.server(&format!("admin_token = {{ value = \"{token}\" }}")).server("viewer_token = { value = \"viewer-canary-5Vb2\" }")
         });
         let get = |path: &str, headers: &[(&str, &str)]| http::get(world.program.admin_addr(), path, headers).status;
         let bearer = |token: &str| format!("Bearer {token}");
@@ -168,7 +168,7 @@ contract! {
             assert_eq!(get(path, &[("authorization", token)]), 401, "{path}");
             assert_eq!(get(path, &[("authorization", &format!("Basic {token}"))]), 401, "{path}");
             assert_eq!(get(path, &[("authorization", &bearer(token))]), 200, "{path}");
-            assert_eq!(get(path, &[("authorization", &bearer("viewer-canary"))]), 200, "{path}");
+            assert_eq!(get(path, &[("authorization", &bearer("viewer-canary-5Vb2"))]), 200, "{path}");
         }
         assert_eq!((get("/readyz", &[]), get("/metrics", &[])), (200, 200), "open on loopback");
         let evil = b"GET /metrics HTTP/1.1\r\nhost: evil.example\r\nconnection: close\r\n\r\n";
@@ -215,14 +215,14 @@ contract! {
     async fn a_path_token_may_be_written_with_percent_signs(db: TestDatabase) {
         let world = World::start_with(db, |mut setup| {
             setup.rest.push_str("[[source]]\nname = \"by-path\"\nprovider = \"custom\"\nmac = \"none\"\nid = \"json:/id\"\n\
-                path_token = { value = \"p q/r\" }\n");
+                path_token = { value = \"p q/r-0123456789ab\" }\n");
             setup
         });
         let post = |path: &str, id: &str| http::post(world.addr(), path, &[], json!({"id": id}).to_string().as_bytes());
-        assert_eq!(post("/in/by-path/p%20q%2Fr", "a").json()["status"], "accepted");
-        assert_eq!(post("/in/by-path/p%20q%2fr", "a").json()["status"], "duplicate");
+        assert_eq!(post("/in/by-path/p%20q%2Fr-0123456789ab", "a").json()["status"], "accepted");
+        assert_eq!(post("/in/by-path/p%20q%2fr-0123456789ab", "a").json()["status"], "duplicate");
         world.expect_nothing_stored(|| {
-            for (path, status) in [("/in/by-path/p%20q/r", 404), ("/in/by-path%2Fp%20q%2Fr", 404), ("/in/by-path/p+q%2Fr", 401)] {
+            for (path, status) in [("/in/by-path/p%20q/r-0123456789ab", 404), ("/in/by-path%2Fp%20q%2Fr", 404), ("/in/by-path/p+q%2Fr-0123456789ab", 401)] {
                 assert_eq!(post(path, "b").status, status, "{path}");
             }
         });

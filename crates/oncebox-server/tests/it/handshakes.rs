@@ -94,7 +94,7 @@ fn with_sources(mut setup: Setup) -> Setup {
         ("aws-sns", sns),
         ("braintree", format!("{shared}public_key = \"our_public_key\"\n")),
         ("discord-interactions", format!("secrets = [{{ value = \"{discord}\" }}]\n")),
-        ("mailchimp", "path_token = { value = \"path-token\" }\n".to_owned()),
+        ("mailchimp", "path_token = { value = \"path-token-000001\" }\n".to_owned()),
         ("meta-whatsapp", format!("{shared}verify_token = \"agreed\"\n")),
     ] {
         setup.rest.push_str(&format!("[[source]]\nname = \"{provider}\"\nprovider = \"{provider}\"\n{keys}"));

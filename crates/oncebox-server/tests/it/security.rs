@@ -203,10 +203,41 @@ contract! {
         assert_eq!(log_in(&world, "another-canary-9Xy1", &[]).0.status, 200);
     }
 
+    async fn behind_a_proxy_on_this_machine_nobody_is_here(db: TestDatabase) {
+        let world = World::start_with(db, |setup| with_tokens(setup).server("trusted_proxies = 1"));
+        let forwarded = [("x-forwarded-for", "203.0.113.9")];
+        for path in ["/readyz", "/metrics", "/api/openapi.json", "/api/docs"] {
+            assert_eq!(ask(&world, "GET", path, &[], b"").status, 200, "{path}");
+            assert_eq!(ask(&world, "GET", path, &forwarded, b"").status, 401, "{path}");
+        }
+    }
+
+    async fn without_tokens_a_proxys_requests_are_refused(db: TestDatabase) {
+        let world = World::start(db);
+        for name in ["x-forwarded-for", "x-forwarded-proto", "forwarded", "via", "x-real-ip"] {
+            for path in ["/api/v1/stats", "/", "/metrics"] {
+                assert_eq!(ask(&world, "GET", path, &[(name, "203.0.113.9")], b"").status, 403, "{name} {path}");
+            }
+        }
+        assert_eq!(ask(&world, "GET", "/api/v1/stats", &[], b"").status, 200);
+    }
+
+    async fn unsigned_handshakes_fill_no_log_and_write_nothing(db: TestDatabase) {
+        let world = World::start_with(db, |mut setup| {
+            setup.rest.push_str("[[source]]\nname = \"asana\"\nprovider = \"asana\"\n");
+            setup
+        });
+        let wire = http::encode(world.addr(), "POST", "/in/asana", &[("x-hook-secret", "a-stranger")], b"{}");
+        let outcomes = world.expect_nothing_stored(|| http::blast(world.addr(), vec![wire; 400], 8));
+        assert!(outcomes.iter().all(|outcome| outcome.status() == Some(401)));
+        let lines = world.program.log().lines().filter(|line| line.contains("asana")).count();
+        assert!(lines < 200, "{lines} lines for 400 handshakes");
+    }
+
     async fn other_machines_need_a_token(db: TestDatabase) {
         let setup = Setup::new(db.url());
         let everywhere = format!("admin_listen = \"0.0.0.0:{}\"", free_port());
-        for token in ["", "admin_token = { value = \"\" }", "admin_token = { value = \"  \" }", "viewer_token = { value = \"v\" }"] {
+        for token in ["", "admin_token = { value = \"\" }", "admin_token = { value = \"  \" }", "viewer_token = { value = \"viewer-canary-5Vb2\" }"] {
             let config = setup.text();
             let line = config.lines().find(|line| line.starts_with("admin_listen")).expect("a line");
             let text = config.replace(line, &format!("{everywhere}\n{token}"));

@@ -53,7 +53,8 @@ pub struct Action {
 pub struct ActionRecord {
     /// The id.
     pub id: String,
-    /// `replay`, `backfill`, `release`, `discard`, `forget`, `requeue`, `erase`, `pause`, `resume`, `arm`, `retention` or `confirm`.
+    /// `replay`, `backfill`, `release`, `discard`, `forget`, `requeue`, `erase`, `pause`, `resume`, `arm`, `disarm`,
+    /// `secret` (one was taken), `retention` or `confirm`.
     pub kind: String,
     /// What it was about, as JSON.
     pub filter: String,

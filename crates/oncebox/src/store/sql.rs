@@ -32,6 +32,7 @@ shared! {
     GIVE_BACK_ALL_MESSAGES = "shared/give_back_all_messages.sql";
     ALIAS_IDENTITY = "shared/alias_identity.sql";
     ARM_SECRET = "shared/arm_secret.sql";
+    DISARM_SECRET = "shared/disarm_secret.sql";
     KEEP_SECRET = "shared/keep_secret.sql";
     ARRIVED_SECRETS = "shared/arrived_secrets.sql";
     ARRIVALS_OF = "shared/arrivals_of.sql";

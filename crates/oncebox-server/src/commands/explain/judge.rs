@@ -50,7 +50,12 @@ impl Judge {
         match (&args.source, &args.provider) {
             (Some(name), _) => configured(args, name),
             (None, Some(provider)) => {
-                let spec = provider_args::spec(provider, provider, args.secrets.clone(), &args.settings)?;
+                let spec = provider_args::spec(
+                    provider,
+                    provider,
+                    [&args.secrets[..], &args.secret_files, &args.secret_envs].concat(),
+                    &args.settings,
+                )?;
                 Self::from_spec(spec)
             }
             (None, None) => Err(wrong_usage(

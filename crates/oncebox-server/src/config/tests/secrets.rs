@@ -20,9 +20,9 @@ fn secrets() {
     ] {
         check(&format!("[store]\nsecret_key = {secret}"), &format!("2:1: store.secret_key: {expected}"));
     }
-    let config = good("[server]\nadmin_token = { file = 'good' }\nviewer_token = { env = 'A' }");
-    assert_eq!(config.server.admin_token.map(|token| token.expose().to_vec()), Some(b"from a file".to_vec()));
-    assert_eq!(config.server.viewer_token.map(|token| token.expose().to_vec()), Some(b"value-of-A".to_vec()));
+    let config = good("[server]\nadmin_token = { file = 'good' }\nviewer_token = { env = 'A_LONG_NAME' }");
+    assert_eq!(config.server.admin_token.map(|token| token.expose().to_vec()), Some(b"from a file, 16 long".to_vec()));
+    assert_eq!(config.server.viewer_token.map(|token| token.expose().to_vec()), Some(b"value-of-A_LONG_NAME".to_vec()));
 }
 
 #[test]
@@ -63,4 +63,44 @@ fn secrets_are_counted_as_they_are_written() {
     assert!(told("source.a.secrets[0]: environment variable UNSET is not set"), "{found:?}");
     assert!(told("source.a.secrets[1]: the secret does not have the form"), "{found:?}");
     assert_eq!(found.len(), 2, "{found:?}");
+}
+
+#[test]
+fn a_short_token_is_refused() {
+    let source = "[[source]]\nname = 'a'\nprovider = 'mailchimp'\n";
+    let handler = "[[handler]]\nname = 'h'\npull = true\n";
+    for (before, key) in
+        [("[server]\n", "admin_token"), ("[server]\n", "viewer_token"), (source, "path_token"), (handler, "token")]
+    {
+        let text = |token: &str| format!("{before}{key} = {{ value = '{token}' }}");
+        let problems = lines(&text("0123456789abcde"));
+        assert_eq!(problems.len(), 1, "{problems:?}");
+        assert!(
+            problems[0].contains(key) && problems[0].contains("has fewer than 16 characters; make one with"),
+            "{problems:?}"
+        );
+        good(&text("0123456789abcdef"));
+    }
+    let wrong = lines("[[handler]]\nname = 'h'\nsql = 'select 1'\ntoken = { value = '0123456789abcdef' }");
+    assert!(wrong.len() == 1 && wrong[0].contains("is for consumers"), "{wrong:?}");
+}
+
+#[test]
+fn a_token_in_the_url_in_place_of_a_signature_takes_a_word() {
+    let source = "[[source]]\nname = 'a'\nprovider = 'stripe'\npath_token = { value = '0123456789abcdef' }\n";
+    let problems = lines(source);
+    assert!(problems.len() == 1 && problems[0].contains("add secrets, or verify = \"path_token\""), "{problems:?}");
+    let config = good(&format!("{source}verify = 'path_token'"));
+    assert!(
+        config.warnings.iter().any(|one| one.contains("takes the token in its URL for a signature")),
+        "{:?}",
+        config.warnings
+    );
+    // Both are checked.
+    assert!(good(&format!("{source}secrets = [{{ value = 's' }}]")).warnings.is_empty());
+    // Nothing else could be.
+    good("[[source]]\nname = 'a'\nprovider = 'mailchimp'\npath_token = { value = '0123456789abcdef' }");
+    let alone =
+        lines("[[source]]\nname = 'a'\nprovider = 'stripe'\nsecrets = [{ value = 's' }]\nverify = 'path_token'");
+    assert!(alone.iter().any(|one| one.contains("means the token in the URL alone")), "{alone:?}");
 }

@@ -1,8 +1,6 @@
 //! `/act/{kind}`: replay, backfill, release, discard, forget, pause and resume. A look counts and changes nothing; the form on it
 //! acts under an action id that was made for the look, so that sending it twice acts once.
 
-use std::net::SocketAddr;
-
 use askama::Template;
 use axum::Extension;
 use axum::extract::rejection::QueryRejection;
@@ -15,6 +13,7 @@ use serde::Deserialize;
 
 use super::super::admin::Admin;
 use super::super::api::ApiError;
+use super::super::guard::Teller;
 use super::super::login::OwnForm;
 use super::link::{Link, given};
 use super::pages::{PageError, Visit, page_with};
@@ -133,7 +132,7 @@ pub(super) async fn act(
     State(admin): State<Admin>,
     visit: Visit,
     Path(kind): Path<String>,
-    Extension(peer): Extension<SocketAddr>,
+    Extension(teller): Extension<Teller>,
     form: Result<OwnForm, ApiError>,
 ) -> Result<Response, PageError> {
     let form = form.map_err(|_refused| PageError::stale_form())?;
@@ -155,7 +154,7 @@ pub(super) async fn act(
         waiting: form.get(WAITING.0) == Some(WAITING.1),
     };
     admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
-    let who = Some(format!("operator from {} by the dashboard", peer.ip()));
+    let who = Some(format!("{} by the dashboard", teller.says(None)));
     let link = match deed {
         Deed::Act(action) => {
             if let Some(before) = grown(&admin, action, &filter, &form).await? {

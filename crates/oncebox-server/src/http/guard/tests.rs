@@ -16,6 +16,7 @@ fn access(operator: Option<&str>, viewer: Option<&str>) -> Access {
     Access {
         operator: operator.map(Secret::new),
         viewer: viewer.map(Secret::new),
+        consumers: vec![("billing".to_owned(), Secret::new("consumer"))],
         hosts: vec!["hooks.internal".to_owned()],
     }
 }
@@ -144,4 +145,58 @@ fn other_machines_need_a_token_after_a_reload_too() {
 #[test]
 fn targets_are_encoded() {
     assert_eq!(form_encoded("/events?type=a*&x=1"), "/events%3Ftype%3Da%2A%26x%3D1");
+}
+
+#[test]
+fn a_consumer_is_nobody_else() {
+    for guard in [guard(Some("op"), Some("view"), "0.0.0.0:8081"), guard(None, None, "127.0.0.1:8081")] {
+        let shown = |token: &str| headers(&[("authorization", &format!("Bearer {token}"))]);
+        let billing = Consumer { handler: "billing".to_owned() };
+        assert_eq!(guard.consumer(&shown("consumer")), Some(billing));
+        assert_eq!(guard.caller(&shown("consumer")), None, "neither an operator nor a viewer");
+        for other in ["op", "view", "consume", ""] {
+            assert_eq!(guard.consumer(&shown(other)), None, "{other}");
+        }
+        assert_eq!(guard.consumer(&HeaderMap::new()), None);
+    }
+}
+
+#[test]
+fn behind_a_proxy_nobody_is_local() {
+    let check = |peer: &str, lines: &[(&str, &str)], trusted: usize, expected: bool| {
+        let found = is_local(peer.parse().expect("an address"), &headers(lines), trusted);
+        assert_eq!(found, expected, "{peer} {lines:?} {trusted}");
+    };
+    check("127.0.0.1", &[], 0, true);
+    check("::1", &[], 1, true);
+    check("192.0.2.1", &[], 0, false);
+    check("127.0.0.1", &[("x-forwarded-for", "203.0.113.9")], 0, false);
+    check("127.0.0.1", &[("x-forwarded-for", "203.0.113.9")], 1, false);
+    check("127.0.0.1", &[("x-forwarded-for", "127.0.0.1")], 1, true);
+    check("127.0.0.1", &[("x-forwarded-for", "127.0.0.1")], 0, false);
+    check("127.0.0.1", &[("x-forwarded-for", "nonsense")], 1, false);
+    check("127.0.0.1", &[("via", "1.1 proxy")], 1, false);
+    check("192.0.2.1", &[("x-forwarded-for", "127.0.0.1")], 1, false);
+}
+
+#[test]
+fn without_tokens_nothing_that_a_proxy_forwards_is_let_in() {
+    for (operator, expected) in [(None, true), (Some("op"), false)] {
+        let guard = guard(operator, None, "127.0.0.1:8081");
+        for name in ["forwarded", "via", "x-real-ip", "x-forwarded-for", "x-forwarded-host"] {
+            let mut request = Request::default();
+            *request.headers_mut() = headers(&[("host", "127.0.0.1:8081"), (name, "x")]);
+            assert_eq!(refuse_site(&guard, &request).is_some(), expected, "{name}");
+        }
+    }
+}
+
+#[test]
+fn what_a_caller_says_stands_apart_from_what_is_known() {
+    let guard = guard(Some("op"), None, "127.0.0.1:8081");
+    let caller = guard.caller(&headers(&[("authorization", "Bearer op")])).expect("an operator");
+    let teller = Teller::new(&caller, "203.0.113.9".parse().expect("an address"));
+    assert_eq!(teller.says(None), "operator (admin_token) from 203.0.113.9");
+    let forged = teller.says(Some("bob\" from 192.0.2.1"));
+    assert_eq!(forged, r#"operator (admin_token) from 203.0.113.9 as "bob\" from 192.0.2.1""#);
 }

@@ -124,8 +124,8 @@ contract! {
         let log = get(&world, "actions");
         let lines: Vec<_> = log["items"].as_array().expect("items").iter().map(|one| (one["kind"].clone(), one["who"].clone())).collect();
         assert_eq!(lines.len(), 5, "{log}");
-        assert!(lines.contains(&(json!("pause"), json!("ann from 127.0.0.1"))), "{log}");
-        assert!(lines.contains(&(json!("resume"), json!("operator from 127.0.0.1"))), "{log}");
+        assert!(lines.contains(&(json!("pause"), json!("operator (no token) from 127.0.0.1 as \"ann\""))), "{log}");
+        assert!(lines.contains(&(json!("resume"), json!("operator (no token) from 127.0.0.1"))), "{log}");
     }
 
     async fn tail_shows_what_arrives_and_ends_with_the_server(db: TestDatabase) {
@@ -153,6 +153,6 @@ contract! {
         bury(&world.db);
         act(&world, "discard", &json!({"filter": {"source": "stripe"}, "action_id": "d-7", "who": "ann"}));
         wait_until("it is logged", PATIENCE, || world.program.log().contains("d-7"));
-        assert_eq!(get(&world, "actions/d-7")["who"], "ann from 127.0.0.1");
+        assert_eq!(get(&world, "actions/d-7")["who"], "operator (no token) from 127.0.0.1 as \"ann\"");
     }
 }

@@ -35,6 +35,52 @@ fn start(db: TestDatabase) -> World {
 }
 
 contract! {
+    async fn a_handlers_token_opens_its_own_deliveries_and_nothing_else(db: TestDatabase) {
+        const OPERATOR: &str = "operator-canary-3Kd7";
+        const JOBS: &str = "jobs-canary-7Pq2-0001";
+        const MAIL: &str = "mail-canary-7Pq2-0001";
+        let world = World::start_with(db, |mut setup| {
+            let handler = |name: &str, token: &str| {
+                format!("[[handler]]\nname = \"{name}\"\nsources = [\"custom\"]\npull = true\ntoken = {{ value = \"{token}\" }}\n")
+            };
+            let handlers = handler("jobs", JOBS) + &handler("mail", MAIL);
+            setup.rest = setup.rest.replace("[[handler]]\nname = \"pull\"\npull = true\n", &handlers);
+            setup.server(&format!("admin_token = {{ value = \"{OPERATOR}\" }}"))
+        });
+        let admin = world.program.admin_addr();
+        let ask = |token: &str, method: &str, path: &str, body: &Value| {
+            let bearer = format!("Bearer {token}");
+            let headers = [("authorization", bearer.as_str()), ("content-type", "application/json")];
+            http::request(admin, method, path, &headers, body.to_string().as_bytes()).expect("an answer")
+        };
+        world.expect("custom", &event(1), "accepted");
+        world.expect("custom", &event(2), "accepted");
+        assert_eq!(ask("wrong-canary-7Pq2-01", "POST", "/api/v1/handlers/jobs/claim", &json!({})).status, 401);
+        assert_eq!(ask(MAIL, "POST", "/api/v1/handlers/jobs/claim", &json!({})).status, 403, "another handler's");
+        let claimed = ask(JOBS, "POST", "/api/v1/handlers/jobs/claim", &json!({"max": 10}));
+        assert_eq!(claimed.status, 200, "{}", claimed.text());
+        let items = claimed.json()["items"].as_array().expect("items").clone();
+        assert_eq!(items.len(), 2);
+        let report = |token: &str, item: &Value, verb: &str| {
+            let path = format!("/api/v1/deliveries/{}/{verb}", item["delivery"].as_str().expect("a delivery"));
+            ask(token, "POST", &path, &json!({"token": item["token"]})).status
+        };
+        for verb in ["extend", "fail", "finish"] {
+            assert_eq!(report(MAIL, &items[0], verb), 403, "{verb} with another handler's token");
+        }
+        assert_eq!(report(JOBS, &items[0], "extend"), 200);
+        assert_eq!((report(JOBS, &items[0], "finish"), report(JOBS, &items[1], "fail")), (200, 200));
+        assert_eq!(delivery(&world, "jobs", "evt_1").0, "done");
+        for (method, path) in [
+            ("GET", "/api/v1/events"), ("GET", "/api/v1/stats"), ("POST", "/api/v1/replay"), ("POST", "/api/v1/erase"),
+            ("POST", "/api/v1/sources/custom/arm"), ("POST", "/api/v1/handlers/jobs/pause"), ("GET", "/"),
+        ] {
+            assert_eq!(ask(JOBS, method, path, &json!({})).status, 403, "{method} {path}");
+        }
+        assert_eq!(ask(OPERATOR, "POST", "/api/v1/handlers/mail/claim", &json!({})).status, 200, "the operator may, too");
+        assert!(!world.program.log().contains(JOBS));
+    }
+
     async fn claimed_finished_failed_and_extended(db: TestDatabase) {
         let world = start(db);
         let key = world.expect("custom", &event(1), "accepted");

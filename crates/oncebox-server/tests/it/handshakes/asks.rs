@@ -86,7 +86,7 @@ pub(super) fn unsigned_and_answered() -> Vec<(Ask, Wanted)> {
         (origin("cloudevents-webhook"), allowed()),
         (Ask::new("HEAD", "trello", ""), text("")),
         (Ask::new("HEAD", "mandrill", ""), text("")),
-        (Ask::new("GET", "mailchimp", "/path-token"), text("")),
+        (Ask::new("GET", "mailchimp", "/path-token-000001"), text("")),
         (Ask::new("POST", "woocommerce", "").body("webhook_id=7"), text("")),
         (
             Ask::new("GET", "x-twitter", "?crc_token=Y2hhbGxlbmdl&nonce=1"),

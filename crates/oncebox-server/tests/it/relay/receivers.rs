@@ -11,6 +11,8 @@ use super::{setup, wait_for_messages, write};
 use crate::world::{PATIENCE, World, wait_until};
 
 const MESSAGES: usize = 30;
+/// The destination's, with which the receivers check who calls.
+const SECRET: &str = "whsec_Y2FuYXJ5LXJlY2VpdmVyLTAwMDE=";
 
 #[test]
 fn python() {
@@ -50,13 +52,21 @@ fn typescript() {
 /// Starts a receiver, kills the relay after a call and before its mark, several times, and counts.
 fn check(backend: Backend, mut command: Command, database: &str) {
     let port = free_port();
-    let child = command.arg(port.to_string()).arg(database).stdin(Stdio::null()).spawn().expect("the receiver starts");
+    command.arg(port.to_string()).arg(database).env("RECEIVER_SECRET", SECRET).stdin(Stdio::null());
+    let child = command.spawn().expect("the receiver starts");
     let _receiver = Receiver(child);
     let address = format!("127.0.0.1:{port}");
     wait_until("the receiver listens", PATIENCE, || std::net::TcpStream::connect(&address).is_ok());
+    let forged = [
+        ("idempotency-key", "forged"),
+        ("webhook-id", "m"),
+        ("webhook-timestamp", "1"),
+        ("webhook-signature", "v1,eA=="),
+    ];
+    assert_eq!(http::post(&address, "/", &forged, b"{}").status, 401, "nobody signed it");
     let db = TestDatabase::fresh(backend);
     let destination = format!(
-        "[[destination]]\nname = \"crm\"\nurl = \"http://{address}/\"\nconcurrency = 3\n\
+        "[[destination]]\nname = \"crm\"\nurl = \"http://{address}/\"\nconcurrency = 3\nsecret = {{ value = \"{SECRET}\" }}\n\
          retry = {{ attempts = 50, base = \"10ms\", cap = \"10ms\" }}\n"
     );
     let setup = setup(&db, &destination);

@@ -1,6 +1,6 @@
 //! Secrets that a handshake brings: taken once, and only after somebody armed the source.
 
-use oncebox::store::{ArrivedSecret, Kept};
+use oncebox::store::{ARMED_FOR_MS, ArrivedSecret, Asked, Kept};
 use testkit::TestDatabase;
 
 use crate::world::{NOW, World};
@@ -8,7 +8,9 @@ use crate::world::{NOW, World};
 testkit::contract! {
     async fn an_armed_source_takes_one_secret(db: TestDatabase) {
         let world = World::new(db).await;
-        let keep = async |source: &str, sealed: &[u8]| world.store.keep_secret(source, sealed.to_vec(), NOW + 1).await.unwrap();
+        let keep = async |source: &str, sealed: &[u8]| {
+            world.store.keep_secret(&asked(NOW + 1), source, sealed.to_vec()).await.unwrap()
+        };
         assert_eq!(keep("asana", b"early").await, Kept::NotArmed);
         world.store.arm_secret("asana", NOW).await.unwrap();
         assert_eq!(world.store.arrived_secrets().await.unwrap(), [row("asana", true, None, NOW)]);
@@ -24,13 +26,31 @@ testkit::contract! {
         assert_eq!(world.store.arrived_secrets().await.unwrap(), [row("asana", false, Some(b"third"), NOW + 1)]);
     }
 
+    async fn arming_ends_by_itself_and_by_a_person(db: TestDatabase) {
+        let world = World::new(db).await;
+        let keep = async |at: i64| world.store.keep_secret(&asked(at), "asana", b"late".to_vec()).await.unwrap();
+        world.store.arm_secret("asana", NOW).await.unwrap();
+        assert_eq!(keep(NOW + ARMED_FOR_MS).await, Kept::NotArmed, "ten minutes are over");
+        let known = world.store.arrived_secrets().await.unwrap();
+        assert!(known[0].is_armed_at(NOW + ARMED_FOR_MS - 1) && !known[0].is_armed_at(NOW + ARMED_FOR_MS));
+        world.store.arm_secret("asana", NOW + 1).await.unwrap();
+        assert!(world.store.disarm_secret_as(&asked(NOW + 2), "asana").await.unwrap());
+        assert!(!world.store.disarm_secret_as(&asked(NOW + 3), "asana").await.unwrap(), "nobody waits");
+        assert_eq!(keep(NOW + 3).await, Kept::NotArmed);
+        world.store.arm_secret("asana", NOW + 4).await.unwrap();
+        assert_eq!(keep(NOW + 3 + ARMED_FOR_MS).await, Kept::Kept);
+        let log = world.store.actions(10).await.unwrap();
+        let kinds: Vec<(&str, &str)> = log.iter().map(|one| (one.kind.as_str(), one.who.as_str())).collect();
+        assert_eq!(kinds, [("secret", "somebody"), ("disarm", "somebody")]);
+    }
+
     async fn of_many_at_once_one_wins(db: TestDatabase) {
         let world = World::new(db).await;
         world.store.arm_secret("asana", NOW).await.unwrap();
         let tries: Vec<_> = (0..8_u8)
             .map(|number| {
                 let store = world.store.clone();
-                tokio::spawn(async move { store.keep_secret("asana", vec![number], NOW).await.unwrap() })
+                tokio::spawn(async move { store.keep_secret(&asked(NOW), "asana", vec![number]).await.unwrap() })
             })
             .collect();
         let mut kept = 0;
@@ -39,6 +59,10 @@ testkit::contract! {
         }
         assert_eq!(kept, 1);
     }
+}
+
+fn asked(at: i64) -> Asked {
+    Asked { id: format!("asked-{at}-{}", oncebox::event::KeyMaker::default().make(at)), who: "somebody".to_owned(), at }
 }
 
 fn row(source: &str, armed: bool, sealed: Option<&[u8]>, changed_at: i64) -> ArrivedSecret {
