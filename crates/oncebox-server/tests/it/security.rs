@@ -181,7 +181,8 @@ contract! {
         assert_eq!(locked.status, 429, "nor found by luck");
         assert!(locked.header("retry-after").is_some_and(|seconds| seconds.parse::<u32>().is_ok()));
         assert_eq!(ask_from("192.0.2.2", OPERATOR, "/events").status, 429, "nor on a page");
-        assert_eq!(ask_from("192.0.2.2", "x", "/readyz").status, 200, "which needs no token on this machine");
+        assert_eq!(ask_from("192.0.2.2", "x", "/readyz").status, 429, "nor where only this machine needs none");
+        assert_eq!(ask(&world, "GET", "/readyz", &[], b"").status, 200, "as whoever asks from here shows");
         assert_eq!((look("192.0.2.1", OPERATOR), look("192.0.2.3", VIEWER)), (200, 200), "others go on");
         let log = world.program.log();
         assert!(log.contains("a request with a wrong token") && log.contains("192.0.2.2"), "{log}");
