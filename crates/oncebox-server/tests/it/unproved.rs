@@ -59,14 +59,10 @@ contract! {
             let _ = connection.send(&wire[..wire.len() - 1]);
             connection
         };
-        let all = |source: &str, bytes: usize, count: usize| -> Vec<Connection> {
-            thread::scope(|scope| {
-                let one = |_| scope.spawn(|| forged(source, bytes));
-                let sent: Vec<_> = (0..count).map(one).collect();
-                sent.into_iter().map(|one| one.join().expect("it was sent")).collect()
-            })
-        };
-        let held = (all("large", 15 << 20, 3), all("custom", 1 << 20, 4));
+        let held = [("large", 15 << 20), ("large", 15 << 20), ("custom", 1 << 20), ("custom", 1 << 20)]
+            .map(|(source, bytes)| forged(source, bytes));
+        // What the kernel has taken, the server reads within a moment.
+        thread::sleep(Duration::from_secs(1));
         for number in 0..5 {
             world.expect("stripe", &stripe(&format!("evt_{number}")), "accepted");
             world.expect("github", &github(&format!("d-{number}"), &serde_json::json!({ "n": number })), "accepted");
