@@ -155,8 +155,8 @@ pub(crate) struct DisarmArgs {
 
 Examples:
   oncebox explain --source stripe captured.jsonl
-  oncebox explain --provider github --secret-env GITHUB_SECRET captured.jsonl
-  oncebox explain --provider twilio --secret-file key --set public_url=https://a.example -")]
+  oncebox explain --provider github --secret-env GITHUB_SECRET …
+  oncebox explain --provider twilio --secret-file key --set public_url=https://a.example …")]
 pub(crate) struct ExplainArgs {
     /// The config file that describes the source
     #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = "oncebox.toml")]
