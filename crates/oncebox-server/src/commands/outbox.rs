@@ -123,9 +123,8 @@ fn one(detail: &MessageDetailView) -> String {
 mod tests {
     use super::*;
 
-    #[test]
-    fn the_table_says_where_to_and_why_not() {
-        let line = MessageView {
+    fn message() -> MessageView {
+        MessageView {
             id: "i".into(),
             destination: "crm".into(),
             idempotency_key: "d/crm/notify".into(),
@@ -140,7 +139,29 @@ mod tests {
             key: None,
             handler: None,
             step: None,
+        }
+    }
+
+    #[test]
+    fn the_lines_of_a_body_stand_below_each_other() {
+        let detail = MessageDetailView {
+            message: message(),
+            method: "POST".into(),
+            path: String::new(),
+            headers: Vec::new(),
+            body: "{\r\n  \"name\": \"Ada\u{1b}\"\n}\n".into(),
+            order_key: None,
+            answer: None,
+            attempts: Vec::new(),
         };
+        let text = one(&detail);
+        let body = "  body        {\n                \"name\": \"Ada\u{fffd}\"\n              }";
+        assert!(text.ends_with(body), "{text}");
+    }
+
+    #[test]
+    fn the_table_says_where_to_and_why_not() {
+        let line = message();
         let text = list(&Items { items: vec![line], next_cursor: Some("c".into()), searched_until: None });
         let row: Vec<&str> = text.lines().nth(1).map(|line| line.split_whitespace().collect()).unwrap_or_default();
         let expected = "2026-11-15T12:00:00Z crm dead 3 400 d/crm/notify i answered 400\u{fffd}Bad Request";

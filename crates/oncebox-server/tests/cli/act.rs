@@ -94,6 +94,10 @@ contract! {
             desk.set("state = 'dead', attempt = attempt + 3, finished_at_ms = 1763208000000, last_error = 'no route'");
             let list = desk.run(way, &["dead-letters"], 0);
             assert!(list.contains("no route") && list.contains("2025-11-15T12:00:00Z"), "{list}");
+            let cause = format!("answered 500: {{\"error\":\"could not connect to inventory-db:5432\",\"trace\":\"{}\"}}", "x".repeat(400));
+            desk.set(&format!("last_error = '{cause}'"));
+            let list = desk.run(way, &["dead-letters"], 0);
+            assert!(list.contains(&cause), "a program gets all of it: {list}");
             assert!(desk.run(way, &["status"], 0).contains("3 dead letters"));
             let nothing = desk.run(way, &["replay"], 2);
             assert!(nothing.contains("say which"), "{nothing}");
