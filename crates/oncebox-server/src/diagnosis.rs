@@ -89,6 +89,14 @@ pub(crate) fn of_held(reason: Option<&str>) -> &'static str {
             "the same bytes came before under another id that no signature covers: a resend, or somebody who replays \
              a captured request"
         }
+        Some("repeated_delivery") => {
+            "what was signed for one delivery came again with another id or body: most likely somebody who changes a \
+             captured request"
+        }
+        Some("repeated_topic") => {
+            "the same bytes came before under another type that no signature covers: a type that is new to this source, \
+             too late or one too many (list true ones in the source's topics), or somebody who changes a captured request"
+        }
         Some("stale") => "it is older than the ledger remembers, so it may have been handled before",
         _ => "a handler put it aside for a person to decide",
     }
@@ -98,6 +106,9 @@ pub(crate) fn of_held(reason: Option<&str>) -> &'static str {
 pub(crate) fn of_release(reason: Option<&str>) -> &'static str {
     match reason {
         Some("repeated_body") => "runs the handlers for it, though the same bytes were handled under the other id",
+        Some("repeated_delivery" | "repeated_topic") => {
+            "runs the handlers for it: ask the vendor first whether it sent this, since no signature says so"
+        }
         Some("no_id" | "unusable_id" | "ambiguous_id") => {
             "runs the handlers for it once; a second copy with other bytes counts as another event"
         }

@@ -184,7 +184,7 @@ impl Identity {
     }
 }
 
-/// The second referee's key: the same bytes from the same source.
+/// The second referee's key: something that the same source sent before, such as the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Fingerprint([u8; 16]);
 
@@ -197,6 +197,26 @@ impl Fingerprint {
     /// Bytes and type, for senders whose types may share one body.
     pub fn of_type_and_body(source: &str, event_type: &str, body: &Digest) -> Self {
         Self(key(b"repeat+type", &[source.as_bytes(), event_type.as_bytes(), body]))
+    }
+
+    /// A type, whatever it comes with.
+    pub fn of_type(source: &str, event_type: &str) -> Self {
+        Self(key(b"type", &[source.as_bytes(), event_type.as_bytes()]))
+    }
+
+    /// Something that was signed for one delivery, such as a token.
+    pub fn of_delivery(source: &str, signed: &[u8]) -> Self {
+        Self(key(b"delivery", &[source.as_bytes(), signed]))
+    }
+
+    /// The same, where it tells one delivery from another only together with the bytes, such as a time.
+    pub fn of_delivery_and_body(source: &str, signed: &[u8], body: &Digest) -> Self {
+        Self(key(b"delivery+body", &[source.as_bytes(), signed, body]))
+    }
+
+    /// One of a few places that belong to this.
+    pub fn place(&self, number: u8) -> Self {
+        Self(key(b"place", &[&self.0, &[number]]))
     }
 
     /// The bytes of the unique key.

@@ -5,6 +5,7 @@
 //! ignored, certificates are always verified, and time, headers and kept bytes of an answer are bounded.
 
 mod address;
+mod chain;
 mod connect;
 mod target;
 mod vendor_calls;

@@ -79,6 +79,12 @@ pub struct Description {
     pub(crate) body_covered: Option<bool>,
     pub(crate) body_varies: bool,
     pub(crate) repeat_scope: RepeatScope,
+    /// Something that is signed for one delivery alone, where the body is not covered.
+    pub(crate) delivery: Option<place::Part>,
+    /// Types that may share a body though they did not come before.
+    pub(crate) topics: Vec<String>,
+    /// What whoever saw a request can still do with it, and why nothing stops that.
+    pub(crate) open: String,
     pub(crate) event_type: Vec<place::Part>,
     pub(crate) order: Option<(place::Part, place::Part)>,
     /// When the event happened, by its sender; a retry or a resend repeats it.
@@ -219,6 +225,17 @@ impl Description {
             _ => self.msg.as_ref().is_some_and(|msg| msg.covers(place)),
         };
         places.filter(|place| !place.is_in_body()).all(is_signed)
+    }
+
+    /// True when what `delivery` names is part of the signed message.
+    pub(crate) fn signs_its_delivery(&self) -> bool {
+        let mut places = self.delivery.iter().flat_map(place::Part::places);
+        places.all(|place| self.msg.as_ref().is_some_and(|msg| msg.covers(place)))
+    }
+
+    /// True when what is signed names one delivery, which then brings one event.
+    pub(crate) fn names_delivery(&self) -> bool {
+        self.delivery.is_some() || self.scheme.is_some_and(|scheme| scheme.facts().names_delivery)
     }
 
     /// True when the secret arrives by a handshake and need not be configured.

@@ -18,13 +18,13 @@ pub use answer::{Answer, Outcome};
 use crate::adapter::{StoreError, Transaction, remember};
 use crate::clock::{Clock, UnixMillis};
 use crate::errands::{Errands, Nobody};
-use crate::event::{EventKey, IdentityKind, once_mark};
+use crate::event::{EventKey, Fingerprint, IdentityKind, once_mark};
 use crate::handler_error::HandlerError;
 use crate::once::Once;
 use crate::request::Request;
 use crate::source::Source;
 use crate::vendor_desk::VendorDesk;
-use crate::verdict::{Accepted, HeldReason, Identified, OnRepeat, Reply, Verdict};
+use crate::verdict::{Accepted, Fingerprints, HeldReason, Identified, OnRepeat, Reply, Topic, Verdict};
 
 /// What a body may have where neither source nor provider says otherwise.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -175,9 +175,15 @@ fn marks(source: &str, event: &Identified) -> Vec<EventKey> {
         IdentityKind::IdAndBody => EventKey::of_parts(b"once+body", &[event.identity.as_bytes()]),
         IdentityKind::Arrival => return Vec::new(),
     };
-    let repeat = event.fingerprint.filter(|_| event.on_repeat != OnRepeat::Run);
-    let repeat = repeat.map(|bytes| EventKey::of_parts(b"once+repeat", &[bytes.as_bytes()]));
-    std::iter::once(identity).chain(repeat).collect()
+    let mark = |print: Fingerprint| EventKey::of_parts(b"once+repeat", &[print.as_bytes()]);
+    match event.fingerprint.filter(|_| event.on_repeat != OnRepeat::Run) {
+        None => vec![identity],
+        Some(Fingerprints::Bytes(print) | Fingerprints::Topic(Topic { pair: print, .. })) => {
+            vec![identity, mark(print)]
+        }
+        // First, so that a duplicate uses it up as well.
+        Some(Fingerprints::Delivery(print)) => vec![mark(print), identity],
+    }
 }
 
 #[cfg(test)]

@@ -189,8 +189,15 @@ impl Source {
     }
 
     /// True when a key may be fetched now; counted, so that forged key names make no storm of fetches.
-    pub fn may_fetch_key(&self, now: UnixMillis) -> bool {
-        self.keyring().is_some_and(|ring| ring.may_start(now))
+    pub fn may_fetch_key(&self, wanted: &KeyWanted, now: UnixMillis) -> bool {
+        self.keyring().is_some_and(|ring| ring.may_start(wanted, now))
+    }
+
+    /// Remembers for a while that a key could not be fetched.
+    pub fn key_failed(&self, wanted: &KeyWanted, now: UnixMillis) {
+        if let Some(ring) = self.keyring() {
+            ring.failed(wanted, now);
+        }
     }
 
     /// Keys that are in use and should be fetched again before they expire.
@@ -236,17 +243,19 @@ impl Source {
         if let Some(answer) = self.greeting.answer(request, &view, self.verifier.as_ref(), false) {
             return answer;
         }
-        if self.greeting.may_have_signed(&request.body) && request.method == Method::POST {
-            return Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None });
-        }
         let verified = match &self.verifier {
             Some(verifier) => {
                 let verified = verifier.verify_in(request, &view, now);
-                verified.map_err(|rejection| self.told(rejection, request, &view))?
+                let verified = verified.map_err(|rejection| self.told(rejection, request, &view))?;
+                // Anybody can have such a signature made.
+                if request.method == Method::POST && self.greeting.may_have_signed(&request.body) {
+                    return Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None });
+                }
+                verified
             }
             None => {
                 let secret = usize::from(self.spec.path_token.is_some());
-                Verified { secret, covered: None, opened: None, signed_at: None }
+                Verified { secret, ..Verified::by_key(0) }
             }
         };
         if let Some(url) = self.verifier.as_ref().and_then(|verifier| verifier.visit(request)) {
@@ -314,6 +323,13 @@ fn check_rest(spec: &SourceSpec, problems: &mut Vec<Problem>) {
     }
     if spec.description.id_signed && !spec.description.signs_its_ids() {
         add("id_signed", "the id's header is not part of what is signed", "add {header:…} to msg, or remove id_signed");
+    }
+    if !spec.description.signs_its_delivery() {
+        let cure = "name something that is in msg, or remove delivery";
+        add("delivery", "this is not part of what is signed, so anybody could change it", cure);
+    }
+    if spec.description.delivery.is_some() && spec.description.each.is_some() {
+        add("delivery", "a delivery that carries a batch brings many events", "remove delivery or each");
     }
     if spec.description.identity == IdentityRule::Id && spec.description.id.is_empty() {
         add(

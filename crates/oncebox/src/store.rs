@@ -34,6 +34,7 @@ mod outbox_leases;
 mod outbox_reports;
 mod pulled;
 mod reconcile;
+mod repeats;
 mod reports;
 mod retention;
 mod retention_log;

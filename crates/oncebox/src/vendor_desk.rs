@@ -42,10 +42,10 @@ impl VendorDesk {
         if let Some(outcome) = *outcome {
             return outcome;
         }
+        // Whoever comes later starts a flight of their own, should the key still be missing; also when this one is dropped.
+        let _landing = Landing { desk: self, name: &name, flight: &flight };
         let fetched = self.fetch(source, wanted, clock).await;
         *outcome = Some(fetched);
-        // Whoever comes later starts a flight of their own, should the key still be missing.
-        self.lock().remove(&name);
         fetched
     }
 
@@ -66,21 +66,82 @@ impl VendorDesk {
     }
 
     async fn fetch(&self, source: &Source, wanted: &KeyWanted, clock: &Clock) -> Result<(), OutOfReach> {
-        if !source.may_fetch_key(clock.now()) {
+        if !source.may_fetch_key(wanted, clock.now()) {
             return Err(OutOfReach);
         }
-        let fetched = self.errands.fetch(wanted).await.map_err(|error| {
-            tracing::warn!(source = source.name(), "a key could not be fetched: {error}");
-            OutOfReach
-        })?;
-        if !source.learn(wanted, &fetched.text, fetched.max_age, clock.now()) {
-            tracing::warn!(source = source.name(), "what the address of a key answered holds no key");
-            return Err(OutOfReach);
-        }
-        Ok(())
+        let cause = match self.errands.fetch(wanted).await {
+            Ok(fetched) if source.learn(wanted, &fetched.text, fetched.max_age, clock.now()) => return Ok(()),
+            Ok(_) => "what its address answered holds no key".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        source.key_failed(wanted, clock.now());
+        tracing::warn!(source = source.name(), "a key could not be fetched: {cause}");
+        Err(OutOfReach)
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Flight>>> {
         self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Takes the flight off the list, however it ends.
+struct Landing<'a> {
+    desk: &'a VendorDesk,
+    name: &'a str,
+    flight: &'a Arc<Flight>,
+}
+
+impl Drop for Landing<'_> {
+    fn drop(&mut self) {
+        let mut flights = self.desk.lock();
+        if flights.get(self.name).is_some_and(|listed| Arc::ptr_eq(listed, self.flight)) {
+            flights.remove(self.name);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::{pending, poll_fn};
+    use std::pin::pin;
+    use std::task::Poll;
+
+    use super::*;
+    use crate::errands::{Errand, Fetched};
+    use crate::source::SourceSpec;
+    use crate::verdict::NamedBy;
+
+    /// Somebody who never comes back.
+    #[derive(Debug)]
+    struct Lost;
+
+    impl Errands for Lost {
+        fn fetch<'a>(&'a self, _wanted: &'a KeyWanted) -> Errand<'a, Fetched> {
+            Box::pin(pending())
+        }
+
+        fn visit<'a>(&'a self, _visit: &'a Visit) -> Errand<'a, ()> {
+            Box::pin(pending())
+        }
+    }
+
+    #[tokio::test]
+    async fn a_caller_that_is_dropped_leaves_no_flight() {
+        let mut spec = SourceSpec::named("sns", "aws-sns").unwrap();
+        spec.settings.insert("topic_arn".to_owned(), crate::secret::Secret::new(testkit::vendor::TOPIC));
+        let source = Source::build(spec).unwrap();
+        let desk = VendorDesk::new(Arc::new(Lost));
+        let wanted = KeyWanted { url: "https://a.example/".to_owned(), named_by: NamedBy::Request, proof: None };
+        let clock = Clock::manual(0);
+        {
+            let mut fetch = pin!(desk.bring_key(&source, &wanted, &clock));
+            poll_fn(|context| {
+                assert!(fetch.as_mut().poll(context).is_pending());
+                Poll::Ready(())
+            })
+            .await;
+            assert_eq!(desk.lock().len(), 1);
+        }
+        assert_eq!(desk.lock().len(), 0);
     }
 }

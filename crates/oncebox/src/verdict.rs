@@ -56,8 +56,8 @@ pub struct Identified {
     pub identity: Identity,
     /// How the identity was made.
     pub identity_kind: IdentityKind,
-    /// The second referee: same bytes under another identity. None where the bytes hold the id, so that a repeat cannot be.
-    pub fingerprint: Option<Fingerprint>,
+    /// The second referee: what may not come again under another identity. None where what is signed holds the id.
+    pub fingerprint: Option<Fingerprints>,
     /// What to do when the fingerprint was seen before under another identity.
     pub on_repeat: OnRepeat,
     /// What to do when the identity was seen before with other bytes.
@@ -74,6 +74,29 @@ pub struct Identified {
     pub held: Option<HeldReason>,
     /// The id stands in a header and in the body, and they are not the same; the place that is named first has won.
     pub id_disagrees: bool,
+}
+
+/// What the second referee compares.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fingerprints {
+    /// The bytes. What is new claims them.
+    Bytes(Fingerprint),
+    /// Something that was signed for one delivery. Duplicates claim it as well: each retry is signed anew, and what one
+    /// was signed with must not bring another event.
+    Delivery(Fingerprint),
+    /// Bytes under a type that nobody signed.
+    Topic(Topic),
+}
+
+/// Bytes under a type that nobody signed: a few types may share them, soon after one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// Type and bytes: a repeat like any other.
+    pub pair: Fingerprint,
+    /// The bytes alone: which type came first with them.
+    pub body: Fingerprint,
+    /// The type alone: whether it ever came with bytes of its own. None where the operator listed it.
+    pub topic: Option<Fingerprint>,
 }
 
 /// A known body under a new identity.
@@ -113,6 +136,10 @@ pub enum HeldReason {
     Unreadable,
     /// The same bytes came before under another id that no signature covers.
     RepeatedBody,
+    /// What was signed for one delivery came again with another event.
+    RepeatedDelivery,
+    /// The same bytes came before under another type that no signature covers.
+    RepeatedTopic,
     /// It happened before the ledger's memory begins, so that nobody can tell whether it is new.
     Stale,
 }
@@ -128,6 +155,8 @@ impl HeldReason {
             Self::AmbiguousType => "ambiguous_type",
             Self::Unreadable => "unreadable",
             Self::RepeatedBody => "repeated_body",
+            Self::RepeatedDelivery => "repeated_delivery",
+            Self::RepeatedTopic => "repeated_topic",
             Self::Stale => "stale",
         }
     }
@@ -289,8 +318,37 @@ pub struct KeyWanted {
     pub url: String,
     /// Whose word the URL is: it decides which addresses may be reached.
     pub named_by: NamedBy,
-    /// The certificate must lead to the web's authorities and be for a name in this domain.
-    pub proof: Option<&'static str>,
+    /// What must be answered there is a certificate that the web's authorities issued to the vendor.
+    pub proof: Option<Proof>,
+}
+
+/// Whose certificate it must be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Proof {
+    /// One for this name, or for a name below it.
+    Below(&'static str),
+    /// One for one of these names, exactly.
+    Named(Vec<String>),
+}
+
+impl Proof {
+    /// True when a certificate for this name will do.
+    pub fn takes(&self, name: &str) -> bool {
+        match self {
+            Self::Below(domain) => {
+                name == *domain || name.strip_suffix(domain).is_some_and(|before| before.ends_with('.'))
+            }
+            Self::Named(names) => names.iter().any(|own| own == name),
+        }
+    }
+
+    /// The vendor's name, for people.
+    pub fn vendor(&self) -> &str {
+        match self {
+            Self::Below(domain) => domain,
+            Self::Named(names) => names.first().map_or("", String::as_str),
+        }
+    }
 }
 
 /// A URL that a verified request wants visited (SNS: the confirmation of a subscription).

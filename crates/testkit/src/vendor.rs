@@ -25,6 +25,12 @@ pub const RSA_KEY: &str = include_str!("../fixtures/vendor_rsa.pem");
 pub const P256_KEY: &str = include_str!("../fixtures/vendor_p256.pem");
 /// Certifies [`RSA_KEY`] for `sns.amazonaws.com`.
 pub const SNS_CERTIFICATE: &str = include_str!("../fixtures/sns.pem");
+/// Certifies [`RSA_KEY`] for `sns-signing.eu-central-1.amazonaws.com`, issued by [`BETWEEN`], whose address it names.
+pub const SNS_LEAF: &str = include_str!("../fixtures/sns_leaf.pem");
+/// What [`BETWEEN_AUTHORITY`] issued, in DER as authorities serve it.
+pub const BETWEEN: &[u8] = include_bytes!("../fixtures/between.der");
+/// The authority behind [`BETWEEN`].
+pub const BETWEEN_AUTHORITY: &str = include_str!("../fixtures/between_authority.pem");
 /// Certifies [`RSA_KEY`] for `messageverificationcerts.paypal.com`.
 pub const PAYPAL_CERTIFICATE: &str = include_str!("../fixtures/paypal.pem");
 /// Certified [`RSA_KEY`] in 2019 only.
@@ -77,7 +83,10 @@ pub fn jwt(header: &Value, claims: &Value, sign: impl Fn(&[u8]) -> Vec<u8>) -> S
 /// The topic of [`sns`].
 pub const TOPIC: &str = "arn:aws:sns:eu-central-1:123456789012:orders";
 /// Where [`sns`] says its certificate is.
-pub const CERTIFICATE_URL: &str = "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-1.pem";
+pub const CERTIFICATE_URL: &str =
+    "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-7ff5318490ec183fbaddaa2a969abfda.pem";
+/// Its path.
+pub const CERTIFICATE_PATH: &str = "/SimpleNotificationService-7ff5318490ec183fbaddaa2a969abfda.pem";
 
 /// An SNS notification of 2024-11-15T19:46:40Z with these fields changed, signed by [`RSA_KEY`] as version 2 is.
 pub fn sns(changes: &[(&str, Value)]) -> Value {
@@ -119,7 +128,7 @@ fn p256() -> EcdsaKeyPair {
 pub struct VendorServer {
     address: SocketAddr,
     requests: Arc<Mutex<Vec<String>>>,
-    answers: Arc<Mutex<HashMap<String, String>>>,
+    answers: Arc<Mutex<HashMap<String, Vec<u8>>>>,
 }
 
 impl VendorServer {
@@ -149,7 +158,14 @@ impl VendorServer {
 
     /// Answers this path with a status line's rest and a body, such as `200 OK\r\n\r\nhello`.
     pub fn answer(&self, path: &str, rest: impl Into<String>) {
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), rest.into());
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), rest.into().into_bytes());
+    }
+
+    /// Answers this path with 200 and these bytes.
+    pub fn serve_bytes(&self, path: &str, body: &[u8]) {
+        let head = format!("200 OK\r\ncontent-length: {}\r\n\r\n", body.len());
+        let answer = [head.as_bytes(), body].concat();
+        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(path.to_owned(), answer);
     }
 
     /// Answers this path with 200 and this body.
@@ -197,9 +213,9 @@ impl VendorServer {
         let path = line.split(' ').nth(1).unwrap_or_default().to_owned();
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         let rest = self.answers.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
-        let rest = rest.unwrap_or_else(|| "404 Not Found\r\ncontent-length: 0\r\n\r\n".to_owned());
+        let rest = rest.unwrap_or_else(|| b"404 Not Found\r\ncontent-length: 0\r\n\r\n".to_vec());
         // A client that stopped reading is what some tests are about.
-        let _ = stream.write_all(format!("HTTP/1.1 {rest}").as_bytes()).await;
+        let _ = stream.write_all(&[b"HTTP/1.1 ".as_slice(), &rest].concat()).await;
         let _ = stream.shutdown().await;
     }
 }

@@ -131,6 +131,8 @@ fn reason_text(reason: &str) -> &str {
         "unreadable" => "unreadable: the body cannot be read",
         "stale" => "stale: it happened before the ledger's memory begins, so nobody can tell whether it is new",
         "repeated_body" => "repeated_body: the same bytes came before under another id",
+        "repeated_delivery" => "repeated_delivery: what was signed for one delivery came again with another event",
+        "repeated_topic" => "repeated_topic: the same bytes came before under another type that nobody signed",
         other => other,
     }
 }

@@ -92,6 +92,7 @@ fn entry(name: &str, description: &Description) -> Value {
         "batch": facts.batch,
         "body_varies": facts.body_varies,
         "not_covered": facts.not_covered,
+        "open": facts.open,
         "handshakes": facts.handshakes,
         "retry_window_seconds": facts.retry_window.map(|window| window.as_secs()),
         "deadline_seconds": facts.deadline.map(|deadline| deadline.as_secs()),

@@ -41,6 +41,10 @@ contract! {
             world.expect_401("pinned", &sns(&[("SigningCertURL", evil.into())]));
             let loopback = format!("http://{}/key.pem", amazon.address());
             world.expect_401("pinned", &sns(&[("SigningCertURL", loopback.into())]));
+            for bucket in ["sns.s3", "sns.s3-us-gov-west-1", "sns.s3-accelerate"] {
+                let url = format!("https://{bucket}.amazonaws.com{}", vendor::CERTIFICATE_PATH);
+                world.expect_401("pinned", &sns(&[("SigningCertURL", url.into())]));
+            }
         });
         assert_eq!(amazon.requests().len(), 2);
     }
@@ -63,8 +67,12 @@ contract! {
         };
         world.expect_nothing_stored(|| {
             assert_eq!(world.post("pinned", &confirmation()).status, 503, "the certificate cannot be had");
-            amazon.serve("/SimpleNotificationService-1.pem", vendor::SNS_CERTIFICATE);
-            assert_eq!(world.post("pinned", &confirmation()).status, 503, "Amazon does not confirm");
+            amazon.serve(vendor::CERTIFICATE_PATH, vendor::SNS_CERTIFICATE);
+            // An address that did not work is left alone for some seconds.
+            wait_until("the certificate is there and Amazon is asked", PATIENCE, || {
+                assert_eq!(world.post("pinned", &confirmation()).status, 503, "Amazon does not confirm");
+                amazon.requests().iter().any(|line| line.contains("/confirm"))
+            });
             amazon.serve("/confirm?Token=t", "<ConfirmSubscriptionResponse/>");
             let visits = amazon.requests().len();
             world.expect_401("pinned", &confirmation().tampered());

@@ -7,15 +7,14 @@ use std::time::Duration;
 use http::header::CACHE_CONTROL;
 use http::{HeaderMap, StatusCode};
 use rustls::RootCertStore;
-use rustls::pki_types::pem::PemObject as _;
-use rustls::pki_types::{CertificateDer, UnixTime};
-use webpki::{EndEntityCert, KeyUsage};
+use rustls::pki_types::CertificateDer;
 
+use super::chain::Chain;
 use super::connect::system_authorities;
 use super::{Answer, Call, Outgoing, Policy, Settings, Target};
 use crate::clock::Clock;
 use crate::errands::{Errand, ErrandError, Errands, Fetched};
-use crate::verdict::{KeyWanted, NamedBy, Visit};
+use crate::verdict::{KeyWanted, NamedBy, Proof, Visit};
 
 /// How long a vendor may take: shorter than what senders wait for us.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -72,34 +71,29 @@ impl VendorCalls {
         if !answer.is_whole || answer.status != StatusCode::OK {
             return Err(ErrandError("the answer is too long or broke off".to_owned()));
         }
-        if let Some(domain) = wanted.proof
-            && !self.is_proved(&answer.body, domain)
-        {
-            return Err(ErrandError(format!("the certificate is not one of {domain} by the web's authorities")));
+        if let Some(proof) = &wanted.proof {
+            self.prove(&answer.body, proof).await?;
         }
         Ok(Fetched { max_age: max_age(&answer.headers), text: answer.body })
     }
 
-    /// True when the first certificate leads to a known authority and is for a name in the domain.
-    fn is_proved(&self, text: &[u8], domain: &str) -> bool {
-        let chain: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
-        let Ok(chain) = chain else { return false };
-        let Some((leaf, between)) = chain.split_first() else { return false };
-        let Ok(leaf) = EndEntityCert::try_from(leaf) else { return false };
-        let seconds = u64::try_from(self.clock.now().div_euclid(1000)).unwrap_or_default();
-        let now = UnixTime::since_unix_epoch(Duration::from_secs(seconds));
-        let leads = leaf.verify_for_usage(
-            webpki::ALL_VERIFICATION_ALGS,
-            &self.roots.roots,
-            between,
-            now,
-            KeyUsage::server_auth(),
-            None,
-            None,
-        );
-        let below = format!(".{domain}");
-        let is_own = |name: &str| name == domain || name.ends_with(&below);
-        leads.is_ok() && leaf.valid_dns_names().any(is_own)
+    /// The first certificate must lead to a known authority and bear one of the vendor's names.
+    async fn prove(&self, text: &[u8], proof: &Proof) -> Result<(), ErrandError> {
+        let vendor = proof.vendor();
+        let refused = || ErrandError(format!("the certificate is not one of {vendor} by the web's authorities"));
+        let mut chain = Chain::read(text).ok_or_else(refused)?;
+        let now = self.clock.now();
+        if !chain.is_for(proof) {
+            return Err(refused());
+        }
+        if chain.leads_to(&self.roots, now) {
+            return Ok(());
+        }
+        // Amazon serves the certificate alone: its issuer's is at the address that it names itself.
+        let issuer = chain.issuer_address().ok_or_else(refused)?;
+        let answer = self.get(&issuer, NamedBy::Request).await?;
+        chain.add(answer.body.to_vec());
+        if chain.leads_to(&self.roots, now) { Ok(()) } else { Err(refused()) }
     }
 }
 

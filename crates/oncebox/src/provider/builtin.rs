@@ -62,6 +62,8 @@ pub(crate) struct KindFacts {
     pub(crate) covers_body: bool,
     /// The time is part of what is signed.
     pub(crate) signs_time: bool,
+    /// What is signed names one delivery, which then brings one event.
+    pub(crate) names_delivery: bool,
     /// Headers whose values are always part of what is signed.
     pub(crate) signs: &'static [&'static str],
     /// The settings it reads.
@@ -150,7 +152,14 @@ impl Kind {
 
     /// What people and the engine want to know about it.
     pub(crate) fn facts(self) -> KindFacts {
-        let plain = KindFacts { line: "", covers_body: true, signs_time: false, signs: &[], settings: &[] };
+        let plain = KindFacts {
+            line: "",
+            covers_body: true,
+            signs_time: false,
+            names_delivery: false,
+            signs: &[],
+            settings: &[],
+        };
         match self {
             Self::Twilio => KindFacts {
                 line: "hmac-sha1 over the URL and the sorted form fields, in x-twilio-signature",
@@ -185,8 +194,9 @@ impl Kind {
                 ..plain
             },
             Self::DropboxSign => KindFacts {
-                line: "hmac-sha256 over time and type of the event, in its event_hash",
+                line: "hmac-sha256 over time and type of the event, in its event_hash, at most 36 h old",
                 covers_body: false,
+                signs_time: true,
                 ..plain
             },
             Self::Jwt => KindFacts {
@@ -202,9 +212,11 @@ impl Kind {
                 ..plain
             },
             Self::PayPal => KindFacts {
-                line: "rsa-sha256 over transmission id, time, webhook id and the body's CRC-32, by certificate, in paypal-transmission-sig",
+                line: "rsa-sha256 over transmission id, time, webhook id and the body's CRC-32, by certificate, in paypal-transmission-sig, at most 78 h old",
                 // A checksum fixes nothing.
                 covers_body: false,
+                signs_time: true,
+                names_delivery: true,
                 settings: &["webhook_id", "cert_url"],
                 ..plain
             },

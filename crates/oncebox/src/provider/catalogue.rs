@@ -56,6 +56,8 @@ fn read(text: &str) -> Result<BTreeMap<String, Description>, Problem> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::mac::Mac;
+    use super::super::place::{Composite, Part};
     use super::*;
 
     #[test]
@@ -63,6 +65,34 @@ mod tests {
         let entries = read_all().unwrap();
         for slug in ["custom", "github", "shopify", "slack", "standard-webhooks", "stripe", "svix", "twilio"] {
             assert!(entries.contains_key(slug), "{slug}");
+        }
+    }
+
+    /// True when the body or an id outside it is left open by the signature.
+    fn leaves_id_open(entry: &Description) -> bool {
+        let mut places = entry.id.iter().flat_map(Composite::parts).flat_map(Part::places);
+        !entry.body_covered() || !entry.id_signed && places.any(|place| !place.is_in_body())
+    }
+
+    /// Whoever sees a request may choose what is not signed. Something signed must be compared with what came before, or
+    /// the entry says why nothing can; where the request carries the secret itself there is nothing to compare.
+    #[test]
+    fn what_no_signature_covers_has_a_referee_or_a_reason() {
+        let is_without = |entry: &Description| {
+            let sends_secret = entry.mac.map_or(entry.scheme.is_none(), |mac| mac.is_token() || mac == Mac::Nothing);
+            let compares_bytes = entry.body_covered() && !entry.body_varies;
+            leaves_id_open(entry)
+                && !(sends_secret || compares_bytes || entry.names_delivery() || !entry.open.is_empty())
+        };
+        let entries = read_all().unwrap();
+        let without: Vec<&String> =
+            entries.iter().filter(|(_, entry)| is_without(entry)).map(|(slug, _)| slug).collect();
+        assert!(without.is_empty(), "{without:?}");
+        for slug in ["paypal", "mailgun", "monday", "google-pubsub", "dropbox-sign", "github", "zendesk", "shopify"] {
+            assert!(leaves_id_open(&entries[slug]), "{slug}");
+        }
+        for slug in ["stripe", "svix", "twitch-eventsub", "contentful"] {
+            assert!(!leaves_id_open(&entries[slug]), "{slug}");
         }
     }
 }

@@ -44,6 +44,9 @@ pub(crate) const KEYS: &[&str] = &[
     "body_covered",
     "body_varies",
     "repeat_scope",
+    "delivery",
+    "topics",
+    "open",
     "type",
     "order",
     "time",
@@ -180,6 +183,9 @@ pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -
         "repeat_scope" => {
             description.repeat_scope = field.word(&[("body", RepeatScope::Body), ("type", RepeatScope::Type)])?;
         }
+        "delivery" => description.delivery = Some(part(field, field.text()?)?),
+        "topics" => description.topics = field.texts()?.into_iter().map(str::to_owned).collect(),
+        "open" => field.text()?.clone_into(&mut description.open),
         "type" => {
             description.event_type =
                 field.texts()?.into_iter().map(|text| part(field, text)).collect::<Result<_, _>>()?

@@ -1,6 +1,6 @@
 //! Dropbox Sign's scheme: inside the event's JSON stands a keyed SHA-256 of its time and type, and of nothing else.
 //!
-//! So the sender is proved and the document is not. The JSON is the field `json` of a multipart form, or of a plain one.
+//! So the sender is proved and the document is not, and a hash is good for any document: its time must be near. The JSON is the field `json` of a multipart form, or of a plain one.
 //! Time and type are joined without a separator; each must have its one form, or bytes could move between them.
 
 use std::borrow::Cow;
@@ -15,11 +15,15 @@ use super::json::{self, Hit, Pointer, Scalar, Wanted};
 use super::mac::{Encoding, Key, KeyForm, Mac};
 use super::scheme::Verified;
 use super::sign::SignError;
-use super::timestamp::Unit;
+use super::timestamp::{Unit, Window};
 use crate::clock::UnixMillis;
 use crate::request::Request;
 use crate::source::SourceSpec;
 use crate::verdict::{Reason, Rejection};
+
+/// How old an event may be: Dropbox Sign tries for 31 hours, and a retry repeats the time.
+const PAST_SECONDS: i64 = 36 * 3600;
+const FUTURE_SECONDS: i64 = 300;
 
 const FIELD: &str = "json";
 const HASH: &str = "/event/event_hash";
@@ -30,28 +34,33 @@ const TYPE: &str = "/event/event_type";
 #[derive(Clone, Debug)]
 pub(crate) struct DropboxSign {
     keys: Vec<Key>,
+    window: Window,
 }
 
 impl DropboxSign {
     /// Compiles a spec; adds what is wrong to `problems`.
     pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Self {
-        Self { keys: builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha256, KeyForm::Utf8, secret)) }
+        let keys = builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha256, KeyForm::Utf8, secret));
+        let tolerance = spec.tolerance.map(|tolerance| i64::try_from(tolerance.as_secs()).unwrap_or(i64::MAX));
+        let (past, future) = tolerance.map_or((PAST_SECONDS, FUTURE_SECONDS), |both| (both, both));
+        Self { keys, window: Window { past, future } }
     }
 }
 
 impl BuiltIn for DropboxSign {
-    fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
         let document = document(&request.body).ok_or_else(|| reject(Reason::MissingSignature))?;
         let [hash, time, kind] = values(&document)?;
         let given = [builtin::decoded(&hash, Encoding::Hex)?];
         let is_word =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
-        if Unit::Seconds.parse(&time).is_none() || !is_word(&kind) {
+        let Some(happened_at) = Unit::Seconds.parse(&time).filter(|_| is_word(&kind)) else {
             return Err(reject(Reason::MalformedSignature));
-        }
+        };
         let message = [time.as_bytes().into(), kind.as_bytes().into()];
         let found = self.keys.iter().position(|key| key.verify(&message, &given));
         let index = found.ok_or_else(|| reject(Reason::Mismatch))?;
+        Unit::Seconds.check(happened_at, now, self.window)?;
         Ok(Verified { opened: Some(document.into_owned().into()), ..Verified::by_key(index) })
     }
 
@@ -66,6 +75,10 @@ impl BuiltIn for DropboxSign {
         event["event_hash"] = Encoding::Hex.encode(&signature).into();
         request.body = format!("{FIELD}={}", form::encode(&value.to_string())).into();
         Ok(request)
+    }
+
+    fn has_signed_time(&self) -> bool {
+        true
     }
 }
 

@@ -5,7 +5,7 @@
 
 use std::time::Duration;
 
-use super::describe::{CarriedAt, Handshake, IdentityRule, MACS, word_of};
+use super::describe::{CarriedAt, Handshake, IdentityRule, MACS, RepeatScope, word_of};
 use super::place::{Composite, Part, Place};
 use super::{Description, SETTINGS};
 
@@ -36,8 +36,10 @@ pub struct Facts<'a> {
     pub identity: String,
     /// Where the type stands, in a line; empty where there is none.
     pub event_type: String,
-    /// What the signature leaves open, a line each; empty where it covers body, id and time.
+    /// What the signature leaves open, a line each; empty where it covers body, id, type and time.
     pub not_covered: Vec<String>,
+    /// What whoever saw a request can still do with it, and why nothing stops that; empty where there is nothing.
+    pub open: &'a str,
     /// Which requests are answered without being stored, a line each.
     pub handshakes: Vec<String>,
     /// Settings that the scheme reads besides the secret.
@@ -66,6 +68,7 @@ impl Description {
             identity: identity_line(self),
             event_type: joined(&self.event_type, "."),
             not_covered: not_covered(self),
+            open: &self.open,
             handshakes: self.handshake.iter().map(handshake_line).collect(),
             settings: settings(self),
             batch: self.each.is_some(),
@@ -114,20 +117,49 @@ fn not_covered(description: &Description) -> Vec<String> {
     if description.mac.is_none() && description.scheme.is_none() {
         return vec!["nothing is signed: give the source a path_token".to_owned()];
     }
+    let in_token = description.jwt.as_ref().is_some_and(|rule| rule.max_age.is_some() || rule.expires);
+    let signs_time = description.ts.is_some() || description.scheme.is_some_and(|scheme| scheme.facts().signs_time);
     if !description.body_covered() {
-        lines.push("the body: the sender is proved, its bytes are not".to_owned());
+        let mut line = "the body: the sender is proved, its bytes are not".to_owned();
+        if description.names_delivery() {
+            line.push_str("; what was signed for one delivery brings one event, and others under it are held");
+        }
+        lines.push(line);
     }
     let ids = description.id.iter().flat_map(Composite::parts).flat_map(Part::places);
     let outside: Vec<String> = ids.filter(|place| !place.is_in_body()).map(Place::to_string).collect();
     if !outside.is_empty() && !description.id_signed {
-        lines.push(format!("the id ({})", outside.join(", ")));
+        let same = match (description.body_covered(), signs_time || in_token) {
+            (true, true) => "the same body with the same signed time or token under another id is held",
+            _ => "the same body under another id is held",
+        };
+        lines.push(format!("the id ({}): {same}", outside.join(", ")));
     }
-    let in_token = description.jwt.as_ref().is_some_and(|rule| rule.max_age.is_some() || rule.expires);
-    let signs_time = description.ts.is_some() || description.scheme.is_some_and(|scheme| scheme.facts().signs_time);
+    lines.extend(open_type(description));
     if !signs_time && !in_token {
         lines.push("the time: a captured request stays valid, and the ledger is what stops it".to_owned());
     }
     lines
+}
+
+/// The type where it stands outside the body and is not signed.
+fn open_type(description: &Description) -> Option<String> {
+    let own = description.scheme.map(|scheme| scheme.facts().signs).unwrap_or_default();
+    let is_open = |place: &&Place| match place {
+        place if place.is_in_body() => false,
+        Place::Header(name) if own.contains(&name.as_str()) => false,
+        place => !description.msg.as_ref().is_some_and(|msg| msg.covers(place)),
+    };
+    let places = description.event_type.iter().flat_map(Part::places);
+    let open: Vec<String> = places.filter(is_open).map(Place::to_string).collect();
+    let shared = match description.repeat_scope {
+        RepeatScope::Body => "",
+        RepeatScope::Type => {
+            ": at most 4 types share a body, within 10 minutes, and only types that came with a body of their own before \
+             or are listed in topics; others are held"
+        }
+    };
+    (!open.is_empty()).then(|| format!("the type ({}){shared}", open.join(", ")))
 }
 
 fn handshake_line(handshake: &Handshake) -> String {

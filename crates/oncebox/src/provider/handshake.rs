@@ -4,7 +4,7 @@
 //! to show a page of theirs. A request that does not fit falls through and is judged as an event.
 //!
 //! Some want their text signed with our key. Where nobody proved who asks, that must not sign events for strangers: only
-//! a plain token is signed, and a body that is one is never taken for an event ([`Greeting::may_have_signed`]).
+//! a plain token is signed, and a body that is one, or empty, is never taken for an event ([`Greeting::may_have_signed`]).
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
@@ -199,10 +199,11 @@ impl Greeting {
         self.rules.iter().filter(is_asked).any(|rule| rule.is_told_by_body() || rule.is_meant(view))
     }
 
-    /// True when a handshake that anybody may ask for would have signed this body.
+    /// True when a handshake that anybody may ask for would have signed this body. A token may end where the body begins
+    /// (`1731700000.` for `{ts}.{body}`), so the empty body is one that may have been signed, too.
     pub(crate) fn may_have_signed(&self, body: &[u8]) -> bool {
         let signs = |rule: &Rule| !rule.handshake.signed && rule.handshake.patterns().any(Pattern::signs);
-        is_token(body) && self.rules.iter().any(signs)
+        (body.is_empty() || is_token(body)) && self.rules.iter().any(signs)
     }
 }
 

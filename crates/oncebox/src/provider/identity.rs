@@ -1,7 +1,9 @@
 //! Names a verified request's events: id, type, and the keys that the two referees compare.
 //!
 //! An id in a header that no signature covers is only believed together with the body it came with. Where such an id
-//! may be swapped or left out, the bytes get a second referee, so that a captured body under a fresh id does not run.
+//! may be swapped or left out, the second referee compares the bytes, so that a captured body under a fresh id does not
+//! run; together with what was signed for the delivery (a time, a token's id) where there is such a thing, so that equal
+//! bytes of another moment do. Where not even the body is covered, what was signed for the delivery is all there is.
 //! Whatever cannot be named is held under the digest of its bytes and never lost.
 
 use std::borrow::Cow;
@@ -20,7 +22,7 @@ use crate::clock::UnixMillis;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
 use crate::request::Request;
 use crate::source::SourceSpec;
-use crate::verdict::{HeldReason, Identified, OnOtherBody, OnRepeat};
+use crate::verdict::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat, Topic};
 
 /// How a source names its events.
 #[derive(Debug)]
@@ -44,6 +46,10 @@ pub(crate) struct Naming {
     /// Places inside and outside the body that should hold the same id; none where there is one kind only.
     id_copies: Vec<Place>,
     scope: RepeatScope,
+    /// Where something stands that is signed for one delivery alone.
+    delivery: Option<Part>,
+    /// Types that the operator expects, though nobody signs them.
+    topics: Vec<String>,
     on_repeat: OnRepeat,
     /// Where the event's own time stands, and the age from which on nobody can tell whether it is new.
     stale: Option<(Part, i64)>,
@@ -67,13 +73,15 @@ impl Naming {
         let stale = description.time.clone().zip(age);
         let time = stale.iter().flat_map(|(time, _)| time.places());
         let types = description.event_type.iter().flat_map(Part::places);
-        let places: Vec<&Place> = id_places.chain(types).chain(time).collect();
+        let delivery = description.delivery.iter().flat_map(Part::places);
+        let places: Vec<&Place> = id_places.chain(types).chain(time).chain(delivery).collect();
         let wants = Wants::new(places);
         let mut wants_of_whole = wants.with(greeting.wants());
         if let Some(signed) = verifier.and_then(Verifier::wants) {
             wants_of_whole = wants_of_whole.with(signed);
         }
-        let doubtful = has_outside_id && !description.id_signed && !verifier.is_some_and(Verifier::has_signed_time);
+        let body_covered = verifier.is_some() && description.body_covered();
+        let doubtful = has_outside_id && !description.id_signed || description.names_delivery() && !body_covered;
         Self {
             source: spec.name.clone(),
             rule: description.identity,
@@ -85,11 +93,13 @@ impl Naming {
             wants,
             id_signed: description.id_signed,
             id_unique: description.id_unique.unwrap_or(true),
-            body_covered: verifier.is_some() && description.body_covered(),
+            body_covered,
             body_varies: description.body_varies,
             has_outside_id,
             id_copies: id_copies(&description.id),
             scope: description.repeat_scope,
+            delivery: description.delivery.clone(),
+            topics: description.topics.clone(),
             on_repeat: spec.repeated_body.unwrap_or(if doubtful { OnRepeat::Hold } else { OnRepeat::Run }),
             stale,
         }
@@ -122,14 +132,16 @@ impl Naming {
         let Some(each) = self.each.as_ref().filter(|_| !self.is_named_by_headers(request)) else {
             let body = request.body.clone();
             return vec![match &verified.opened {
-                None => self.event(view, body, verified.covered, now),
-                Some(opened) => self.event(&View::of_body(request, opened, &self.wants), body, verified.covered, now),
+                None => self.event(view, body, verified, now),
+                Some(opened) => self.event(&View::of_body(request, opened, &self.wants), body, verified, now),
             }];
         };
         let Ok(split) = each.split(document, self.wants.of_batch()) else {
             return vec![self.held(request.body.clone(), HeldReason::Unreadable)];
         };
-        let event = |element| self.element((request, document), element, &split.around, now);
+        // What is fixed of an element is its own bytes.
+        let verified = Verified { covered: None, opened: None, ..verified.clone() };
+        let event = |element| self.element((request, document), element, &split.around, &verified, now);
         split.elements.into_iter().map(event).collect()
     }
 
@@ -138,13 +150,14 @@ impl Naming {
         (request, document): (&'a Request, &Bytes),
         element: Element<'a>,
         around: &Around<'a>,
+        verified: &Verified,
         now: UnixMillis,
     ) -> Identified {
         let body = document.slice_ref(element.text.as_bytes());
         if !element.known {
             return self.held(body, HeldReason::Unreadable);
         }
-        self.event(&View::of_element(request, element, &self.wants, around), body, None, now)
+        self.event(&View::of_element(request, element, &self.wants, around), body, verified, now)
     }
 
     /// True when headers alone hold an id: it is the request's, so the body is one event, list or not.
@@ -160,9 +173,8 @@ impl Naming {
         self.by_body(body, digest, String::new(), Some(reason))
     }
 
-    /// Names one event: `body` is what is kept, `view` what is read, `covered` what the signature fixes, where that is
-    /// not the body's bytes.
-    fn event(&self, view: &View<'_, '_>, body: Bytes, covered: Option<Digest>, now: UnixMillis) -> Identified {
+    /// Names one event: `body` is what is kept, `view` what is read.
+    fn event(&self, view: &View<'_, '_>, body: Bytes, verified: &Verified, now: UnixMillis) -> Identified {
         let digest = sha256(&body);
         let (event_type, odd_type) = self.event_type(view);
         let (rule, id) = match self.rule {
@@ -182,7 +194,7 @@ impl Naming {
             Err(reason) => return self.by_body(body, digest, event_type, Some(reason)),
         };
         let id_disagrees = self.has_other_id(view, &id);
-        let fixed = covered.unwrap_or(digest);
+        let fixed = verified.covered.unwrap_or(digest);
         let is_open = id.outside && !self.id_signed && self.body_covered;
         let with_body = (is_open || !self.id_unique) && !self.body_varies;
         let (identity, identity_kind) = if with_body {
@@ -193,7 +205,7 @@ impl Naming {
         Identified {
             identity,
             identity_kind,
-            fingerprint: (self.has_outside_id && !self.body_varies).then(|| self.fingerprint(&event_type, &fixed)),
+            fingerprint: self.fingerprints(view, verified, &event_type, &fixed),
             on_repeat: self.on_repeat,
             on_other_body: if self.body_varies { OnOtherBody::Duplicate } else { OnOtherBody::Conflict },
             event_id: id.shown.into_owned(),
@@ -228,10 +240,48 @@ impl Naming {
         Unit::guess(&text).is_some_and(|time| now.saturating_sub(time) > *age)
     }
 
-    fn fingerprint(&self, event_type: &str, digest: &Digest) -> Fingerprint {
-        match self.scope {
-            RepeatScope::Body => Fingerprint::of_body(&self.source, digest),
-            RepeatScope::Type => Fingerprint::of_type_and_body(&self.source, event_type, digest),
+    fn fingerprints(
+        &self,
+        view: &View<'_, '_>,
+        verified: &Verified,
+        event_type: &str,
+        digest: &Digest,
+    ) -> Option<Fingerprints> {
+        let signed = self.signed_for_delivery(view, verified);
+        if let (Some(signed), false) = (&signed, self.body_covered) {
+            return Some(Fingerprints::Delivery(Fingerprint::of_delivery(&self.source, signed)));
+        }
+        if !self.has_outside_id || self.body_varies {
+            return None;
+        }
+        let moment = verified.signed_at.map(UnixMillis::to_be_bytes);
+        let signed = signed.as_deref().or(moment.as_ref().map(<[u8; 8]>::as_slice)).filter(|_| !self.id_signed);
+        Some(match (signed, self.scope) {
+            (Some(signed), _) => {
+                Fingerprints::Delivery(Fingerprint::of_delivery_and_body(&self.source, signed, digest))
+            }
+            (None, RepeatScope::Body) => Fingerprints::Bytes(Fingerprint::of_body(&self.source, digest)),
+            (None, RepeatScope::Type) => Fingerprints::Topic(self.topic(event_type, digest)),
+        })
+    }
+
+    /// Something that was signed for this delivery alone.
+    fn signed_for_delivery(&self, view: &View<'_, '_>, verified: &Verified) -> Option<Vec<u8>> {
+        if let Some(signed) = &verified.delivery {
+            return Some(signed.to_vec());
+        }
+        match self.delivery.as_ref()?.read(view) {
+            Reading::Text(text) => Some(text.into_owned().into_bytes()),
+            _ => None,
+        }
+    }
+
+    fn topic(&self, event_type: &str, digest: &Digest) -> Topic {
+        let is_listed = self.topics.iter().any(|listed| listed == event_type);
+        Topic {
+            pair: Fingerprint::of_type_and_body(&self.source, event_type, digest),
+            body: Fingerprint::of_body(&self.source, digest),
+            topic: (!is_listed).then(|| Fingerprint::of_type(&self.source, event_type)),
         }
     }
 

@@ -2,7 +2,9 @@
 //!
 //! Nothing here reaches out. Judging looks into the ring; whoever runs the errands puts into it what came back. Bounds
 //! keep strangers from turning forged key names into a storm of fetches: a set is asked for again at most once a
-//! minute, and new addresses and failures are counted against a budget.
+//! minute, and addresses that never worked are counted against a budget of their own, each at most once in a few
+//! seconds. So nothing that strangers do keeps an address that worked before, or one of the operator's, from being
+//! asked again. A certificate that cannot be fetched again stays good for some days, as long as its own dates say so.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -10,14 +12,22 @@ use std::time::Duration;
 
 use super::public_key::{Keys, PublicKey};
 use crate::clock::UnixMillis;
-use crate::verdict::KeyWanted;
+use crate::verdict::{KeyWanted, NamedBy};
 
 /// Addresses kept per source: a vendor has one per region and key change.
 const ADDRESSES_MAX: usize = 16;
 /// How long a set is not asked for again because of an unknown key name.
 const AGAIN_AFTER: UnixMillis = 60_000;
-/// Fetches that a source may start within [`AGAIN_AFTER`].
+/// Fetches that a source may start within [`AGAIN_AFTER`], for addresses that requests name and that never worked.
+const STRANGERS_MAX: usize = 30;
+/// The same for the operator's own address, and for each that worked before.
 const FETCHES_MAX: usize = 6;
+/// How long an address that did not work is left alone.
+const FAILED_FOR: UnixMillis = 5_000;
+/// Addresses that did not work of which we know.
+const FAILED_MAX: usize = 64;
+/// How long a certificate that cannot be fetched again stays in use.
+const GRACE: UnixMillis = 7 * 24 * 3_600_000;
 const LIFE_MIN: UnixMillis = 3_600_000;
 const LIFE_USUAL: UnixMillis = 6 * 3_600_000;
 const LIFE_MAX: UnixMillis = 24 * 3_600_000;
@@ -29,7 +39,30 @@ pub(crate) struct Keyring(Mutex<Ring>);
 #[derive(Debug, Default)]
 struct Ring {
     slots: BTreeMap<String, Slot>,
-    started: VecDeque<UnixMillis>,
+    /// Fetches of addresses that never worked.
+    strangers: Started,
+    /// Fetches of the operator's address before it worked.
+    operators: Started,
+    /// Strangers' addresses that did not work, and when.
+    failed: BTreeMap<String, UnixMillis>,
+}
+
+/// The fetches that began lately.
+#[derive(Clone, Debug, Default)]
+struct Started(VecDeque<UnixMillis>);
+
+impl Started {
+    /// True when there is room for one more, which is then counted.
+    fn one_more(&mut self, most: usize, now: UnixMillis) -> bool {
+        while self.0.front().is_some_and(|at| now.saturating_sub(*at) >= AGAIN_AFTER) {
+            self.0.pop_front();
+        }
+        let may = self.0.len() < most;
+        if may {
+            self.0.push_back(now);
+        }
+        may
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -40,6 +73,16 @@ struct Slot {
     refresh_at: UnixMillis,
     expires_at: UnixMillis,
     used_at: UnixMillis,
+    started: Started,
+}
+
+impl Slot {
+    /// Good until it expires; a certificate somewhat longer, if it says so itself.
+    fn is_good(&self, now: UnixMillis) -> bool {
+        let is_certificate = |key: &PublicKey| key.has_dates() && key.is_valid_at(now);
+        let has_grace = || now < self.expires_at.saturating_add(GRACE) && self.keys.iter().all(is_certificate);
+        now < self.expires_at || has_grace()
+    }
 }
 
 /// What the ring says about an address.
@@ -56,7 +99,7 @@ impl Keyring {
     pub(crate) fn look(&self, url: &str, now: UnixMillis) -> Look {
         let mut ring = self.lock();
         match ring.slots.get_mut(url) {
-            Some(slot) if now < slot.expires_at => {
+            Some(slot) if slot.is_good(now) => {
                 slot.used_at = now;
                 let may_ask_again = now.saturating_sub(slot.fetched_at) >= AGAIN_AFTER;
                 Look::Here { keys: slot.keys.clone(), may_ask_again }
@@ -65,22 +108,31 @@ impl Keyring {
         }
     }
 
-    /// True when a fetch may start now; it is counted against the source's budget.
-    pub(crate) fn may_start(&self, now: UnixMillis) -> bool {
+    /// True when a fetch may start now; it is counted.
+    pub(crate) fn may_start(&self, wanted: &KeyWanted, now: UnixMillis) -> bool {
         let mut ring = self.lock();
-        while ring.started.front().is_some_and(|at| now.saturating_sub(*at) >= AGAIN_AFTER) {
-            ring.started.pop_front();
+        if let Some(slot) = ring.slots.get_mut(&wanted.url) {
+            return slot.started.one_more(FETCHES_MAX, now);
         }
-        let may = ring.started.len() < FETCHES_MAX;
-        if may {
-            ring.started.push_back(now);
+        if wanted.named_by == NamedBy::Operator {
+            return ring.operators.one_more(FETCHES_MAX, now);
         }
-        may
+        ring.failed.retain(|_, at| now.saturating_sub(*at) < FAILED_FOR);
+        !ring.failed.contains_key(&wanted.url) && ring.strangers.one_more(STRANGERS_MAX, now)
+    }
+
+    /// Remembers for a while that an address did not work.
+    pub(crate) fn failed(&self, wanted: &KeyWanted, now: UnixMillis) {
+        let mut ring = self.lock();
+        if ring.failed.len() < FAILED_MAX {
+            ring.failed.insert(wanted.url.clone(), now);
+        }
     }
 
     /// Keeps what an address answered; false when there is no key in it.
     pub(crate) fn put(&self, wanted: &KeyWanted, text: &[u8], max_age: Option<Duration>, now: UnixMillis) -> bool {
-        let Some(keys) = Keys::parse(text) else { return false };
+        let parsed = if wanted.proof.is_some() { Keys::of_certificate(text) } else { Keys::parse(text) };
+        let Some(keys) = parsed else { return false };
         let told = max_age.and_then(|age| UnixMillis::try_from(age.as_millis()).ok());
         let life = told.unwrap_or(LIFE_USUAL).clamp(LIFE_MIN, LIFE_MAX);
         let slot = Slot {
@@ -90,6 +142,7 @@ impl Keyring {
             refresh_at: now.saturating_add(life / 5 * 4),
             expires_at: now.saturating_add(life),
             used_at: now,
+            started: Started::default(),
         };
         let mut ring = self.lock();
         ring.slots.insert(wanted.url.clone(), slot);
@@ -102,13 +155,10 @@ impl Keyring {
 
     /// Takes over what another ring has, and its budget: the vendor's keys do not change with the operator's config.
     pub(crate) fn inherit(&self, other: &Self) {
-        let (slots, started) = {
-            let other = other.lock();
-            (other.slots.clone(), other.started.clone())
-        };
+        let other = other.lock();
         let mut ring = self.lock();
-        ring.slots.extend(slots);
-        ring.started = started;
+        ring.slots.extend(other.slots.clone());
+        (ring.strangers, ring.operators) = (other.strangers.clone(), other.operators.clone());
     }
 
     /// What should be fetched again before it expires: only keys that were used since they came.
@@ -128,7 +178,7 @@ mod tests {
     use testkit::vendor;
 
     use super::*;
-    use crate::verdict::NamedBy;
+    use crate::verdict::Proof;
 
     const NOW: UnixMillis = 1_731_700_000_000;
     const HOUR: UnixMillis = 3_600_000;
@@ -137,15 +187,21 @@ mod tests {
         KeyWanted { url: url.to_owned(), named_by: NamedBy::Operator, proof: None }
     }
 
+    /// An address that a request named.
+    fn named(url: &str) -> KeyWanted {
+        KeyWanted { named_by: NamedBy::Request, proof: Some(Proof::Below("amazonaws.com")), ..wanted(url) }
+    }
+
     fn is_here(ring: &Keyring, url: &str, now: UnixMillis) -> bool {
         matches!(ring.look(url, now), Look::Here { .. })
     }
 
     #[test]
     fn keys_age() {
+        let key = vendor::rsa_jwk("k").to_string();
         for (max_age, hours) in [(None, 6), (Some(1), 1), (Some(7200), 2), (Some(10_000_000), 24)] {
             let ring = Keyring::default();
-            assert!(ring.put(&wanted("u"), vendor::SNS_CERTIFICATE.as_bytes(), max_age.map(Duration::from_secs), NOW));
+            assert!(ring.put(&wanted("u"), key.as_bytes(), max_age.map(Duration::from_secs), NOW));
             assert!(is_here(&ring, "u", NOW + hours * HOUR - 1), "{max_age:?}");
             assert!(!is_here(&ring, "u", NOW + hours * HOUR), "{max_age:?}");
             assert_eq!(ring.due(NOW + hours * HOUR / 5 * 4 - 1).len(), 0, "{max_age:?}");
@@ -157,10 +213,10 @@ mod tests {
     fn a_ring_takes_over_keys_and_budget() {
         let (old, new) = (Keyring::default(), Keyring::default());
         old.put(&wanted("u"), vendor::SNS_CERTIFICATE.as_bytes(), None, NOW);
-        while old.may_start(NOW) {}
+        while old.may_start(&named("junk"), NOW) {}
         new.inherit(&old);
         assert!(is_here(&new, "u", NOW) && is_here(&old, "u", NOW));
-        assert!(!new.may_start(NOW) && new.may_start(NOW + AGAIN_AFTER));
+        assert!(!new.may_start(&named("junk"), NOW) && new.may_start(&named("junk"), NOW + AGAIN_AFTER));
     }
 
     #[test]
@@ -177,9 +233,47 @@ mod tests {
         let may = |now| matches!(ring.look("u", now), Look::Here { may_ask_again: true, .. });
         assert!(!may(NOW + AGAIN_AFTER - 1));
         assert!(may(NOW + AGAIN_AFTER));
-        let started = (0..100).filter(|_| ring.may_start(NOW)).count();
-        assert_eq!(started, FETCHES_MAX);
-        assert!(ring.may_start(NOW + AGAIN_AFTER));
+        let started = (0..100).filter(|n| ring.may_start(&named(&format!("junk-{n}")), NOW)).count();
+        assert_eq!(started, STRANGERS_MAX);
+        assert!(ring.may_start(&named("junk"), NOW + AGAIN_AFTER));
+    }
+
+    #[test]
+    fn strangers_cannot_use_up_what_is_for_addresses_that_work() {
+        let ring = Keyring::default();
+        assert!(ring.put(&named("good"), vendor::SNS_CERTIFICATE.as_bytes(), None, NOW));
+        for n in 0..100 {
+            ring.may_start(&named(&format!("junk-{n}")), NOW);
+        }
+        assert!(!ring.may_start(&named("new"), NOW), "the strangers' budget is used up");
+        let started = (0..100).filter(|_| ring.may_start(&named("good"), NOW)).count();
+        assert_eq!(started, FETCHES_MAX, "an address that worked has its own");
+        let started = (0..100).filter(|_| ring.may_start(&wanted("operator's"), NOW)).count();
+        assert_eq!(started, FETCHES_MAX, "and so has the operator's");
+    }
+
+    #[test]
+    fn an_address_that_did_not_work_is_left_alone_for_a_moment() {
+        let ring = Keyring::default();
+        assert!(ring.may_start(&named("u"), NOW));
+        ring.failed(&named("u"), NOW);
+        assert!(!ring.may_start(&named("u"), NOW + FAILED_FOR - 1) && ring.may_start(&named("v"), NOW));
+        assert!(ring.may_start(&named("u"), NOW + FAILED_FOR));
+        for n in 0..1000 {
+            ring.failed(&named(&n.to_string()), NOW);
+        }
+        assert!(ring.lock().failed.len() <= FAILED_MAX);
+    }
+
+    #[test]
+    fn a_certificate_outlives_a_vendor_out_of_reach() {
+        let ring = Keyring::default();
+        assert!(ring.put(&named("u"), vendor::SNS_CERTIFICATE.as_bytes(), None, NOW));
+        assert!(is_here(&ring, "u", NOW + 6 * HOUR + GRACE - 1), "its own dates are good until 2120");
+        assert!(!is_here(&ring, "u", NOW + 6 * HOUR + GRACE));
+        assert_eq!(ring.due(NOW + 7 * HOUR).len(), 1, "and it is asked for again");
+        assert!(ring.put(&named("u"), vendor::EXPIRED_CERTIFICATE.as_bytes(), None, NOW));
+        assert!(!is_here(&ring, "u", NOW + 6 * HOUR), "its own dates are over");
     }
 
     #[test]

@@ -1,8 +1,9 @@
 //! PayPal: transmission id, time, our webhook id and a checksum of the body, signed by a certificate named in a header.
 //!
 //! The checksum is a CRC-32, which anybody can meet with other bytes: what is signed proves that PayPal sent something
-//! to this webhook, not which bytes. The certificate must be PayPal's by the web's authorities, unless the operator
-//! gave it.
+//! to this webhook, not which bytes. So the transmission id, which is signed, may bring one event: whoever saw a request
+//! can send other bytes under it, but they are held. The certificate must be PayPal's by the web's authorities, unless
+//! the operator gave it.
 
 use data_encoding::BASE64;
 use http::{HeaderMap, HeaderName};
@@ -11,7 +12,7 @@ use super::Problem;
 use super::builtin::{self, BuiltIn, reject};
 use super::keyring::Keyring;
 use super::mac::Encoding;
-use super::pin::Pin;
+use super::pin::{Pin, Rest};
 use super::public_key::Algorithm;
 use super::scheme::Verified;
 use super::sign::SignError;
@@ -20,7 +21,7 @@ use super::vendor_keys::{Missing, VendorKeys, first_match, text};
 use crate::clock::UnixMillis;
 use crate::request::Request;
 use crate::source::SourceSpec;
-use crate::verdict::{KeyWanted, NamedBy, Reason, Rejection, Step};
+use crate::verdict::{KeyWanted, NamedBy, Proof, Reason, Rejection, Step};
 
 const ID: HeaderName = HeaderName::from_static("paypal-transmission-id");
 const TIME: HeaderName = HeaderName::from_static("paypal-transmission-time");
@@ -29,7 +30,10 @@ const CERTIFICATE: HeaderName = HeaderName::from_static("paypal-cert-url");
 const ALGORITHM: HeaderName = HeaderName::from_static("paypal-auth-algo");
 const ALGORITHM_WORD: &str = "SHA256withRSA";
 
-const CERTIFICATES: Pin = Pin { hosts: &["api.paypal.com", "api.sandbox.paypal.com"], suffix: "" };
+const HOSTS: [&str; 2] = ["api.paypal.com", "api.sandbox.paypal.com"];
+/// How old a transmission may be: PayPal tries for three days, and whether a retry is signed anew is not known.
+const PAST_SECONDS: i64 = 3 * 86_400 + 6 * 3600;
+const FUTURE_SECONDS: i64 = 300;
 /// Whose name the certificate must bear.
 const DOMAIN: &str = "paypal.com";
 
@@ -38,7 +42,7 @@ const DOMAIN: &str = "paypal.com";
 pub(crate) struct PayPal {
     keys: VendorKeys,
     webhook_id: String,
-    window: Option<Window>,
+    window: Window,
 }
 
 impl PayPal {
@@ -47,7 +51,8 @@ impl PayPal {
         let keys = VendorKeys::compile(spec, Algorithm::RsaSha256, true, problems);
         builtin::setting(spec, "webhook_id", problems)?;
         let tolerance = spec.tolerance.map(|tolerance| i64::try_from(tolerance.as_secs()).unwrap_or(i64::MAX));
-        let window = tolerance.map(|seconds| Window { past: seconds, future: seconds });
+        let (past, future) = tolerance.map_or((PAST_SECONDS, FUTURE_SECONDS), |both| (both, both));
+        let window = Window { past, future };
         Some(Self { keys, webhook_id: text(spec, "webhook_id")?, window })
     }
 
@@ -66,9 +71,9 @@ impl PayPal {
         if self.keys.are_settled() {
             return Ok(None);
         }
-        let url = CERTIFICATES.admit(builtin::line(headers, &CERTIFICATE)?);
+        let url = certificates().admit(builtin::line(headers, &CERTIFICATE)?);
         let url = url.ok_or_else(|| reject(Reason::ForeignKey))?;
-        Ok(Some(KeyWanted { url, named_by: NamedBy::Request, proof: Some(DOMAIN) }))
+        Ok(Some(KeyWanted { url, named_by: NamedBy::Request, proof: Some(Proof::Below(DOMAIN)) }))
     }
 }
 
@@ -82,10 +87,9 @@ impl BuiltIn for PayPal {
         let keys = self.keys.find(self.named(&request.headers)?, None, now);
         let keys = keys.map_err(|_missing| reject(Reason::UnknownKey))?;
         let secret = first_match(&keys, Algorithm::RsaSha256, signed.as_bytes(), &signature, now)?;
-        if let Some(window) = self.window {
-            Unit::Rfc3339.check(time, now, window)?;
-        }
-        Ok(Verified { secret, covered: None, opened: None, signed_at: None })
+        Unit::Rfc3339.check(time, now, self.window)?;
+        let delivery = builtin::line(&request.headers, &ID)?.as_bytes().into();
+        Ok(Verified { secret, delivery: Some(delivery), ..Verified::by_key(0) })
     }
 
     fn judge_head(&self, headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
@@ -108,7 +112,7 @@ impl BuiltIn for PayPal {
     }
 
     fn has_signed_time(&self) -> bool {
-        self.window.is_some()
+        true
     }
 
     fn key_wanted(&self, request: &Request, now: UnixMillis) -> Option<KeyWanted> {
@@ -121,6 +125,16 @@ impl BuiltIn for PayPal {
     fn keyring(&self) -> Option<&Keyring> {
         Some(self.keys.ring())
     }
+}
+
+fn certificates() -> Pin {
+    Pin { hosts: HOSTS.map(str::to_owned).to_vec(), rest: Rest::Path(is_certificate) }
+}
+
+/// `/v1/notifications/certs/CERT-` and up to 64 letters, digits and hyphens: real ones have three groups of hex digits.
+fn is_certificate(path: &str) -> bool {
+    let name = path.strip_prefix("/v1/notifications/certs/CERT-").unwrap_or_default();
+    (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
 }
 
 const CRC_TABLE: [u32; 256] = {
@@ -145,6 +159,22 @@ fn crc32(bytes: &[u8]) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    #[test]
+    fn only_the_shape_of_a_certificates_path() {
+        let start = "/v1/notifications/certs/CERT-";
+        for (name, expected) in [
+            ("360caa42-fca2a594-1d93a270", true),
+            ("", false),
+            ("a/b", false),
+            ("a.pem", false),
+            (&"a".repeat(64), true),
+            (&"a".repeat(65), false),
+        ] {
+            assert_eq!(super::is_certificate(&format!("{start}{name}")), expected, "{name}");
+        }
+        assert!(!super::is_certificate("/v1/oauth2/CERT-a"));
+    }
+
     #[test]
     fn checksums() {
         for (text, expected) in [("", 0), ("123456789", 0xcbf4_3926), ("{}", 2_745_614_147)] {

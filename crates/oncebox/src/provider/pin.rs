@@ -1,21 +1,31 @@
-//! Addresses that a request may name: only the vendor's own hosts, told apart before anything is fetched.
+//! Addresses that a request may name: only the vendor's own hosts and paths, told apart before anything is fetched.
 //!
-//! A pattern is a host name in which a star stands for one label: `sns.*.amazonaws.com`. The text is parsed as a browser
-//! would, and what is compared is the parsed host, so no spelling (user names, ports, back slashes, dots at the end,
-//! other scripts) can make a stranger's host look like the vendor's.
+//! The text is parsed as a browser would, and what is compared is the parsed host and path, so no spelling (user names,
+//! ports, back slashes, dots at the end, other scripts) can make a stranger's address look like the vendor's. Hosts are
+//! compared whole: a pattern such as `sns.*.amazonaws.com` would let in `sns.s3.amazonaws.com`, which is a bucket that
+//! anybody may own.
 
 use url::{Host, Url};
 
 /// Longest URL that a request may name.
 const URL_BYTES_MAX: usize = 1024;
 
-/// The hosts that belong to a vendor.
-#[derive(Clone, Copy, Debug)]
+/// The addresses that belong to a vendor.
+#[derive(Clone, Debug)]
 pub(crate) struct Pin {
-    /// Host patterns.
-    pub(crate) hosts: &'static [&'static str],
-    /// What the path must end with.
-    pub(crate) suffix: &'static str,
+    /// The hosts, exactly.
+    pub(crate) hosts: Vec<String>,
+    /// What may stand behind the host.
+    pub(crate) rest: Rest,
+}
+
+/// What may stand behind the host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Rest {
+    /// Anything.
+    Any,
+    /// A path of this shape and no query.
+    Path(fn(&str) -> bool),
 }
 
 impl Pin {
@@ -28,22 +38,12 @@ impl Pin {
         let Some(Host::Domain(host)) = url.host() else { return None };
         let is_bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
         let is_plain = url.scheme() == "https" && url.port().is_none() && is_bare && !text.contains('@');
-        let is_own = self.hosts.iter().any(|pattern| fits(pattern, host));
-        (is_plain && is_own && url.path().ends_with(self.suffix)).then(|| url.to_string())
-    }
-}
-
-fn fits(pattern: &str, host: &str) -> bool {
-    let is_label =
-        |label: &str| !label.is_empty() && label.bytes().all(|byte| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-'));
-    let (mut wanted, mut given) = (pattern.split('.'), host.split('.'));
-    loop {
-        match (wanted.next(), given.next()) {
-            (None, None) => return true,
-            (Some("*"), Some(label)) if is_label(label) => {}
-            (Some(wanted), Some(label)) if wanted == label => {}
-            _ => return false,
-        }
+        let is_own = self.hosts.iter().any(|own| own == host);
+        let is_of_shape = match self.rest {
+            Rest::Any => true,
+            Rest::Path(fits) => url.query().is_none() && fits(url.path()),
+        };
+        (is_plain && is_own && is_of_shape).then(|| url.to_string())
     }
 }
 
@@ -51,19 +51,21 @@ fn fits(pattern: &str, host: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn pin(rest: Rest) -> Pin {
+        Pin { hosts: vec!["sns.us-east-1.amazonaws.com".to_owned()], rest }
+    }
+
     #[test]
     fn only_the_vendors_own_hosts() {
-        let pin = Pin { hosts: &["sns.*.amazonaws.com", "sns.*.amazonaws.com.cn"], suffix: ".pem" };
         for good in [
-            "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-1.pem",
-            "https://sns.cn-north-1.amazonaws.com.cn/a.pem",
+            "https://sns.us-east-1.amazonaws.com/a.pem",
             "https://SNS.us-east-1.amazonaws.com:443/a.pem",
+            "https://sns.us-east-1.amazonaws.com/?Action=ConfirmSubscription&Token=t",
         ] {
-            assert!(pin.admit(good).is_some(), "{good}");
+            assert!(pin(Rest::Any).admit(good).is_some(), "{good}");
         }
         for bad in [
             "http://sns.us-east-1.amazonaws.com/a.pem",
-            "https://sns.us-east-1.amazonaws.com/a.txt",
             "https://sns.us-east-1.amazonaws.com:8443/a.pem",
             "https://sns.us-east-1.amazonaws.com./a.pem",
             "https://sns.us-east-1.amazonaws.com.evil.example/a.pem",
@@ -74,10 +76,13 @@ mod tests {
             "https://user@sns.us-east-1.amazonaws.com/a.pem",
             "https://sns.evil.example.amazonaws.com/a.pem",
             "https://xsns.us-east-1.amazonaws.com/a.pem",
+            "https://sns.us-west-2.amazonaws.com/a.pem",
+            "https://sns.s3.amazonaws.com/x.pem",
+            "https://sns.s3-us-gov-west-1.amazonaws.com/x.pem",
+            "https://sns.s3-accelerate.amazonaws.com/x.pem",
             "https://sns..amazonaws.com/a.pem",
             "https://sns.amazonaws.com/a.pem",
             "https://sns.us-east-1.amazonaws.com/a.pem#x",
-            "https://sns.us-east-1.amazonaws.com/?a.pem",
             "https://sns.us-east-1.аmazonaws.com/a.pem",
             "https://sns.us-\teast-1.amazonaws.com/a.pem",
             "https://127.0.0.1/a.pem",
@@ -86,7 +91,16 @@ mod tests {
             "file:///etc/a.pem",
             "",
         ] {
-            assert_eq!(pin.admit(bad), None, "{bad}");
+            assert_eq!(pin(Rest::Any).admit(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_path_has_its_shape_and_no_query() {
+        let pin = pin(Rest::Path(|path| path == "/key.pem"));
+        assert!(pin.admit("https://sns.us-east-1.amazonaws.com/key.pem").is_some());
+        for bad in ["/", "/key.txt", "/key.pem?a", "/key.pem?", "/x/../other.pem", "/key.pem/", "/?/key.pem"] {
+            assert_eq!(pin.admit(&format!("https://sns.us-east-1.amazonaws.com{bad}")), None, "{bad}");
         }
     }
 }

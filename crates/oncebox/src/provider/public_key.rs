@@ -10,6 +10,7 @@ use std::fmt;
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL_NOPAD};
 use ring::rand::SystemRandom;
 use ring::signature::{self, EcdsaKeyPair, KeyPair as _, RsaKeyPair};
+use rustls_pki_types::CertificateDer;
 use rustls_pki_types::pem::{PemObject as _, SectionKind};
 use serde::Deserialize;
 use x509_cert::Certificate;
@@ -94,6 +95,15 @@ impl Keys {
         (!keys.public.is_empty()).then_some(keys)
     }
 
+    /// The key of the first certificate in PEM and nothing else: what was proved of a fetched text is that certificate.
+    pub(crate) fn of_certificate(text: &[u8]) -> Option<Self> {
+        if text.len() > TEXT_BYTES_MAX {
+            return None;
+        }
+        let der = CertificateDer::pem_slice_iter(text).next()?.ok()?;
+        Some(Self { public: vec![from_certificate(&der)?], private: None })
+    }
+
     fn add_der(&mut self, der: &[u8]) -> Option<()> {
         if let Some(key) = from_certificate(der).or_else(|| from_spki(der)) {
             self.public.push(key);
@@ -145,6 +155,11 @@ impl PublicKey {
     /// True unless a certificate's own dates say otherwise.
     pub(crate) fn is_valid_at(&self, now: UnixMillis) -> bool {
         self.valid.is_none_or(|valid| (valid.from..=valid.until).contains(&now))
+    }
+
+    /// True when it comes from a certificate, which says how long it is good.
+    pub(crate) fn has_dates(&self) -> bool {
+        self.valid.is_some()
     }
 
     /// Without dates: what the operator gives is trusted as it is.
@@ -337,6 +352,21 @@ mod tests {
         encrypting["use"] = "enc".into();
         assert!(Keys::parse(encrypting.to_string().as_bytes()).is_none());
         assert!(Keys::parse(&vec![b'A'; TEXT_BYTES_MAX + 1]).is_none());
+    }
+
+    #[test]
+    fn from_a_fetched_text_the_first_certificate_alone() {
+        let count = |text: &str| Keys::of_certificate(text.as_bytes()).map(|keys| keys.public.len());
+        assert_eq!(count(vendor::SNS_CERTIFICATE), Some(1));
+        for more in [vendor::RSA_KEY, vendor::AUTHORITY, vendor::P256_KEY] {
+            let text = format!("{}{more}", vendor::SNS_CERTIFICATE);
+            let keys = Keys::of_certificate(text.as_bytes()).unwrap();
+            assert!(keys.public.len() == 1 && keys.private.is_none() && keys.public[0].valid.is_some(), "{text}");
+        }
+        let base64: String = vendor::SNS_CERTIFICATE.lines().filter(|line| !line.starts_with('-')).collect();
+        for text in [vendor::RSA_KEY, &vendor::rsa_jwk("k").to_string(), &base64, ""] {
+            assert_eq!(count(text), None, "{text}");
+        }
     }
 
     #[test]

@@ -28,6 +28,8 @@ mod head;
 
 /// Most signatures tried in one request; more is no rotation but an attack on our time.
 pub(crate) const SIGNATURES_MAX: usize = 8;
+/// Most where a vendor sends a header for each live key (DocuSign: up to 100) and all are compared with one keyed digest.
+const NUMBERED_MAX: usize = 100;
 
 /// Where no URL is signed, an empty one is tried.
 static NO_URL: [String; 1] = [String::new()];
@@ -64,12 +66,14 @@ pub(crate) struct Verified {
     pub(crate) opened: Option<Bytes>,
     /// The time that was signed.
     pub(crate) signed_at: Option<UnixMillis>,
+    /// Something that was signed for this delivery alone, such as its id or a token's.
+    pub(crate) delivery: Option<Box<[u8]>>,
 }
 
 impl Verified {
     /// Verified by the key at this position from 0; the body is what was signed and what is read.
     pub(crate) fn by_key(index: usize) -> Self {
-        Self { secret: index + 1, covered: None, opened: None, signed_at: None }
+        Self { secret: index + 1, covered: None, opened: None, signed_at: None, delivery: None }
     }
 }
 
@@ -134,8 +138,9 @@ impl Scheme {
         if let CarriedAt::Every(list, place) = &carrier.at {
             return every_token(list, place, keys, &request.body);
         }
-        let lines = carrier.lines(&request.headers, view)?;
-        let groups = self.groups(carrier, &lines)?;
+        let most = self.signatures_max(carrier);
+        let lines = carrier.lines(&request.headers, view, most)?;
+        let groups = self.groups(carrier, &lines, most)?;
         let header_time = match self.time.as_ref().map(|time| &time.at) {
             Some(TimeAt::Header(part)) => Some(self.time_text(part, view)?),
             _ => None,
@@ -151,6 +156,12 @@ impl Scheme {
             }
         }
         Err(reject(Reason::Mismatch))
+    }
+
+    fn signatures_max(&self, carrier: &Carrier) -> usize {
+        let mac = carrier.mac.unwrap_or(self.mac);
+        let is_digest = matches!(mac, Mac::HmacSha256 | Mac::HmacSha1 | Mac::HmacSha512);
+        if is_digest && carrier.is_numbered() { NUMBERED_MAX } else { SIGNATURES_MAX }
     }
 
     /// The first key under which one of the signatures is right.
@@ -192,23 +203,25 @@ impl Scheme {
         self.time.as_ref().map_or(Unit::default(), |time| time.unit)
     }
 
-    fn groups<'a>(&self, carrier: &Carrier, lines: &'a [Cow<'a, str>]) -> Result<Vec<Group<'a>>, Rejection> {
-        let mut count = 0;
+    fn groups<'a>(
+        &self,
+        carrier: &Carrier,
+        lines: &'a [Cow<'a, str>],
+        most: usize,
+    ) -> Result<Vec<Group<'a>>, Rejection> {
+        let mut left = most;
         let mut groups = Vec::new();
         for line in lines {
             for text in pieces(line, carrier.group.as_deref()) {
-                let group = self.group(carrier, text, &mut count)?;
+                let group = self.group(carrier, text, &mut left)?;
                 groups.extend(group);
             }
         }
-        match (count, groups.is_empty()) {
-            (0, _) | (_, true) => Err(reject(Reason::MalformedSignature)),
-            _ => Ok(groups),
-        }
+        if groups.is_empty() { Err(reject(Reason::MalformedSignature)) } else { Ok(groups) }
     }
 
-    /// Reads the items of one group; `count` runs over the whole request.
-    fn group<'a>(&self, carrier: &Carrier, text: &'a str, count: &mut usize) -> Result<Option<Group<'a>>, Rejection> {
+    /// Reads the items of one group; `left` is how many more the whole request may have.
+    fn group<'a>(&self, carrier: &Carrier, text: &'a str, left: &mut usize) -> Result<Option<Group<'a>>, Rejection> {
         let mut group = Group { time: None, signatures: Vec::new() };
         let at = self.time.as_ref().map(|time| &time.at);
         let (split, is_loose) = loose(carrier.split.as_deref());
@@ -224,10 +237,7 @@ impl Scheme {
                     return Err(bad_timestamp());
                 }
             } else if let Some(signature) = item.strip_prefix(carrier.item.as_str()) {
-                *count += 1;
-                if *count > SIGNATURES_MAX {
-                    return Err(reject(Reason::TooManySignatures));
-                }
+                *left = left.checked_sub(1).ok_or_else(|| reject(Reason::TooManySignatures))?;
                 group.signatures.extend(self.decode(carrier, signature));
                 if self.mac == Mac::Equal {
                     group.signatures.extend(bearer(signature).map(|token| token.as_bytes().to_vec()));
@@ -257,7 +267,12 @@ impl Scheme {
 
 impl Carrier {
     /// The texts that hold signatures; several only where the vendor documents several.
-    fn lines<'a>(&self, headers: &'a HeaderMap, view: &View<'a, '_>) -> Result<Vec<Cow<'a, str>>, Rejection> {
+    fn lines<'a>(
+        &self,
+        headers: &'a HeaderMap,
+        view: &View<'a, '_>,
+        most: usize,
+    ) -> Result<Vec<Cow<'a, str>>, Rejection> {
         let lines = match &self.at {
             CarriedAt::Place(place) => match view.read(place) {
                 Reading::Missing => Vec::new(),
@@ -265,7 +280,7 @@ impl Carrier {
                 Reading::Ambiguous => return Err(reject(Reason::TooManySignatures)),
                 Reading::Unusable | Reading::Unreadable => return Err(reject(Reason::MalformedSignature)),
             },
-            CarriedAt::Headers(names) => self.header_lines(names, headers)?,
+            CarriedAt::Headers(names) => self.header_lines(names, headers, most)?,
             CarriedAt::Every(..) => Vec::new(),
         };
         if lines.iter().all(|line| line.trim().is_empty()) {
@@ -274,14 +289,24 @@ impl Carrier {
         Ok(lines)
     }
 
-    fn header_lines<'a>(&self, names: &[String], headers: &'a HeaderMap) -> Result<Vec<Cow<'a, str>>, Rejection> {
+    /// True when a name stands for a row of headers, such as `x-docusign-signature-*`.
+    fn is_numbered(&self) -> bool {
+        matches!(&self.at, CarriedAt::Headers(names) if names.iter().any(|name| name.ends_with('*')))
+    }
+
+    fn header_lines<'a>(
+        &self,
+        names: &[String],
+        headers: &'a HeaderMap,
+        most: usize,
+    ) -> Result<Vec<Cow<'a, str>>, Rejection> {
         let Some(name) = names.iter().find(|name| matching_names(name, headers).next().is_some()) else {
             return Ok(Vec::new());
         };
         let mut lines = Vec::new();
         for name in matching_names(name, headers) {
             for (index, line) in headers.get_all(name).iter().enumerate() {
-                if lines.len() == SIGNATURES_MAX || (index > 0 && !self.lines) {
+                if lines.len() == most || (index > 0 && !self.lines) {
                     return Err(reject(Reason::TooManySignatures));
                 }
                 let text =

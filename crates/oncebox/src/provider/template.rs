@@ -78,6 +78,11 @@ impl Template {
         self.pieces.contains(&Piece::Secret)
     }
 
+    /// True when the secret comes last: whoever knows the digest of what begins with a secret can lengthen it.
+    pub(crate) fn ends_with_secret(&self) -> bool {
+        self.pieces.last() == Some(&Piece::Secret)
+    }
+
     /// True when the configured URL is part of the message.
     pub(crate) fn needs_url(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::Url { .. }))

@@ -8,11 +8,12 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
+use super::repeats::Repeats;
 use super::{StoreError, Tx, TxInner, sql};
 use crate::clock::UnixMillis;
 use crate::event::{Digest, EventKey, EventState, Fingerprint, Identity};
 use crate::routing::Duty;
-use crate::verdict::{HeldReason, Identified, OnOtherBody, OnRepeat};
+use crate::verdict::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat};
 
 /// A verified event on its way into the store.
 #[derive(Clone, Debug)]
@@ -107,12 +108,14 @@ async fn insert(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, 
     tx.faults.at("events.referee").await?;
     let mut batch = Batch::new(events);
     batch.owners = tx.claim_identities(batch.identities_wanted()).await?;
-    batch.repeats = claim_fingerprints(tx, batch.fingerprints_wanted()).await?;
+    let firsts = batch.brought();
+    batch.repeats = Repeats::claim(tx, events, &firsts).await?;
     batch.settle_identities();
     for (identity, original) in std::mem::take(&mut batch.aliases) {
         let identity = EventKey::from_bytes(*identity.as_bytes());
         tx.execute(&sql::ALIAS_IDENTITY, vec![identity.into(), original.into()]).await?;
     }
+    batch.repeats.withdraw(tx).await?;
     let conflicts = batch.conflicts_wanted();
     if !conflicts.is_empty() {
         let owners = tx.claim_identities(conflicts).await?;
@@ -124,21 +127,6 @@ async fn insert(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, 
     }
     tx.faults.at("events.written").await?;
     batch.outcomes()
-}
-
-/// The first event to bring each fingerprint, whether of this batch or before.
-type Repeats = HashMap<Fingerprint, EventKey>;
-
-async fn claim_fingerprints(tx: &mut Tx, wanted: BTreeMap<Fingerprint, EventKey>) -> Result<Repeats, StoreError> {
-    if wanted.is_empty() {
-        return Ok(Repeats::new());
-    }
-    let owners = tx.claim_fingerprints(wanted.iter().map(|(f, k)| (*f, *k)).collect()).await?;
-    let first = |(owner, (fingerprint, key)): (Owner, (Fingerprint, EventKey))| match owner {
-        Owner::Fresh => (fingerprint, key),
-        Owner::Known { key, .. } => (fingerprint, key),
-    };
-    Ok(owners.into_iter().zip(wanted).map(first).collect())
 }
 
 /// A batch while it is being decided.
@@ -165,7 +153,7 @@ impl<'a> Batch<'a> {
         let outcomes = vec![None; events.len()];
         Self {
             events,
-            repeats: Repeats::new(),
+            repeats: Repeats::default(),
             firsts,
             owners: Vec::new(),
             aliases: Vec::new(),
@@ -179,35 +167,37 @@ impl<'a> Batch<'a> {
         self.firsts.iter().map(|(identity, index)| (*identity, self.events[*index].key)).collect()
     }
 
-    /// Only what is new brings its bytes: a duplicate is not stored and a conflict never runs, so neither may stand in
-    /// the way of an event that comes with the same bytes later.
-    fn fingerprints_wanted(&self) -> BTreeMap<Fingerprint, EventKey> {
-        let is_fresh = |(_, owner): &(&usize, &Owner)| **owner == Owner::Fresh;
-        let mut fresh: Vec<usize> =
-            self.firsts.values().zip(&self.owners).filter(is_fresh).map(|(index, _)| *index).collect();
-        fresh.sort_unstable();
-        let mut wanted = BTreeMap::new();
-        for new in fresh.into_iter().map(|index| &self.events[index]) {
-            if let Some(fingerprint) = new.event.fingerprint {
-                wanted.entry(fingerprint).or_insert(new.key);
-            }
+    /// Which events bring something for the second referee, each with the key under which it is kept. What is new
+    /// brings its bytes: a duplicate is not stored and a conflict never runs, so neither may stand in the way of an event
+    /// that comes with the same bytes later. A duplicate brings what its delivery was signed with.
+    fn brought(&self) -> Vec<(usize, EventKey)> {
+        if self.events.iter().all(|new| new.event.fingerprint.is_none()) {
+            return Vec::new();
         }
-        wanted
+        let owners: HashMap<Identity, (usize, Owner)> = self.owners_by_identity();
+        let brings = |(index, new): (usize, &NewEvent)| {
+            let event = &new.event;
+            let is_delivery = matches!(event.fingerprint?, Fingerprints::Delivery(_));
+            let (original, bytes) = match owners[&event.identity] {
+                (first, Owner::Fresh) if first == index => return Some((index, new.key)),
+                // Whether the first is stored or another name of an older event is not known yet.
+                (_, Owner::Fresh) if event.on_repeat == OnRepeat::Duplicate => return None,
+                (first, Owner::Fresh) => (self.events[first].key, Some(self.events[first].event.body_sha256)),
+                (_, Owner::Known { key, body_sha256 }) => (key, body_sha256),
+            };
+            let is_duplicate = known(event, bytes.as_ref()) == OnOtherBody::Duplicate;
+            (is_delivery && is_duplicate).then_some((index, original))
+        };
+        self.events.iter().enumerate().filter_map(brings).collect()
     }
 
-    /// The event that brought these bytes before, if it was another one.
-    fn repeated(&self, new: &NewEvent) -> Option<EventKey> {
-        let first = *self.repeats.get(&new.event.fingerprint?)?;
-        (first != new.key).then_some(first)
+    fn owners_by_identity(&self) -> HashMap<Identity, (usize, Owner)> {
+        let pairs = self.firsts.iter().zip(&self.owners);
+        pairs.map(|((identity, index), owner)| (*identity, (*index, *owner))).collect()
     }
 
     fn settle_identities(&mut self) {
-        let owners: HashMap<Identity, (usize, Owner)> = self
-            .firsts
-            .iter()
-            .zip(&self.owners)
-            .map(|((identity, index), owner)| (*identity, (*index, *owner)))
-            .collect();
+        let owners = self.owners_by_identity();
         for (index, new) in self.events.iter().enumerate() {
             let (first, owner) = owners[&new.event.identity];
             let (original, bytes) = match owner {
@@ -235,22 +225,21 @@ impl<'a> Batch<'a> {
 
     fn settle_fresh(&mut self, index: usize) {
         let new = &self.events[index];
-        let repeated = self.repeated(new);
-        let (outcome, row) = match fresh(&new.event, repeated.is_some()) {
+        let repeat = self.repeats.of(new);
+        let original = repeat.map(|repeat| repeat.first);
+        let (outcome, row) = match fresh(&new.event, repeat.map(|repeat| repeat.reason)) {
             Fresh::Run => (Inserted::Accepted(new.key), Some((EventState::Accepted, None))),
-            Fresh::RunFlagged => {
-                (Inserted::Repeated(new.key), Some((EventState::Accepted, Some(HeldReason::RepeatedBody))))
-            }
+            Fresh::RunFlagged(reason) => (Inserted::Repeated(new.key), Some((EventState::Accepted, Some(reason)))),
             Fresh::Hold(reason) => (Inserted::Held(new.key), Some((EventState::Held, Some(reason)))),
             Fresh::CountAsOriginal => {
-                let original = repeated.unwrap_or(new.key);
+                let original = original.unwrap_or(new.key);
                 self.aliases.push((new.event.identity, original));
                 (Inserted::Duplicate(original), None)
             }
         };
         self.outcomes[index] = Some(outcome);
         if let Some((state, reason)) = row {
-            self.rows.push(NewRow { index, state, reason: reason.map(HeldReason::as_str), original: repeated });
+            self.rows.push(NewRow { index, state, reason: reason.map(HeldReason::as_str), original });
         }
     }
 
@@ -285,18 +274,21 @@ impl<'a> Batch<'a> {
 #[derive(Debug, PartialEq, Eq)]
 enum Fresh {
     Run,
-    RunFlagged,
+    RunFlagged(HeldReason),
     Hold(HeldReason),
     CountAsOriginal,
 }
 
-fn fresh(event: &Identified, repeated: bool) -> Fresh {
-    match (event.held, repeated, event.on_repeat) {
+/// `repeat` says why it looks like something that came before under another identity, if it does.
+fn fresh(event: &Identified, repeat: Option<HeldReason>) -> Fresh {
+    match (event.held, repeat, event.on_repeat) {
         (Some(reason), _, _) => Fresh::Hold(reason),
-        (None, false, _) => Fresh::Run,
-        (None, true, OnRepeat::Run) => Fresh::RunFlagged,
-        (None, true, OnRepeat::Hold) => Fresh::Hold(HeldReason::RepeatedBody),
-        (None, true, OnRepeat::Duplicate) => Fresh::CountAsOriginal,
+        (None, None, _) => Fresh::Run,
+        (None, Some(reason), OnRepeat::Run) => Fresh::RunFlagged(reason),
+        (None, Some(reason), OnRepeat::Hold) => Fresh::Hold(reason),
+        // The bytes came under another type: which of the two is right is for a person to say.
+        (None, Some(HeldReason::RepeatedTopic), OnRepeat::Duplicate) => Fresh::Hold(HeldReason::RepeatedTopic),
+        (None, Some(_), OnRepeat::Duplicate) => Fresh::CountAsOriginal,
     }
 }
 
@@ -324,7 +316,10 @@ impl Tx {
         Ok(owners)
     }
 
-    async fn claim_fingerprints(&mut self, wanted: Vec<(Fingerprint, EventKey)>) -> Result<Vec<Owner>, StoreError> {
+    pub(super) async fn claim_fingerprints(
+        &mut self,
+        wanted: Vec<(Fingerprint, EventKey)>,
+    ) -> Result<Vec<Owner>, StoreError> {
         assert!(wanted.is_sorted(), "keys reach the database sorted, or two nodes deadlock");
         match &mut self.inner {
             #[cfg(feature = "sqlite")]

@@ -3,7 +3,7 @@
 use super::action_filter::ActionFilter;
 use super::actions::{Action, ActionError, FIRST, Progress, SLICE, Slice, first_int, waits};
 use super::{Row, Store, StoreError, Tx, Value, sql};
-use crate::event::{Digest, EventKey, Fingerprint, Identity};
+use crate::event::{Digest, EventKey, Identity};
 
 impl Store {
     /// One that is named is counted exactly; of many, those that were forgotten before are counted, too: to leave them out
@@ -48,19 +48,15 @@ impl Tx {
         let mut slice = Slice { acted: 0, reached };
         for row in &rows {
             let key = row.key(0)?;
-            let (source, event_type) = (row.text(1)?, row.text(3)?);
+            let source = row.text(1)?;
             let digest = digest(row)?;
             let identity = EventKey::from_bytes(*identity(row, key, &digest)?.as_bytes());
             let mut gone = self.execute(&sql::FORGET_IDENTITY, vec![identity.into(), key.into()]).await?;
             if gone == 0 && may_be_joined(row)? {
                 gone = self.execute(&sql::FORGET_KEY, vec![key.into()]).await?;
             }
-            for print in
-                [Fingerprint::of_body(&source, &digest), Fingerprint::of_type_and_body(&source, &event_type, &digest)]
-            {
-                let print = EventKey::from_bytes(*print.as_bytes());
-                self.execute(&sql::FORGET_FINGERPRINT, vec![print.into(), key.into()]).await?;
-            }
+            // Whatever came with it may come again.
+            self.execute(&sql::FORGET_FINGERPRINTS, vec![key.into()]).await?;
             if gone > 0 {
                 self.subtract_ledger_rows(std::iter::once(source.as_str())).await?;
             }

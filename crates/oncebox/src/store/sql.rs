@@ -91,6 +91,7 @@ shared! {
     FORGET_IDENTITY = "shared/forget_identity.sql";
     FORGET_KEY = "shared/forget_key.sql";
     FORGET_FINGERPRINT = "shared/forget_fingerprint.sql";
+    FORGET_FINGERPRINTS = "shared/forget_fingerprints.sql";
     OPEN_ACTION = "shared/open_action.sql";
     LOCK_ACTION = "shared/lock_action.sql";
     LOG_ACTION = "shared/log_action.sql";

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use crate::world::World;
 
 const NOW: i64 = 1_731_700_000_000;
-const PEM: &str = "/SimpleNotificationService-1.pem";
+const PEM: &str = vendor::CERTIFICATE_PATH;
 const CONFIRM: &str = "https://sns.eu-central-1.amazonaws.com/confirm?Token=t";
 
 /// A source of SNS messages, and somebody who answers for Amazon.
@@ -66,8 +66,14 @@ impl Rig {
                 return answer;
             }
             tokio::time::sleep(Duration::from_millis(500)).await;
+            self.let_time_pass();
         }
         self.send(message).await
+    }
+
+    /// An address that did not work is left alone for some seconds.
+    fn let_time_pass(&self) {
+        self.clock.set(self.clock.now() + 5_000);
     }
 
     async fn finish(self, events: i64) {
@@ -115,21 +121,41 @@ testkit::contract! {
     async fn a_vendor_out_of_reach_is_no_verdict(db: TestDatabase) {
         let rig = Rig::start(db).await;
         assert_eq!(rig.send(&message("m-1")).await, "out of reach");
+        rig.let_time_pass();
         rig.amazon.serve(PEM, "<html>");
         assert_eq!(rig.send(&message("m-1")).await, "out of reach");
+        rig.let_time_pass();
         rig.amazon.answer(PEM, "302 Found\r\nlocation: /other.pem\r\ncontent-length: 0\r\n\r\n");
         assert_eq!(rig.send(&message("m-1")).await, "out of reach");
+        rig.let_time_pass();
         rig.amazon.serve(PEM, vendor::EXPIRED_CERTIFICATE);
-        assert_eq!(rig.send_within_reach(&message("m-1")).await, "expired_key");
-        for n in 0..20 {
-            let url = format!("https://sns.eu-central-1.amazonaws.com/forged-{n}.pem");
+        assert_eq!(rig.send(&message("m-1")).await, "out of reach");
+        for n in 0..60 {
+            let url = format!("https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-{n:032x}.pem");
             let answer = rig.send(&vendor::sns(&[("SigningCertURL", url.into())])).await;
             assert_eq!(answer, "out of reach");
         }
         // A fetch that a busy machine cuts off may not have been seen by the vendor.
         let fetched = rig.amazon.requests().len();
-        assert!((4..=6).contains(&fetched), "forged addresses make no storm: {fetched}");
+        assert!((4..=30).contains(&fetched), "forged addresses make no storm: {fetched}");
         rig.finish(0).await;
+    }
+
+    async fn forged_addresses_do_not_keep_a_good_one_from_being_fetched_again(db: TestDatabase) {
+        let rig = Rig::start(db).await;
+        rig.amazon.serve(PEM, vendor::SNS_CERTIFICATE);
+        assert_eq!(rig.send_within_reach(&message("m-1")).await, "stored");
+        rig.clock.set(NOW + 5 * 3_600_000);
+        for n in 0..60 {
+            let url = format!("https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-{n:032x}.pem");
+            rig.send(&vendor::sns(&[("SigningCertURL", url.into())])).await;
+        }
+        // Used since it came, by a message that is too old now.
+        assert_eq!(rig.send(&message("old")).await, "too_old");
+        let before = rig.amazon.requests().len();
+        rig.ingest.refresh_keys([rig.source.clone()]).await;
+        assert_eq!(rig.amazon.requests()[before..], [format!("GET {PEM} HTTP/1.1")]);
+        rig.finish(1).await;
     }
 
     async fn a_subscription_is_confirmed_once_it_is_verified(db: TestDatabase) {
@@ -147,6 +173,64 @@ testkit::contract! {
         rig.finish(0).await;
     }
 }
+
+/// Where [`vendor::SNS_LEAF`] says its issuer's certificate is.
+const ISSUER: (&str, &str) = ("crt.r2m01.amazontrust.com", "/r2m01.cer");
+
+/// What becomes of a message when this is served as its certificate, and that as its issuer's.
+async fn sns_judged_by(certificate: &str, issuer: Option<&[u8]>, now: i64) -> String {
+    let (amazon, authority) = (VendorServer::tls().await, VendorServer::plain().await);
+    amazon.serve(PEM, certificate);
+    if let Some(issuer) = issuer {
+        authority.serve_bytes(ISSUER.1, issuer);
+    }
+    let trusted = [vendor::AUTHORITY, vendor::BETWEEN_AUTHORITY];
+    let trusted = trusted.map(|pem| CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()).to_vec();
+    let hosts = HashMap::from([
+        ("sns.eu-central-1.amazonaws.com".to_owned(), amazon.address()),
+        (ISSUER.0.to_owned(), authority.address()),
+    ]);
+    let calls = VendorCalls::with_vendors(Clock::manual(now), trusted, hosts).unwrap();
+    let mut spec = SourceSpec::named("sns", "aws-sns").unwrap();
+    spec.settings.insert("topic_arn".to_owned(), Secret::new(TOPIC));
+    let source = Source::build(spec).unwrap();
+    let body = vendor::sns(&[]).to_string().into();
+    let request = Request { method: Method::POST, target: "/in/sns".to_owned(), headers: HeaderMap::new(), body };
+    let Verdict::NeedsKey(wanted) = source.judge(&request, None, NOW) else { panic!("a key is wanted first") };
+    match calls.fetch(&wanted).await {
+        Err(error) => error.0,
+        Ok(fetched) => {
+            assert!(source.learn(&wanted, &fetched.text, fetched.max_age, NOW));
+            match source.judge(&request, None, NOW) {
+                Verdict::Accept(_) => "accepted".to_owned(),
+                other => format!("{other:?}"),
+            }
+        }
+    }
+}
+
+/// Amazon serves the certificate alone, so its issuer's is fetched from the authority that it names.
+#[tokio::test]
+async fn amazons_certificate_must_lead_to_an_authority_and_bear_its_name() {
+    let refused = "the certificate is not one of sns.amazonaws.com by the web's authorities";
+    let between = Some(vendor::BETWEEN);
+    for (what, certificate, issuer, expected) in [
+        ("issued by a root", vendor::SNS_CERTIFICATE, None, "accepted"),
+        ("issued in between", vendor::SNS_LEAF, between, "accepted"),
+        ("its issuer out of reach", vendor::SNS_LEAF, None, "crt.r2m01.amazontrust.com answered 404"),
+        ("its issuer is another", vendor::SNS_LEAF, Some(b"<html>".as_slice()), refused),
+        ("another's name", vendor::PAYPAL_CERTIFICATE, None, refused),
+        ("no authority", SELF_SIGNED_SNS, None, refused),
+        ("expired", vendor::EXPIRED_CERTIFICATE, None, refused),
+        ("a key and no certificate", vendor::RSA_KEY, None, refused),
+        ("no certificate", "<html>", None, refused),
+    ] {
+        assert_eq!(sns_judged_by(certificate, issuer, NOW).await, expected, "{what}");
+    }
+}
+
+/// Names Amazon and was issued by nobody.
+const SELF_SIGNED_SNS: &str = include_str!("../../../testkit/src/oracle/keys/sns.cert.pem");
 
 const PAYPAL_PEM: &str = "/v1/notifications/certs/CERT-sample";
 /// Names PayPal and was issued by nobody.

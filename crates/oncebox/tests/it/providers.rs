@@ -3,6 +3,7 @@
 //!
 //! All disagreements are reported at once, one per line: the list is what is left to do.
 
+mod captured;
 mod keys_wrong;
 mod keys_wrong_store;
 mod published;
@@ -47,6 +48,18 @@ fn no_provider_is_without_a_case() {
         unproven.is_empty() && unknown.is_empty(),
         "without a case: {unproven:?}\nnot in the catalogue: {unknown:?}"
     );
+}
+
+/// One number everywhere: the catalogue's.
+#[test]
+fn the_documentation_counts_the_providers_as_the_catalogue_does() {
+    let count = format!("{} providers", oncebox::provider::names().len());
+    for (name, text) in [
+        ("README.md", include_str!("../../../../README.md")),
+        ("docs/embedding.md", include_str!("../../../../docs/embedding.md")),
+    ] {
+        assert!(text.contains(&count), "{name} does not say {count:?}");
+    }
 }
 
 /// The driver itself: a source that lets everything in must fail at every spoilt request, or the table proves nothing.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use oncebox::event::{Digest, EventKey, Fingerprint, Identity, IdentityKind, KeyMaker, sha256};
 use oncebox::store::{Access, Commit, Durability, Inserted, NewEvent, Store, StoreError, Tx, insert_events};
-use oncebox::verdict::{HeldReason, Identified, OnOtherBody, OnRepeat};
+use oncebox::verdict::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat};
 use testkit::{Backend, TestDatabase};
 
 /// 2024-11-15T19:46:40.123Z.
@@ -166,7 +166,7 @@ pub(crate) fn unsigned(mut new: NewEvent, on_repeat: OnRepeat) -> NewEvent {
 
 /// The event under both referees.
 pub(crate) fn fingerprinted(mut new: NewEvent, on_repeat: OnRepeat) -> NewEvent {
-    new.event.fingerprint = Some(Fingerprint::of_body(&new.source, &new.event.body_sha256));
+    new.event.fingerprint = Some(Fingerprints::Bytes(Fingerprint::of_body(&new.source, &new.event.body_sha256)));
     new.event.on_repeat = on_repeat;
     new
 }

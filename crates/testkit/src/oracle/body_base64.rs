@@ -114,6 +114,17 @@ fn docusign() -> Case {
         capture.set("X-DocuSign-Signature-1", base256("the older key", &[&capture.body]));
         capture.set("X-DocuSign-Signature-2", base256(&ctx.secret, &[&capture.body]));
     })
+    .accepts("the last of many keys", |ctx, capture| {
+        for number in 1..=60 {
+            let key = if number == 60 { ctx.secret.clone() } else { format!("key {number}") };
+            capture.set(&format!("X-DocuSign-Signature-{number}"), base256(&key, &[&capture.body]));
+        }
+    })
+    .rejects("more keys than there can be", |ctx, capture| {
+        for number in 1..=101 {
+            capture.set(&format!("X-DocuSign-Signature-{number}"), base256(&ctx.secret, &[&capture.body]));
+        }
+    })
     .rejects("two keys, both wrong", |_, capture| {
         capture.set("X-DocuSign-Signature-1", base256("the older key", &[&capture.body]));
         capture.set("X-DocuSign-Signature-2", base256("another key", &[&capture.body]));

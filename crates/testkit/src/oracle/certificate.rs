@@ -134,6 +134,7 @@ fn paypal() -> Case {
     Case::new("paypal", "PAYPAL-TRANSMISSION-SIG", draft, |ctx, capture| sign_paypal(ctx, capture, WEBHOOK))
         .key_pair(include_str!("keys/paypal.cert.pem"), RSA, RSA_OTHER)
         .setting("webhook_id", WEBHOOK)
+        .window_of(3 * 86_400, Some(4 * 86_400), Some(86_400))
         .rejects("signed for another webhook", |ctx, capture| sign_paypal(ctx, capture, "0000000000000000LKGECATA"))
         .rejects("another transmission id", |_, capture| {
             capture.set("PAYPAL-TRANSMISSION-ID", "69cd13f0-0000-11e5-baa3-778b53f4ae55")

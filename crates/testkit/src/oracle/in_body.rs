@@ -124,6 +124,7 @@ fn dropbox_sign() -> Case {
     })
     .inner()
     .body_uncovered()
+    .window_of(31 * 3600, Some(48 * 3600), Some(3600))
     .accepts("another title, which nobody signs", |_, capture| capture.replace("NDA", "NDB"))
     .rejects("another type", |_, capture| capture.replace("signature_request_signed", "signature_request_declined"))
     .rejects("another time", |ctx, capture| capture.replace(&ctx.seconds(), &(ctx.now + 1).to_string()))

@@ -181,8 +181,16 @@ fn monday() -> Case {
         let claims = json!({"accountId": 1_825_529, "userId": 4_012_689, "aud": ctx.url(), "exp": ctx.now + 300, "iat": ctx.now, "shortLivedToken": "x"});
         capture.set("Authorization", hs256(&ctx.secret, &claims));
     })
+    .signs_url()
     .body_uncovered()
     .window_of(0, Some(1000), None)
+    .rejects("for another endpoint of the app", |ctx, capture| {
+        let claims = json!({"aud": "https://elsewhere.example/hook", "exp": ctx.now + 300, "iat": ctx.now});
+        capture.set("Authorization", hs256(&ctx.secret, &claims));
+    })
+    .rejects("for nobody", |ctx, capture| {
+        capture.set("Authorization", hs256(&ctx.secret, &json!({"exp": ctx.now + 300, "iat": ctx.now})));
+    })
     .accepts("another body, which nobody signs", |_, capture| capture.replace("9603417", "9603418"))
     .rejects("a token that says none", |_, capture| capture.set("Authorization", unsigned(capture.value("Authorization"))))
 }

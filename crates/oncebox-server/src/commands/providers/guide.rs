@@ -109,11 +109,14 @@ pub(crate) fn lines(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
         lines.push(("order", order.clone()));
     }
     let open = if facts.not_covered.is_empty() {
-        "nothing of body, id and time".to_owned()
+        "nothing of body, id, type and time".to_owned()
     } else {
         facts.not_covered.join("; ")
     };
     lines.push(("not covered", open));
+    if !facts.open.is_empty() {
+        lines.push(("still open", facts.open.to_owned()));
+    }
     if !facts.handshakes.is_empty() {
         lines.push(("handshakes", facts.handshakes.join("; ")));
     }

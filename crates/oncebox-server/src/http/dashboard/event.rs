@@ -177,6 +177,9 @@ fn held_because(event: &EventView) -> Option<HeldBecause> {
     Some(HeldBecause { why: diagnosis::of_held(Some(reason)), release_does: diagnosis::of_release(Some(reason)) })
 }
 
+/// The reasons that may also be the flag of an event that runs.
+const REPEATS: [HeldReason; 3] = [HeldReason::RepeatedBody, HeldReason::RepeatedDelivery, HeldReason::RepeatedTopic];
+
 /// What the sender heard. An event that was released or discarded since is accepted, and has kept the reason for which
 /// it was held. Only bytes that came before may have been accepted right away: a delivery that was discarded before its
 /// first attempt was held, and else it is as the source would have it.
@@ -186,7 +189,7 @@ fn first_answer(event: &EventView, deliveries: &[DeliveryView], on_repeat: Optio
         ("held", _) => "held",
         ("conflict", _) => "conflict",
         (_, None) => "accepted",
-        (_, Some(reason)) if reason != HeldReason::RepeatedBody.as_str() => "held",
+        (_, Some(reason)) if !REPEATS.iter().any(|repeat| repeat.as_str() == reason) => "held",
         _ if on_repeat == Some(OnRepeat::Hold) || was_decided() => "held",
         _ => "accepted",
     }

@@ -70,8 +70,13 @@ fn template(spec: &SourceSpec, mac: Mac, problems: &mut Vec<Problem>) -> Templat
         problems.push(problem("msg", "nothing says what is signed", "add msg, for example msg = \"{body}\""));
     }
     let template = template.unwrap_or(empty);
-    if matches!(mac, Mac::Sha1 | Mac::Sha256) && !template.as_str().is_empty() && !template.covers_secret() {
-        problems.push(problem("msg", "a plain digest without the secret proves nothing", "add {secret} to msg"));
+    if matches!(mac, Mac::Sha1 | Mac::Sha256) && !template.as_str().is_empty() {
+        if !template.covers_secret() {
+            problems.push(problem("msg", "a plain digest without the secret proves nothing", "add {secret} to msg"));
+        } else if !template.ends_with_secret() {
+            let message = "whoever knows a plain digest can add to what comes behind the secret and sign that, too";
+            problems.push(problem("msg", message, "put {secret} last in msg, or use an hmac if the sender offers one"));
+        }
     }
     if template.covers_time() && spec.description.ts.is_none() {
         problems.push(problem(

@@ -39,8 +39,9 @@ impl Scheme {
         if is_in_body {
             return Ok(());
         }
-        let lines = carrier.lines(&head.headers, view)?;
-        let groups = self.groups(carrier, &lines)?;
+        let most = self.signatures_max(carrier);
+        let lines = carrier.lines(&head.headers, view, most)?;
+        let groups = self.groups(carrier, &lines, most)?;
         // A token covers nothing, so the body is not needed to compare it.
         let is_token = matches!(carrier.mac.unwrap_or(self.mac), Mac::Equal | Mac::Basic);
         if is_token && !keys.iter().any(|key| groups.iter().any(|group| key.verify(&[], &group.signatures))) {

@@ -19,6 +19,35 @@ fn secrets_that_protect_nothing_are_refused() {
 }
 
 #[test]
+fn a_plain_digest_that_can_be_lengthened_is_refused() {
+    for (msg, expected) in [
+        ("{secret}{body}", &["msg"][..]),
+        ("{secret}.{body}.", &["msg"]),
+        ("{body}", &["msg"]),
+        ("{body}{secret}", &[]),
+        ("{secret}{body}{secret}", &[]),
+    ] {
+        let mut spec = spec("custom", &[SECRET]);
+        for (key, value) in [("mac", "sha256"), ("msg", msg), ("id", "json:/id")] {
+            spec.description.set(key, &toml::Value::from(value)).unwrap();
+        }
+        spec.description.set("sig", &toml::toml! { header = ["x-signature"] }.into()).unwrap();
+        assert_eq!(problems(spec), expected, "{msg}");
+    }
+}
+
+#[test]
+fn what_names_a_delivery_must_be_signed() {
+    let mut spec = spec("mailgun", &[SECRET]);
+    assert!(problems(spec.clone()).is_empty());
+    spec.description.set("delivery", &toml::Value::from("json:/event-data/id")).unwrap();
+    assert_eq!(problems(spec.clone()), ["delivery"]);
+    spec.description.set("delivery", &toml::Value::from("json:/signature/token")).unwrap();
+    spec.description.set("each", &toml::Value::from("/events")).unwrap();
+    assert_eq!(problems(spec), ["delivery"]);
+}
+
+#[test]
 fn verification_is_off_only_by_word() {
     let mut off = spec("stripe", &[]);
     off.unverified = true;

@@ -172,6 +172,17 @@ fn a_challenge_signs_no_event_for_strangers() {
     let forged = request(&[("x-twitter-webhooks-signature", &signature)], token.as_bytes());
     assert!(rejected(&source, &forged));
 
+    // A token that ends where the body begins signs an empty one.
+    let mut timed = spec("x-twitter", &[SECRET]);
+    timed.description.set("msg", &toml::Value::from("{ts}.{body}")).unwrap();
+    timed.description.set("ts", &toml::toml! { header = ["x-time"] }.into()).unwrap();
+    let timed = Source::build(timed).unwrap();
+    let seconds = (NOW / 1000).to_string();
+    let body = reply(&timed, &ask("GET", &format!("/in/src?crc_token={seconds}."), &[], "")).body;
+    let signature = std::str::from_utf8(&body).unwrap().split('"').nth(3).unwrap().to_owned();
+    let forged = request(&[("x-twitter-webhooks-signature", &signature), ("x-time", &seconds)], b"");
+    assert!(rejected(&timed, &forged));
+
     let source = greeted("braintree");
     for challenge in ["PG5vdGlmaWNhdGlvbj4=", "abc", "20F9F8ED05F77439FE955C977E4C8A53"] {
         assert!(rejected(&source, &ask("GET", &format!("/in/src?bt_challenge={challenge}"), &[], "")), "{challenge}");

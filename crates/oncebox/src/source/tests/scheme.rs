@@ -36,7 +36,7 @@ fn algorithms_encodings_and_keys() {
     check(&format!("mac = 'hmac-sha256'\nkey = 'hex'\nmsg = '{{body}}'\n{header}"), "c0ffee");
     check(&format!("mac = 'hmac-sha256'\nkey = 'base64'\nmsg = '{{body}}'\n{header}"), "c2VjcmV0");
     check(&format!("mac = 'sha1'\nmsg = '{{body}}{{secret}}'\n{header}"), "s");
-    check(&format!("mac = 'sha256'\nmsg = '{{secret}}{{body}}'\n{header}"), "s");
+    check(&format!("mac = 'sha256'\nmsg = '{{body}}{{secret}}'\n{header}"), "s");
     check(&format!("mac = 'equal'\n{header}"), "token");
     check("mac = 'basic'", "user:password");
 }

@@ -181,6 +181,12 @@ fn sns_wants_the_certificate_of_amazon_only() {
         "https://sns.eu-central-1.amazonaws.com@evil.example/a.pem",
         "https://evil.example/a.pem",
         "https://127.0.0.1/a.pem",
+        "https://sns.s3.amazonaws.com/SimpleNotificationService-7ff5318490ec183fbaddaa2a969abfda.pem",
+        "https://sns.s3-us-gov-west-1.amazonaws.com/SimpleNotificationService-7ff5318490ec183fbaddaa2a969abfda.pem",
+        "https://sns.s3-accelerate.amazonaws.com/SimpleNotificationService-7ff5318490ec183fbaddaa2a969abfda.pem",
+        "https://sns.us-east-1.amazonaws.com/SimpleNotificationService-7ff5318490ec183fbaddaa2a969abfda.pem",
+        "https://sns.eu-central-1.amazonaws.com/x.pem",
+        "https://sns.eu-central-1.amazonaws.com/SimpleNotificationService-7ff5318490ec183fbaddaa2a969abfda.pem?a",
     ] {
         assert_eq!(sns_line(&source, &sns(&[("SigningCertURL", url.into())])), "signature foreign_key", "{url}");
     }
@@ -193,6 +199,9 @@ fn sns_wants_the_certificate_of_amazon_only() {
     assert!(!source.learn(&wanted, b"no key", None, NOW));
     assert!(source.learn(&wanted, vendor::SNS_CERTIFICATE.as_bytes(), None, NOW));
     assert_eq!(sns_line(&source, &sns(&[])), "accept m-1 Notification");
+    for other in [vendor::RSA_KEY, &vendor::rsa_jwk("k").to_string()] {
+        assert!(!source.learn(&wanted, other.as_bytes(), None, NOW), "only a certificate counts");
+    }
     assert!(source.learn(&wanted, vendor::EXPIRED_CERTIFICATE.as_bytes(), None, NOW));
     assert_eq!(sns_line(&source, &sns(&[])), "signature expired_key");
 }
@@ -205,7 +214,13 @@ fn sns_subscriptions() {
         |kind: &str, url: &str| sns(&[("Type", kind.into()), ("SubscribeURL", url.into()), ("Token", "t".into())]);
     assert_eq!(sns_line(&source, &confirm("SubscriptionConfirmation", url)), format!("visit {url}"));
     assert_eq!(sns_line(&source, &confirm("UnsubscribeConfirmation", url)), "reply ");
-    for elsewhere in ["https://evil.example/", "http://sns.eu-central-1.amazonaws.com/", "https://169.254.169.254/"] {
+    for elsewhere in [
+        "https://evil.example/",
+        "http://sns.eu-central-1.amazonaws.com/",
+        "https://169.254.169.254/",
+        "https://sns.us-east-1.amazonaws.com/",
+        "https://sns.s3.amazonaws.com/",
+    ] {
         let found = sns_line(&source, &confirm("SubscriptionConfirmation", elsewhere));
         assert_eq!(found, "signature wrong_claim", "{elsewhere}");
     }

@@ -27,7 +27,9 @@ async fn inbox(db: TestDatabase, slug: &str) -> Inbox {
 
 testkit::contract! {
     async fn shopify_topics_of_one_action_are_two_events(db: TestDatabase) {
-        let inbox = inbox(db, "shopify").await;
+        let mut spec = spec(&case("shopify")).unwrap();
+        spec.description.set("topics", &toml::Value::from(vec!["orders/paid"])).unwrap();
+        let inbox = Inbox::start_as(db, spec).await;
         let created = delivery("shopify", |_| {});
         let paid = delivery("shopify", |capture| {
             capture.set("X-Shopify-Topic", "orders/paid");

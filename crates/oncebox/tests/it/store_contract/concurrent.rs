@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use oncebox::event::EventKey;
+use oncebox::event::{EventKey, Fingerprint};
 use oncebox::store::NewEvent;
-use oncebox::verdict::OnRepeat;
+use oncebox::verdict::{Fingerprints, OnRepeat, Topic};
 use testkit::{Backend, TestDatabase};
 use tokio::task::JoinSet;
 
@@ -38,6 +38,30 @@ testkit::contract! {
         let half = world.count("events") / 2;
         assert_eq!(world.query("select state, count(*) from {events} group by state order by state"),
             [["accepted".to_owned(), half.to_string()], ["conflict".to_owned(), half.to_string()]]);
+        world.check();
+    }
+
+    /// Deliveries that duplicates claim too, and types that fight for the places of a body.
+    async fn deliveries_and_places_never_deadlock(db: TestDatabase) {
+        let world = Arc::new(World::new(db).await);
+        for round in 0..rounds(&world) {
+            let make = move |world: &World, n: usize| {
+                let kind = format!("type {}", n % 6);
+                let mut event = unsigned(world.event(&format!("evt_{n}"), &format!("{round} {}", n / 6)), OnRepeat::Hold);
+                let digest = event.event.body_sha256;
+                event.event.fingerprint = Some(if n.is_multiple_of(2) {
+                    Fingerprints::Delivery(Fingerprint::of_delivery("src", format!("{round} {}", n / 4).as_bytes()))
+                } else {
+                    Fingerprints::Topic(Topic {
+                        pair: Fingerprint::of_type_and_body("src", &kind, &digest),
+                        body: Fingerprint::of_body("src", &digest),
+                        topic: None,
+                    })
+                });
+                event
+            };
+            race(&world, make).await;
+        }
         world.check();
     }
 

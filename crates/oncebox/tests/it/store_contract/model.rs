@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use oncebox::event::EventKey;
 use oncebox::store::{Inserted, NewEvent};
-use oncebox::verdict::OnRepeat;
+use oncebox::verdict::{Fingerprints, OnRepeat};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use testkit::TestDatabase;
@@ -112,8 +112,11 @@ impl Model {
     }
 
     fn insert_fresh(&mut self, identity: Vec<u8>, new: &NewEvent) -> Inserted {
-        let first =
-            new.event.fingerprint.map(|print| *self.repeats.entry(print.as_bytes().to_vec()).or_insert(new.key));
+        let print = match new.event.fingerprint {
+            Some(Fingerprints::Bytes(print)) => Some(print),
+            _ => None,
+        };
+        let first = print.map(|print| *self.repeats.entry(print.as_bytes().to_vec()).or_insert(new.key));
         let original = first.filter(|first| *first != new.key);
         match (new.event.held, original, new.event.on_repeat) {
             (Some(_), _, _) | (None, Some(_), OnRepeat::Hold) => {

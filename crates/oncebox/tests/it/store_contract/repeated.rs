@@ -1,12 +1,12 @@
 //! The second referee: the same bytes under another identity.
 
 use oncebox::event::Fingerprint;
-use oncebox::store::Inserted::{Accepted, Duplicate, Held, Repeated};
-use oncebox::store::NewEvent;
-use oncebox::verdict::OnRepeat;
+use oncebox::store::Inserted::{Accepted, Conflict, Duplicate, Held, Repeated};
+use oncebox::store::{Action, ActionFilter, ActionKind, NewEvent};
+use oncebox::verdict::{Fingerprints, OnRepeat, Topic};
 use testkit::TestDatabase;
 
-use crate::world::{World, fingerprinted, typed, unsigned, varying};
+use crate::world::{NOW, World, fingerprinted, typed, unsigned, varying};
 
 testkit::contract! {
     async fn known_bytes_under_a_new_id_are_held(db: TestDatabase) {
@@ -105,6 +105,99 @@ testkit::contract! {
         assert_eq!(world.insert_one(good.clone()).await, Accepted(good.key));
         world.check();
     }
+
+    async fn what_one_delivery_was_signed_with_brings_one_event(db: TestDatabase) {
+        let world = World::new(db).await;
+        let make = |id: &str, body: &str, signed: &str| delivered(&world, id, body, signed, OnRepeat::Hold);
+        let first = make("a", "1", "t-1");
+        let original = first.key;
+        assert_eq!(world.insert_one(first).await, Accepted(original));
+        let forged = make("b", "2", "t-1");
+        assert_eq!(world.insert_one(forged.clone()).await, Held(forged.key));
+        let row = world.store.event(forged.key).await.unwrap().unwrap();
+        assert_eq!((row.reason.as_deref(), row.original), (Some("repeated_delivery"), Some(original)));
+        // A retry is signed anew, and what it was signed with is used up though it was a duplicate: in one batch or two.
+        let (retry, forged) = (make("a", "1", "t-2"), make("c", "3", "t-2"));
+        assert_eq!(world.insert([retry, forged.clone()]).await, [Duplicate(original), Held(forged.key)]);
+        let (first, copy, forged) = (make("d", "4", "t-3"), make("d", "4", "t-4"), make("e", "5", "t-4"));
+        assert_eq!(
+            world.insert([first.clone(), copy, forged.clone()]).await,
+            [Accepted(first.key), Duplicate(first.key), Held(forged.key)]
+        );
+        world.check();
+    }
+
+    /// What contradicts a known event never runs, so its delivery is not used up: the true one may still come.
+    async fn a_conflict_uses_up_no_delivery(db: TestDatabase) {
+        let world = World::new(db).await;
+        let make = |id: &str, body: &str, signed: &str| delivered(&world, id, body, signed, OnRepeat::Hold);
+        world.insert_one(make("a", "1", "t-1")).await;
+        assert!(matches!(world.insert_one(make("a", "2", "t-2")).await, Conflict(_)));
+        let real = make("b", "3", "t-2");
+        assert_eq!(world.insert_one(real.clone()).await, Accepted(real.key));
+        world.check();
+    }
+
+    async fn a_repeated_delivery_does_what_the_operator_says(db: TestDatabase) {
+        let world = World::new(db).await;
+        let original = world.insert_one(delivered(&world, "a", "1", "t", OnRepeat::Hold)).await.key();
+        let run = delivered(&world, "b", "2", "t", OnRepeat::Run);
+        assert_eq!(world.insert_one(run.clone()).await, Repeated(run.key));
+        let other = |signed: &str| delivered(&world, "c", "3", signed, OnRepeat::Duplicate);
+        assert_eq!(world.insert([other("t"), other("u")]).await, [Duplicate(original); 2]);
+        world.check();
+    }
+
+    async fn a_forgotten_event_may_come_again_with_all_that_it_brought(db: TestDatabase) {
+        let world = World::new(db).await;
+        let first = delivered(&world, "a", "1", "t-1", OnRepeat::Hold);
+        let key = world.insert_one(first).await.key();
+        let filter = ActionFilter { key: Some(key), ..ActionFilter::default() };
+        let forget = Action { id: "f".to_owned(), kind: ActionKind::Forget, filter, who: "ann".to_owned() };
+        assert_eq!(world.store.act(&forget, None, NOW).await.unwrap(), 1);
+        assert_eq!(world.count("repeats"), 0);
+        let again = delivered(&world, "a", "1", "t-1", OnRepeat::Hold);
+        assert_eq!(world.insert_one(again.clone()).await, Accepted(again.key));
+    }
+
+    async fn types_that_nobody_signs_share_a_body_only_once_they_came_alone(db: TestDatabase) {
+        let world = World::new(db).await;
+        let make = |id: &str, kind: &str, body: &str| unlisted(&world, id, kind, body, NOW);
+        let [first, invented, again] = [make("1", "create", "x"), make("2", "paid", "x"), make("3", "paid", "y")];
+        let keys = [first.key, invented.key];
+        assert_eq!(world.insert([first, invented]).await, [Accepted(keys[0]), Held(keys[1])]);
+        let row = world.store.event(keys[1]).await.unwrap().unwrap();
+        assert_eq!((row.reason.as_deref(), row.original), (Some("repeated_topic"), Some(keys[0])));
+        // Not by being sent twice, nor with other captured bodies of the same batch.
+        let [other, one, two] = [make("4", "create", "z"), make("5", "void", "x"), make("6", "void", "z")];
+        let keys = [other.key, one.key, two.key];
+        assert_eq!(world.insert([other, one, two]).await, [Accepted(keys[0]), Held(keys[1]), Held(keys[2])]);
+        assert_eq!(world.insert_one(again.clone()).await, Accepted(again.key));
+        let shares = make("7", "paid", "z");
+        assert_eq!(world.insert_one(shares.clone()).await, Accepted(shares.key));
+        world.check();
+    }
+
+    async fn a_body_has_few_types_and_they_come_soon(db: TestDatabase) {
+        let world = World::new(db).await;
+        let minute = 60_000;
+        for kind in ["a", "b", "c", "d", "e", "f"] {
+            let own = unlisted(&world, kind, kind, kind, NOW);
+            assert_eq!(world.insert_one(own.clone()).await, Accepted(own.key));
+        }
+        let at = |id: &str, kind: &str, at: i64| unlisted(&world, id, kind, "shared", at);
+        let first = at("1", "a", NOW);
+        assert_eq!(world.insert_one(first.clone()).await, Accepted(first.key));
+        let late = at("2", "b", NOW + 11 * minute);
+        assert_eq!(world.insert_one(late.clone()).await, Held(late.key));
+        let [one, two] = [at("3", "c", NOW + minute), at("4", "d", NOW + minute)];
+        let keys = [one.key, two.key];
+        assert_eq!(world.insert([one, two]).await, [Accepted(keys[0]), Accepted(keys[1])]);
+        let [one, two] = [at("5", "e", NOW + 9 * minute), at("6", "f", NOW + 9 * minute)];
+        let keys = [one.key, two.key];
+        assert_eq!(world.insert([one, two]).await, [Accepted(keys[0]), Held(keys[1])]);
+        world.check();
+    }
 }
 
 /// One body under several unsigned ids.
@@ -112,9 +205,32 @@ fn ids<const N: usize>(world: &World, on_repeat: OnRepeat, ids: [&str; N]) -> [N
     ids.map(|id| unsigned(world.event(id, "same"), on_repeat))
 }
 
-/// One body under an unsigned id and an unsigned type.
+/// One body under an unsigned id and an unsigned type that the operator listed.
 fn topic(world: &World, id: &str, kind: &str) -> NewEvent {
-    let mut new = typed(unsigned(world.event(id, "same"), OnRepeat::Hold), kind);
-    new.event.fingerprint = Some(Fingerprint::of_type_and_body(&new.source, kind, &new.event.body_sha256));
+    let mut new = unlisted(world, id, kind, "same", NOW);
+    if let Some(Fingerprints::Topic(topic)) = &mut new.event.fingerprint {
+        topic.topic = None;
+    }
+    new
+}
+
+/// A body under an unsigned id and an unsigned type, at a time.
+fn unlisted(world: &World, id: &str, kind: &str, body: &str, at: i64) -> NewEvent {
+    let mut new = typed(unsigned(world.event(id, body), OnRepeat::Hold), kind);
+    let digest = new.event.body_sha256;
+    (new.key, new.received_at) = (world.keys.make(at), at);
+    new.event.fingerprint = Some(Fingerprints::Topic(Topic {
+        pair: Fingerprint::of_type_and_body(&new.source, kind, &digest),
+        body: Fingerprint::of_body(&new.source, &digest),
+        topic: Some(Fingerprint::of_type(&new.source, kind)),
+    }));
+    new
+}
+
+/// An event whose delivery was signed with this.
+fn delivered(world: &World, id: &str, body: &str, signed: &str, on_repeat: OnRepeat) -> NewEvent {
+    let mut new = world.event(id, body);
+    new.event.fingerprint = Some(Fingerprints::Delivery(Fingerprint::of_delivery(&new.source, signed.as_bytes())));
+    new.event.on_repeat = on_repeat;
     new
 }

@@ -1,0 +1,1 @@
+DELETE FROM oncebox.repeats WHERE key = $1
