@@ -61,7 +61,7 @@ pub(super) struct FailBody {
 pub(super) struct ExtendBody {
     /// The claim's token.
     token: String,
-    /// How much longer from now, such as `60s`; a minute unless said.
+    /// How much longer from now, such as `60s`; the handler's own lease unless said, and then never less than is left.
     lease: Option<String>,
 }
 
@@ -207,9 +207,13 @@ pub(super) async fn extend(
 ) -> Result<Response, ApiError> {
     let Json(body) = body?;
     let fence = fence(&delivery, &body.token)?;
-    let lease = lease(body.lease.as_deref())?.unwrap_or(Duration::from_secs(60));
-    own_claim(&admin, consumer.as_deref(), fence, admin.clock().now()).await?;
-    match admin.store().extend(fence, lease, admin.clock().now()).await.map_err(QueryError::from)? {
+    let (lease, now) = (lease(body.lease.as_deref())?, admin.clock().now());
+    own_claim(&admin, consumer.as_deref(), fence, now).await?;
+    let extended = match lease {
+        Some(lease) => admin.store().extend(fence, lease, now).await,
+        None => admin.store().lengthen(fence, now).await,
+    };
+    match extended.map_err(QueryError::from)? {
         Some(until) => Ok(Json(ExtendedView { lease_until: time(until) }).into_response()),
         None => Err(Problem::lease_lost().into()),
     }

@@ -1,7 +1,8 @@
 -- The rows are chosen and locked first and updated by their place, which cannot change while they are locked: by their
 -- keys it took a second look at the index, and a join with FOR UPDATE OF was four times slower.
 -- SKIP LOCKED, not NOWAIT: a busy row belongs to another worker and is not an error.
--- Within an order key only the oldest runs: none while another is claimed, or an earlier one may still run.
+-- Within an order key only the oldest runs: none while another is claimed, or an earlier one may still run. One that
+-- waits for its prerequisite is not in the way: what it waits for may have the same key.
 -- A claim beyond the attempts makes a dead letter: a crash uses one attempt, too.
 -- One token for all of a claim: with the delivery's id it names this claim and no other.
 -- {care} is which of them, by the attempts that were lost with their worker.
@@ -28,7 +29,8 @@ WITH wanted AS MATERIALIZED (
                   SELECT 1 FROM oncebox.deliveries o
                   WHERE o.handler = d.handler AND o.order_key = d.order_key
                     AND o.state IN ('ready', 'claimed', 'dead', 'held') AND o.delivery <> d.delivery
-                    AND (o.state = 'claimed' OR (o.key < d.key AND (o.state = 'ready' OR h.on_dead = 'block')))))
+                    AND (o.state = 'claimed' OR (o.key < d.key AND CASE o.state WHEN 'ready' THEN o.waits_for IS NULL
+                         ELSE h.on_dead = 'block' END))))
             ORDER BY d.due_at_ms LIMIT h.most FOR UPDATE SKIP LOCKED
         ) one))
     RETURNING d.delivery, d.token, d.key, d.handler, d.state, d.attempt, d.attempts_before, d.due_at_ms,

@@ -1,5 +1,6 @@
 -- One slice of an action, in the order of the keys. A replay or release gives a fresh budget of attempts. $1 and $6 bound
--- the keys of the deliveries, $13 is their event where one is named.
+-- the keys of the deliveries, $13 is their event where one is named. A row that somebody holds is waited for: the next
+-- slice begins behind it.
 UPDATE oncebox.deliveries
 SET state = CAST($10 AS text), waits_for = NULL, wait_until_ms = NULL,
     attempts_before = CASE WHEN CAST($10 AS text) = 'ready' THEN attempt ELSE attempts_before END,
@@ -15,5 +16,5 @@ WHERE delivery IN (
           AND (CAST($3 AS text) IS NULL OR e.type LIKE $3 ESCAPE '!')
           AND (CAST($4 AS bigint) IS NULL OR e.received_at_ms >= $4)
           AND (CAST($5 AS bigint) IS NULL OR e.received_at_ms < $5))
-    ORDER BY d.delivery LIMIT $12 FOR UPDATE SKIP LOCKED)
+    ORDER BY d.delivery LIMIT $12 FOR UPDATE)
 RETURNING delivery, key

@@ -10,5 +10,5 @@ WHERE id IN (
       AND (CAST($3 AS text) IS NULL OR m.handler = $3)
       AND (CAST($4 AS bigint) IS NULL OR m.created_at_ms >= $4)
       AND (CAST($5 AS bigint) IS NULL OR m.created_at_ms < $5)
-    ORDER BY m.id LIMIT $9 FOR UPDATE SKIP LOCKED)
+    ORDER BY m.id LIMIT $9 FOR UPDATE)
 RETURNING id

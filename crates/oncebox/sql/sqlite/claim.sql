@@ -1,4 +1,5 @@
--- Within an order key only the oldest runs: none while another is claimed, or an earlier one may still run.
+-- Within an order key only the oldest runs: none while another is claimed, or an earlier one may still run. One that
+-- waits for its prerequisite is not in the way: what it waits for may have the same key.
 -- A claim beyond the attempts makes a dead letter: a crash uses one attempt, too.
 -- {care} is which of them, by the attempts that were lost with their worker.
 UPDATE oncebox_deliveries AS d
@@ -17,8 +18,8 @@ WHERE h.handler = ?1 AND d.delivery IN (
           SELECT 1 FROM oncebox_deliveries o
           WHERE o.handler = r.handler AND o.order_key = r.order_key
             AND o.state IN ('ready', 'claimed', 'dead', 'held') AND o.delivery <> r.delivery
-            AND (o.state = 'claimed' OR (o.key < r.key AND (o.state = 'ready'
-                 OR (SELECT on_dead FROM oncebox_handlers WHERE handler = ?1) = 'block')))))
+            AND (o.state = 'claimed' OR (o.key < r.key AND CASE o.state WHEN 'ready' THEN o.waits_for IS NULL
+                 ELSE (SELECT on_dead FROM oncebox_handlers WHERE handler = ?1) = 'block' END))))
       AND (SELECT paused FROM oncebox_handlers WHERE handler = ?1) = 0
     ORDER BY r.due_at_ms LIMIT ?2)
 RETURNING delivery, token, key, handler, state, attempt, attempts_before, due_at_ms, lease_until_ms, order_key,

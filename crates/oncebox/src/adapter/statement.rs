@@ -26,6 +26,7 @@ impl Statement {
     pub(crate) fn new(text: &str) -> Self {
         let sqlite = text
             .replace("FOR UPDATE SKIP LOCKED", "")
+            .replace("FOR UPDATE", "")
             .replace("FOR KEY SHARE", "")
             .replace(" AS uuid)", " AS blob)")
             .replace("LIKE $3 ESCAPE '!'", "GLOB $3")

@@ -4,6 +4,8 @@
 //! again under its id it goes on where it stopped; finished, it answers with what it did and does nothing. The rows of
 //! `actions` are the audit log.
 
+use std::collections::BTreeSet;
+
 use super::action_filter::ActionFilter;
 use super::{Row, Store, StoreError, Tx, Value, sql};
 use crate::clock::UnixMillis;
@@ -11,9 +13,9 @@ use crate::event::EventKey;
 use crate::limits::PAGE_EXAMINED_MAX;
 use crate::routing::Route;
 
-pub(super) const FIRST: EventKey = EventKey::from_bytes([0; 16]);
 /// Rows of one slice.
 pub(super) const SLICE: i64 = 500;
+pub(super) const FIRST: EventKey = EventKey::from_bytes([0; 16]);
 
 /// What an operator wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -265,10 +267,15 @@ impl Tx {
         values.extend([action.kind.to().into(), now.into(), SLICE.into(), action.filter.key.into()]);
         let rows = self.query(&sql::ACTION_SLICE, values).await?;
         let mut last = None;
+        let mut events = BTreeSet::new();
         for row in &rows {
             last = last.max(Some(row.key(0)?));
-            if action.kind != ActionKind::Replay {
-                self.settle(row.key(1)?).await?;
+            events.insert(row.key(1)?);
+        }
+        if action.kind != ActionKind::Replay {
+            // In the order of their keys, so that two actions never wait for each other in a circle.
+            for key in events {
+                self.settle(key).await?;
             }
         }
         Ok(Slice { acted: count(rows.len()), reached: last })
@@ -288,6 +295,7 @@ impl Tx {
 
     async fn settle(&mut self, key: EventKey) -> Result<i64, StoreError> {
         let (first, last) = key.delivery_range();
+        self.query(&sql::LOCK_EVENT, vec![key.into()]).await?;
         let rows = self.execute(&sql::SETTLE_EVENT, vec![key.into(), first.into(), last.into()]).await?;
         Ok(i64::try_from(rows).unwrap_or(0))
     }

@@ -68,6 +68,15 @@ impl Store {
         tx.commit_or_fail().await?;
         rows.first().map(|row| Ok(self.steady.wall_of(row.int(0)?))).transpose()
     }
+
+    /// Lets whoever pulled a delivery keep it for the handler's own lease from now, or as long as before where that is
+    /// longer; none when it was lost.
+    pub async fn lengthen(&self, fence: Fence, now: UnixMillis) -> Result<Option<UnixMillis>, StoreError> {
+        let mut tx = self.begin().await?;
+        let rows = tx.query(&sql::LENGTHEN_LEASE, fence.values([Value::Int(now)])).await?;
+        tx.commit_or_fail().await?;
+        rows.first().map(|row| Ok(self.steady.wall_of(row.int(0)?))).transpose()
+    }
 }
 
 impl Tx {

@@ -1,8 +1,10 @@
 //! Forgetting: an identity leaves the ledger, so that the sender's next copy is new.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::action_filter::ActionFilter;
-use super::actions::{Action, ActionError, FIRST, Progress, SLICE, Slice, first_int, waits};
-use super::{Row, Store, StoreError, Tx, Value, sql};
+use super::actions::{Action, ActionError, Progress, Slice, count, first_int, waits};
+use super::{Row, Store, StoreError, Tx, TxInner, sql};
 use crate::event::{Digest, EventKey, Identity};
 
 impl Store {
@@ -20,17 +22,12 @@ impl Store {
 
     /// Whether a duplicate of this event would be known as one.
     pub async fn is_remembered(&self, key: EventKey) -> Result<bool, StoreError> {
-        let mut values = ActionFilter { key: Some(key), ..ActionFilter::default() }.of_events(FIRST, self.dialect());
-        values.extend([Value::Null, SLICE.into()]);
-        let rows = self.query(&sql::ACTION_EVENTS, values).await?;
-        let Some(row) = rows.first() else { return Ok(false) };
-        let digest = digest(row)?;
-        let identity = EventKey::from_bytes(*identity(row, key, &digest)?.as_bytes());
+        let rows = self.query(&sql::EVENT_BY_KEY, vec![key.into()]).await?;
+        let Some(row) = rows.first().filter(|row| !is_conflict(row)) else { return Ok(false) };
+        let identity = EventKey::from_bytes(*identity(row, key, &digest(row)?)?.as_bytes());
         let found = first_int(&self.query(&sql::HAS_IDENTITY, vec![identity.into(), key.into()]).await?)?;
-        if found > 0 || !may_be_joined(row)? {
-            return Ok(found > 0);
-        }
-        Ok(first_int(&self.query(&sql::HAS_LEDGER_KEY, vec![key.into()]).await?)? > 0)
+        // Not every identity can be made anew from the row; the ledger's own key can always be asked for.
+        Ok(found > 0 || first_int(&self.query(&sql::HAS_LEDGER_KEY, vec![key.into()]).await?)? > 0)
     }
 
     async fn count_events(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
@@ -45,24 +42,25 @@ impl Store {
 impl Tx {
     pub(super) async fn forget_slice(&mut self, action: &Action, at: &Progress) -> Result<Slice, StoreError> {
         let (rows, reached) = self.events_slice(&action.filter, action.filter.state.as_deref(), at).await?;
-        let mut slice = Slice { acted: 0, reached };
-        for row in &rows {
-            let key = row.key(0)?;
-            let source = row.text(1)?;
-            let digest = digest(row)?;
-            let identity = EventKey::from_bytes(*identity(row, key, &digest)?.as_bytes());
-            let mut gone = self.execute(&sql::FORGET_IDENTITY, vec![identity.into(), key.into()]).await?;
-            if gone == 0 && may_be_joined(row)? {
-                gone = self.execute(&sql::FORGET_KEY, vec![key.into()]).await?;
-            }
-            // Whatever came with it may come again.
-            self.execute(&sql::FORGET_FINGERPRINTS, vec![key.into()]).await?;
-            if gone > 0 {
-                self.subtract_ledger_rows(std::iter::once(source.as_str())).await?;
-            }
-            slice.acted += i64::try_from(gone).unwrap_or(0);
-        }
-        Ok(slice)
+        // In the order of their keys. A conflict is in the ledger under what it is known by when it comes again: that stays.
+        let named = rows.iter().filter(|row| !is_conflict(row));
+        let sources =
+            named.map(|row| Ok((row.key(0)?, row.text(1)?))).collect::<Result<BTreeMap<_, _>, StoreError>>()?;
+        // By key, not by an identity that is made anew: the parts of an id, or what a signature covers, are not in the row.
+        let gone: BTreeSet<EventKey> =
+            self.remove_names(sources.keys().copied().collect()).await?.into_iter().collect();
+        self.subtract_ledger_rows(gone.iter().filter_map(|key| sources.get(key)).map(String::as_str)).await?;
+        Ok(Slice { acted: count(gone.len()), reached })
+    }
+
+    async fn remove_names(&mut self, keys: Vec<EventKey>) -> Result<Vec<EventKey>, StoreError> {
+        let (gone, _) = match &mut self.inner {
+            #[cfg(feature = "sqlite")]
+            TxInner::Sqlite(tx) => tx.remove_names(keys).await?,
+            #[cfg(feature = "postgres")]
+            TxInner::Postgres(tx) => tx.remove_names(&keys).await?,
+        };
+        Ok(gone)
     }
 }
 
@@ -70,13 +68,11 @@ pub(super) fn digest(row: &Row) -> Result<Digest, StoreError> {
     Digest::try_from(row.bytes(5)?.as_slice()).map_err(|_length| StoreError::Corrupt { what: "digest" })
 }
 
-/// Whether the id may have been made of several parts, which are shown with colons between them. A conflict is in the
-/// ledger under what it is known by when it comes again, and that stays.
-fn may_be_joined(row: &Row) -> Result<bool, StoreError> {
-    Ok(row.text(2)?.contains(':') && row.text(6)? != "conflict")
+fn is_conflict(row: &Row) -> bool {
+    row.text(6).is_ok_and(|state| state == "conflict")
 }
 
-/// The identity under which the event was stored, unless its id was joined.
+/// The identity under which the event was stored, unless its id was joined or its signature covers other bytes.
 pub(super) fn identity(row: &Row, key: EventKey, digest: &Digest) -> Result<Identity, StoreError> {
     let (source, id) = (row.text(1)?, row.text(2)?);
     Ok(match row.text(4)?.as_str() {

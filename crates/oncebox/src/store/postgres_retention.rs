@@ -196,9 +196,8 @@ impl Tx {
     pub(super) async fn remove_events(&mut self, keys: &[EventKey]) -> Result<(Removed, Vec<EventKey>), StoreError> {
         let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return Ok(Default::default()) };
         let mut removed = Removed::default();
-        let gone = self.keys(sql::REMOVE_IDENTITIES, &[first, last, &keys]).await?;
-        let fingerprints = self.keys(sql::REMOVE_FINGERPRINTS, &[first, last, &keys]).await?;
-        removed.add(TABLES.repeats, fingerprints.len() as u64);
+        let (gone, fingerprints) = self.remove_names(keys).await?;
+        removed.add(TABLES.repeats, fingerprints);
         let (from, to) = delivery_span(*first, *last);
         let deliveries = self.keys(sql::REMOVE_DELIVERIES, &[&from, &to, &keys]).await?;
         removed.add(TABLES.deliveries, deliveries.len() as u64);
@@ -207,6 +206,14 @@ impl Tx {
         removed.add(TABLES.events, self.removed(sql::REMOVE_EVENTS, &[&keys]).await?);
         removed.add(TABLES.arrivals, self.removed(sql::REMOVE_ARRIVALS, &[first, last, &keys]).await?);
         Ok((removed, gone))
+    }
+
+    /// Takes what these events are known by from both referees: the keys of the identities, and how many fingerprints.
+    pub(super) async fn remove_names(&mut self, keys: &[EventKey]) -> Result<(Vec<EventKey>, u64), StoreError> {
+        let (Some(first), Some(last)) = (keys.first(), keys.last()) else { return Ok(Default::default()) };
+        let gone = self.keys(sql::REMOVE_IDENTITIES, &[first, last, &keys]).await?;
+        let fingerprints = self.keys(sql::REMOVE_FINGERPRINTS, &[first, last, &keys]).await?;
+        Ok((gone, fingerprints.len() as u64))
     }
 
     async fn removed(&mut self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<u64, StoreError> {

@@ -4,7 +4,7 @@ use super::arrivals::parse_recent;
 use super::windows::{HIGHEST, Page, Range, Recent, Waiting, count};
 use super::{Row, Store, StoreError, Value, sql};
 use crate::clock::UnixMillis;
-use crate::event::{EventKey, Identity};
+use crate::event::{EventKey, Identity, joined_id};
 use crate::limits::{DEPTH_MAX, LEDGER_EXAMINED_MAX, PAGE_EXAMINED_MAX};
 
 /// One event as `events_v1` shows it, with what explains it.
@@ -270,11 +270,19 @@ impl Store {
 
     /// The events that carry this id of this source: more than one where ids are unsigned or bodies conflict.
     pub async fn events_named(&self, source: &str, event_id: &str) -> Result<Vec<EventRecord>, StoreError> {
-        let identity = Identity::of_id(source, event_id.as_bytes());
-        let identity = EventKey::from_bytes(*identity.as_bytes());
-        let mut rows = self.query(&sql::EVENT_BY_IDENTITY, vec![identity.into()]).await?;
-        rows.extend(self.query(&sql::EVENTS_BY_ID, vec![event_id.into(), source.into()]).await?);
-        rows.iter().map(read_event).collect()
+        let mut rows = Vec::new();
+        // One part, or one of two where the other may be missing: then no colon tells that there are two.
+        for id in [event_id.as_bytes(), &joined_id([event_id, ""]), &joined_id(["", event_id])] {
+            let identity = EventKey::from_bytes(*Identity::of_id(source, id).as_bytes());
+            rows.extend(self.query(&sql::EVENT_BY_IDENTITY, vec![identity.into()]).await?);
+        }
+        for statement in [&sql::EVENTS_BY_ID, &sql::EVENTS_BY_JOINED_ID] {
+            rows.extend(self.query(statement, vec![event_id.into(), source.into()]).await?);
+        }
+        let mut events = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
+        events.sort_unstable_by_key(|event| event.key);
+        events.dedup_by_key(|event| event.key);
+        Ok(events)
     }
 
     /// An event with its later arrivals, deliveries and bytes.

@@ -60,7 +60,7 @@ pub enum Aged {
     Versions,
     /// Applied changes, by the end of their own window.
     Changes,
-    /// Prerequisites that nobody waits for, by when they were touched.
+    /// Prerequisites that are not done and that nobody waits for, by when they were touched.
     Prerequisites,
     /// Actions that are through.
     Actions,

@@ -42,6 +42,7 @@ shared! {
     EVENT_BY_KEY = "shared/event_by_key.sql";
     EVENT_BY_IDENTITY = "shared/event_by_identity.sql";
     EVENTS_BY_ID = "shared/events_by_id.sql";
+    EVENTS_BY_JOINED_ID = "shared/events_by_joined_id.sql";
     EVENTS_PAGE = "shared/events_page.sql";
     EVENTS_FLOOR = "shared/events_floor.sql";
     WAITING_PAGE = "shared/waiting_page.sql";
@@ -82,16 +83,15 @@ shared! {
     ACTION_COUNT_EVENTS = "shared/action_count_events.sql";
     HAS_IDENTITY = "shared/has_identity.sql";
     HAS_LEDGER_KEY = "shared/has_ledger_key.sql";
+    LEDGER_KEYS_BETWEEN = "shared/ledger_keys_between.sql";
     WAITING_ACTION_COUNT = "shared/waiting_action_count.sql";
     WAITING_ACTION_EVENTS = "shared/waiting_action_events.sql";
+    LOCK_EVENT = "shared/lock_event.sql";
     SETTLE_EVENT = "shared/settle_event.sql";
     ADD_DELIVERY = "shared/add_delivery.sql";
     KEEP_DONE_ATTEMPT = "shared/keep_done_attempt.sql";
     REQUEUE = "shared/requeue.sql";
-    FORGET_IDENTITY = "shared/forget_identity.sql";
-    FORGET_KEY = "shared/forget_key.sql";
     FORGET_FINGERPRINT = "shared/forget_fingerprint.sql";
-    FORGET_FINGERPRINTS = "shared/forget_fingerprints.sql";
     OPEN_ACTION = "shared/open_action.sql";
     LOCK_ACTION = "shared/lock_action.sql";
     LOG_ACTION = "shared/log_action.sql";
@@ -107,6 +107,7 @@ shared! {
     END_ATTEMPT = "shared/end_attempt.sql";
     GIVE_BACK = "shared/give_back.sql";
     EXTEND_LEASE = "shared/extend_lease.sql";
+    LENGTHEN_LEASE = "shared/lengthen_lease.sql";
     SETTLED = "shared/settled.sql";
     CLAIM_OF = "shared/claim_of.sql";
     DUE = "shared/due.sql";

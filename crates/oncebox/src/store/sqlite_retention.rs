@@ -28,13 +28,8 @@ impl Tx {
     pub(super) async fn remove_events(&mut self, keys: Vec<EventKey>) -> Result<(Removed, Vec<EventKey>), StoreError> {
         self.run(move |connection| {
             let mut removed = Removed::default();
-            let mut gone = Vec::with_capacity(keys.len());
-            for key in &keys {
-                // Another name of an event lies in the ledger under the event's key, too.
-                let rows = each(connection, sql::REMOVE_IDENTITIES, std::slice::from_ref(key))?;
-                gone.extend((0..rows).map(|_| *key));
-            }
-            removed.add(TABLES.repeats, each(connection, sql::REMOVE_FINGERPRINTS, &keys)?);
+            let (gone, fingerprints) = remove_names(connection, &keys)?;
+            removed.add(TABLES.repeats, fingerprints);
             let deliveries = deliveries_of(connection, &keys)?;
             removed.add(TABLES.attempts, each(connection, sql::REMOVE_ATTEMPTS, &deliveries)?);
             removed.add(TABLES.steps, each(connection, sql::REMOVE_STEPS, &deliveries)?);
@@ -47,6 +42,11 @@ impl Tx {
             Ok((removed, gone))
         })
         .await
+    }
+
+    /// Takes what these events are known by from both referees: the keys of the identities, and how many fingerprints.
+    pub(super) async fn remove_names(&mut self, keys: Vec<EventKey>) -> Result<(Vec<EventKey>, u64), StoreError> {
+        self.run(move |connection| remove_names(connection, &keys)).await
     }
 }
 
@@ -74,6 +74,16 @@ impl Database {
             super::Commit::Failed(error) | super::Commit::Unknown(error) => Err(error),
         }
     }
+}
+
+fn remove_names(connection: &Connection, keys: &[EventKey]) -> Result<(Vec<EventKey>, u64), StoreError> {
+    let mut gone = Vec::with_capacity(keys.len());
+    for key in keys {
+        // Another name of an event lies in the ledger under the event's key, too.
+        let rows = each(connection, sql::REMOVE_IDENTITIES, std::slice::from_ref(key))?;
+        gone.extend((0..rows).map(|_| *key));
+    }
+    Ok((gone, each(connection, sql::REMOVE_FINGERPRINTS, keys)?))
 }
 
 fn each(connection: &Connection, statement: &str, keys: &[EventKey]) -> Result<u64, StoreError> {

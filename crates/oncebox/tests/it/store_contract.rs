@@ -1,5 +1,6 @@
 //! What the store means, on both databases: one file for each duty. Where the two differ, a test here fails.
 
+mod acting;
 mod actions;
 mod alerts;
 mod arrivals;
@@ -14,6 +15,7 @@ mod erase;
 mod filler;
 mod insert;
 mod inspect;
+mod joined;
 mod lost;
 mod migrate;
 mod model;

@@ -34,6 +34,12 @@ fn start(db: TestDatabase) -> World {
     )
 }
 
+/// Seconds since the month began of an RFC 3339 time.
+fn seconds_of(text: &str) -> i64 {
+    let digits = |range: std::ops::Range<usize>| text[range].parse::<i64>().expect("digits");
+    digits(8..10) * 86_400 + digits(11..13) * 3600 + digits(14..16) * 60 + digits(17..19)
+}
+
 contract! {
     async fn a_handlers_token_opens_its_own_deliveries_and_nothing_else(db: TestDatabase) {
         const OPERATOR: &str = "operator-canary-3Kd7";
@@ -102,6 +108,23 @@ contract! {
         assert_eq!((dead.status, &dead.json()["state"]), (200, &json!("dead")));
         assert_eq!(delivery(&world, "jobs", "evt_2"), ("dead".to_owned(), 1, "never".to_owned()));
         wait_for_states(&world, "jobs", &["done", "dead"]);
+    }
+
+    async fn an_extension_without_a_length_takes_the_handlers_and_never_shortens(db: TestDatabase) {
+        let world = start(db);
+        (1..=2).for_each(|number| drop(world.expect("custom", &event(number), "accepted")));
+        let seconds = |value: &Value| seconds_of(value.as_str().expect("a time"));
+        let long = claim(&world, 1, "10m").remove(0);
+        let kept = report(&world, &long, "extend", &json!({}));
+        assert_eq!(kept.status, 200, "{}", kept.text());
+        assert_eq!(kept.json()["lease_until"], long["lease_until"], "ten minutes are longer than the handler's lease");
+        let short = claim(&world, 1, "5s").remove(0);
+        let longer = report(&world, &short, "extend", &json!({}));
+        let gained = seconds(&longer.json()["lease_until"]) - seconds(&short["lease_until"]);
+        // The handler's lease is 30 s.
+        assert!((25..40).contains(&gained), "{gained} s");
+        let told = report(&world, &long, "extend", &json!({"lease": "20s"}));
+        assert!(seconds(&told.json()["lease_until"]) < seconds(&long["lease_until"]), "who says a length gets it");
     }
 
     async fn attempts_outside_are_counted(db: TestDatabase) {

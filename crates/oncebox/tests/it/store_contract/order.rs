@@ -6,8 +6,8 @@ use oncebox::delivery::Next;
 use oncebox::event::EventKey;
 use oncebox::order::{BodyPointer, Revision, order_key};
 use oncebox::routing::Duty;
-use oncebox::store::{Change, Fenced, Finished, NewEvent, OnDead, Prerequisite, Version};
-use testkit::TestDatabase;
+use oncebox::store::{Aged, Change, Fenced, Finished, NewEvent, OnDead, Prerequisite, Version};
+use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{BILLING, claim, fail, finish, make_due, processing, register, states};
 use crate::world::{NOW, World, committed};
@@ -185,5 +185,32 @@ testkit::contract! {
         let mut tx = world.store.begin().await.unwrap();
         let answer = tx.wait_for(claimed[0].fence, EventKey::from_bytes([3; 16]), Duration::from_secs(600), NOW).await;
         assert_eq!(answer.unwrap(), Prerequisite::Overdue);
+    }
+
+    async fn a_done_prerequisite_is_kept(db: TestDatabase) {
+        let world = processing(db).await;
+        let (done, wanted, waited) = (EventKey::from_bytes([3; 16]), EventKey::from_bytes([4; 16]), EventKey::from_bytes([5; 16]));
+        let within = Duration::from_secs(600);
+        world.insert(["evt_1", "evt_2"].map(|id| world.event(id, "{}"))).await;
+        let claimed = claim(&world, 2).await;
+        let mut tx = world.store.begin().await.unwrap();
+        tx.prerequisite_done(done, NOW).await.unwrap();
+        for (claim, mark) in claimed.iter().zip([wanted, waited]) {
+            assert_eq!(tx.wait_for(claim.fence, mark, within, NOW).await.unwrap(), Prerequisite::Waiting);
+        }
+        committed(tx).await.unwrap();
+        world.db.execute(&format!("update {} set waits_for = null where delivery = {}", world.db.table("deliveries"), key_text(&world, claimed[0].fence.delivery)));
+        let late = 2 * oncebox::clock::Clock::system().now();
+        assert_eq!(world.store.remove_aged(Aged::Prerequisites, late, 100).await.unwrap(), 1, "the one that nobody waits for");
+        let claimed = { make_due(&world); claim(&world, 2).await };
+        let mut tx = world.store.begin().await.unwrap();
+        assert_eq!(tx.wait_for(claimed[0].fence, done, within, NOW).await.unwrap(), Prerequisite::Done);
+    }
+}
+
+fn key_text(world: &World, key: EventKey) -> String {
+    match world.db.backend() {
+        Backend::Sqlite => format!("x'{}'", key.to_string().replace('-', "")),
+        Backend::Postgres => format!("'{key}'"),
     }
 }

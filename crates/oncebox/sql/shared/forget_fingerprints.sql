@@ -1,1 +1,0 @@
-DELETE FROM oncebox.repeats WHERE key = $1

@@ -1,1 +1,0 @@
-DELETE FROM oncebox.ledger WHERE identity = $1 AND key = $2

@@ -1,0 +1,1 @@
+SELECT key FROM oncebox.ledger WHERE key >= $1 AND key <= $2
