@@ -60,7 +60,8 @@ pub(super) async fn record(
     Ok(Ruling::Run)
 }
 
-/// Records what others may wait for, with the effect that makes it so.
+/// Records what others may wait for: with the effect that makes it so, or with the mark that something as new was applied
+/// in its place.
 pub(super) async fn applied(
     tx: &mut Tx,
     spec: &HandlerSpec,

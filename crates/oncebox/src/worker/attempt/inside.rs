@@ -380,7 +380,11 @@ async fn judge(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed, now: UnixMillis
     }
     match rules::judge(tx, spec, claim, now).await? {
         Ruling::Run => Ok(Verdict::Done),
-        Ruling::Superseded(reason) => ended(tx.supersede(claim.fence, reason, now).await?, Verdict::Superseded(reason)),
+        Ruling::Superseded(reason) => {
+            let superseded = tx.supersede(claim.fence, reason, now).await?;
+            rules::applied(tx, spec, claim, now).await?;
+            ended(superseded, Verdict::Superseded(reason))
+        }
         Ruling::Waiting => Ok(Verdict::Left),
         Ruling::Overdue => {
             let failure = failure(spec, claim, Failed::Permanent, OVERDUE.to_owned(), None);

@@ -1,5 +1,6 @@
-//! One call to somewhere else. The call is made with no transaction open; what order asks for is judged before it and
-//! recorded after it, together with the mark.
+//! One call to somewhere else. The call is made with no transaction open. What order asks for is judged and recorded
+//! before it: two of one change that are under way at the same time would both be admitted otherwise, and a call that
+//! failed may have reached its target all the same, so that nothing older may follow it.
 
 use std::sync::Arc;
 
@@ -70,14 +71,13 @@ async fn admitted(context: &Context, spec: &HandlerSpec, claim: &Claimed) -> Res
     }
     let now = context.clock.now();
     let mut tx = context.store.begin().await?;
-    let outcome = match rules::judge(&mut tx, spec, claim, now).await? {
-        Ruling::Run => {
-            // Only a call that was made has been applied.
-            tx.rollback().await;
-            return Ok(true);
-        }
+    let ruling = rules::judge(&mut tx, spec, claim, now).await?;
+    let outcome = match ruling {
         Ruling::Superseded(reason) => match tx.supersede(claim.fence, reason, now).await? {
-            Fenced::Recorded => Some((Outcome::Superseded, reason)),
+            Fenced::Recorded => {
+                rules::applied(&mut tx, spec, claim, now).await?;
+                Some((Outcome::Superseded, reason))
+            }
             Fenced::LeaseLost => None,
         },
         Ruling::Overdue => {
@@ -85,7 +85,7 @@ async fn admitted(context: &Context, spec: &HandlerSpec, claim: &Claimed) -> Res
             let failure = failure(spec, claim, Failed::Permanent, reason.to_owned(), None);
             (tx.fail(&failure, now).await? == Fenced::Recorded).then_some((Outcome::Dead, reason))
         }
-        Ruling::Waiting | Ruling::LeaseLost => None,
+        Ruling::Run | Ruling::Waiting | Ruling::LeaseLost => None,
     };
     match tx.commit().await {
         Commit::Committed => {}
@@ -94,7 +94,7 @@ async fn admitted(context: &Context, spec: &HandlerSpec, claim: &Claimed) -> Res
     if let Some((outcome, reason)) = outcome {
         metric::ended(claim, outcome, reason);
     }
-    Ok(false)
+    Ok(ruling == Ruling::Run)
 }
 
 async fn succeeded(context: &Context, spec: &HandlerSpec, claim: Arc<Claimed>) {

@@ -1,11 +1,18 @@
 //! Order: latest, serial, once per change, and waiting for a prerequisite.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use oncebox::handler::{HandlerSpec, Latest, OncePer, OrderRules, Otherwise, WaitFor};
+use oncebox::circuit::Reached;
+use oncebox::delivery::Failed;
+use oncebox::handler::{
+    CallError, HandlerSpec, Latest, OncePer, OrderRules, Otherwise, Target, WaitFor, Work, Working,
+};
 use oncebox::order::{BodyPointer, order_key};
+use oncebox::retry::RetryPolicy;
 use oncebox::routing::Duty;
-use oncebox::store::NewEvent;
+use oncebox::store::{Claimed, NewEvent};
 use testkit::TestDatabase;
 
 use super::{BILLING, effect, event, handler, sql, start, wait_while, world};
@@ -151,5 +158,112 @@ testkit::contract! {
             assert_eq!(states(&world), [["later", state]]);
             workers.stop(Duration::from_secs(1)).await;
         }
+    }
+
+    async fn a_superseded_prerequisite_counts_as_done(db: TestDatabase) {
+        let world = world(db).await;
+        let latest = Latest { key: pointer("/id"), version: pointer("/v") };
+        let order = OrderRules { latest: Some(latest), ..waiting(Otherwise::Dead, Duration::from_secs(600)) };
+        let workers = start(&world, vec![HandlerSpec { order, ..handler(effect(&world)) }]);
+        world.insert([event(&world, "d_invoice", r#"{"customer":"cus_1"}"#)]).await;
+        let customer = |id, kind, v| typed(event(&world, id, &format!(r#"{{"id":"cus_1","v":{v}}}"#)), kind);
+        world.insert([customer("b_updated", "customer.updated", 2)]).await;
+        crate::world::wait_until("the newer one is applied", || world.db.count("effects") == 1).await;
+        world.insert([customer("a_created", "customer.created", 1)]).await;
+        wait_while(&world, "'ready', 'claimed'").await;
+        world.insert([event(&world, "e_invoice", r#"{"customer":"cus_1"}"#)]).await;
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(
+            states(&world),
+            [["a_created", "superseded"], ["b_updated", "done"], ["d_invoice", "done"], ["e_invoice", "done"]]
+        );
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn what_waits_does_not_hold_up_its_own_prerequisite(db: TestDatabase) {
+        let world = world(db).await;
+        let order = waiting(Otherwise::Dead, Duration::from_secs(600));
+        let text = "insert into effects (event_id, n) select :event_id, count(*) from effects";
+        let workers = start(&world, vec![HandlerSpec { order, ..handler(sql(&world, text)) }]);
+        let of_key = |new: NewEvent| NewEvent {
+            handlers: vec![Duty { handler: BILLING.into(), order_key: Some(order_key("cus_1")) }],
+            ..new
+        };
+        let waiting = |id| of_key(event(&world, id, r#"{"customer":"cus_1"}"#));
+        world.insert([waiting("b_paid"), waiting("c_closed")]).await;
+        let waits = "select count(*) from {deliveries} where waits_for is not null and state = 'ready'";
+        crate::world::wait_until("both wait", || world.query(waits) == [["2"]]).await;
+        world.insert([of_key(typed(event(&world, "a_created", r#"{"id":"cus_1"}"#), "customer.created"))]).await;
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(world.db.query("select event_id from effects order by n"), [["a_created"], ["b_paid"], ["c_closed"]]);
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn a_call_is_made_once_per_change_also_by_two_at_once(db: TestDatabase) {
+        let world = world(db).await;
+        let once_per = OncePer { fields: vec![pointer("/object")], window: Duration::from_secs(600) };
+        let order = OrderRules { once_per: Some(once_per), ..OrderRules::default() };
+        let calls = Arc::new(AtomicU32::new(0));
+        world.insert(["a", "b", "c"].map(|id| event(&world, id, r#"{"object":1}"#))).await;
+        let workers = start(&world, vec![HandlerSpec { order, ..handler(Work::Outside(Arc::new(Slow(calls.clone())))) }]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(calls.load(Ordering::SeqCst), 1);
+        assert_eq!(world.query("select count(*) from {deliveries} where state = 'superseded'"), [["2"]]);
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn a_call_that_failed_is_made_again_and_supersedes_older_ones(db: TestDatabase) {
+        let world = world(db).await;
+        let latest = Latest { key: pointer("/id"), version: pointer("/v") };
+        let order = OrderRules { latest: Some(latest), ..OrderRules::default() };
+        let calls = Arc::new(AtomicU32::new(0));
+        let target = Work::Outside(Arc::new(FailsFirst(calls.clone())));
+        let retry = RetryPolicy { attempts: 3, base: Duration::from_secs(1), cap: Duration::from_secs(1) };
+        world.insert([event(&world, "b_newer", r#"{"id":"sub","v":2}"#)]).await;
+        let workers = start(&world, vec![HandlerSpec { order, retry, ..handler(target) }]);
+        crate::world::wait_until("the first call", || calls.load(Ordering::SeqCst) > 0).await;
+        world.insert([event(&world, "a_older", r#"{"id":"sub","v":1}"#)]).await;
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(states(&world), [["a_older", "superseded"], ["b_newer", "done"]]);
+        assert_eq!(calls.load(Ordering::SeqCst), 2);
+        workers.stop(Duration::from_secs(1)).await;
+    }
+}
+
+/// Counts its calls and takes its time.
+#[derive(Debug)]
+struct Slow(Arc<AtomicU32>);
+
+impl Target for Slow {
+    fn call<'a>(&'a self, _event: &'a Claimed) -> Working<'a, Result<(), CallError>> {
+        Box::pin(async move {
+            self.0.fetch_add(1, Ordering::SeqCst);
+            tokio::time::sleep(Duration::from_millis(500)).await;
+            Ok(())
+        })
+    }
+
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(5)
+    }
+}
+
+/// Fails the first call: whether it reached anybody is not known.
+#[derive(Debug)]
+struct FailsFirst(Arc<AtomicU32>);
+
+impl Target for FailsFirst {
+    fn call<'a>(&'a self, _event: &'a Claimed) -> Working<'a, Result<(), CallError>> {
+        Box::pin(async move {
+            if self.0.fetch_add(1, Ordering::SeqCst) > 0 {
+                return Ok(());
+            }
+            let failed = Failed::Transient { retry_after: None };
+            Err(CallError { error: "no answer".to_owned(), status: None, failed, reached: Reached::Unknown })
+        })
+    }
+
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(5)
     }
 }
