@@ -168,6 +168,7 @@ impl HandlerConfig {
         let sql_place = table.peek("sql").map(|item| (item.place(), item.scope().path.clone()));
         let kind = read_kind(&mut table, lease, dialect);
         let token = read_token(&mut table, kind.as_ref());
+        let judged = [table.peek("order"), table.peek("wait_for"), table.peek("once_per")];
         let handler = Self {
             name: name.unwrap_or_default().to_owned(),
             sources: read_sources(&mut table, sources),
@@ -183,6 +184,9 @@ impl HandlerConfig {
             token,
         };
         table.finish();
+        if let Some(HandlerKind::Pull) = kind {
+            handler.refuse_what_is_not_judged(judged);
+        }
         kind.map(|_| handler)
     }
 }
@@ -196,6 +200,25 @@ fn read_token(table: &mut Table<'_>, kind: Option<&HandlerKind>) -> Option<Secre
         item.problem(what, "remove it, or write pull = true");
     }
     token
+}
+
+impl HandlerConfig {
+    /// Whoever pulls works in a transaction of its own, in which nobody of ours judges; one at a time is kept by the claim.
+    fn refuse_what_is_not_judged(&self, [order, wait_for, once_per]: [Option<Item<'_>>; 3]) {
+        let is_latest = matches!(&self.order, Some(Order { rule: OrderRule::Latest(_), .. }));
+        for (item, cure) in [
+            (
+                order.filter(|_| is_latest),
+                "ask oncebox.newer in the consumer's transaction, or write rule = \"serial\"",
+            ),
+            (wait_for, "remove it, and let the consumer fail what came too early, to be tried again"),
+            (once_per, "remove it, and ask oncebox.once in the consumer's transaction"),
+        ] {
+            if let Some(item) = item {
+                item.problem("is not judged for a pull handler", cure);
+            }
+        }
+    }
 }
 
 impl Default for RetryConfig {

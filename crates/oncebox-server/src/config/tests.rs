@@ -479,3 +479,18 @@ proptest! {
         prop_assert!(!shown.contains(&secret), "{}", shown);
     }
 }
+
+#[test]
+fn a_pull_handler_takes_no_rule_that_nobody_judges() {
+    let handler = |kind: &str, rule: &str| format!("{SOURCE}[[handler]]\nname = 'h'\n{kind}\n{rule}\n");
+    let latest = "order = { key = '/id', version = '/v', rule = 'latest' }";
+    let serial = "order = { key = '/id', rule = 'serial' }";
+    let wait_for = "wait_for = { type = 't', key = '/a', on = '/b' }";
+    let once_per = "once_per = { fields = ['/a'] }";
+    for rule in [latest, wait_for, once_per] {
+        let told = lines(&handler("pull = true", rule));
+        assert!(told.len() == 1 && told[0].contains("is not judged for a pull handler"), "{rule}: {told:?}");
+        good(&handler("sql = 'select 1'", rule));
+    }
+    good(&handler("pull = true", serial));
+}
