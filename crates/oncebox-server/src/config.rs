@@ -11,6 +11,7 @@ pub(crate) mod handler;
 mod name;
 pub(crate) mod outside;
 pub(crate) mod problem;
+mod readable;
 mod reader;
 pub(crate) mod retention;
 mod secrets;
@@ -99,7 +100,11 @@ impl Config {
     /// Reads a file, with the process's environment and secret files.
     pub(crate) fn load(path: &Path, overrides: &Overrides) -> Result<Self, Problems> {
         let text = read_text(path)?;
-        Self::parse(&text, &path.display().to_string(), &real(overrides))
+        let file_name = path.display().to_string();
+        let mut config = Self::parse(&text, &file_name, &real(overrides))?;
+        let document = parse_toml(&text, &file_name)?;
+        config.warnings.extend(readable::warnings(path, &document, &config.store.url));
+        Ok(config)
     }
 
     /// Reads a text; `file_name` is only for the places of problems.
@@ -117,7 +122,8 @@ impl Config {
         let report = Report::new(&file_name, &text);
         let config = Self::read(root(&report, &outside, &document));
         let knows_store = !report.mentions("store.url");
-        let (problems, warnings) = report.into_parts();
+        let (problems, mut warnings) = report.into_parts();
+        warnings.extend(readable::warnings(path, &document, &config.store.url));
         Ok(Examined { config: Self { warnings, ..config }, problems, knows_store })
     }
 

@@ -19,10 +19,21 @@ pub(crate) async fn open(config: &StoreConfig, access: Access) -> anyhow::Result
             Store::connect_postgres(url, config.writers + OTHER_CONNECTIONS + WORKER_CONNECTIONS, durability).await
         }
     };
-    opened.with_context(|| format!("cannot open the database {}", config.url))
+    let store = opened.with_context(|| format!("cannot open the database {}", config.url))?;
+    if config.secure_delete {
+        store.overwrite_deleted().await.context("cannot have deleted rows overwritten")?;
+    }
+    Ok(store)
 }
 
 /// The config of a database named on the command line.
 pub(crate) fn config_of(url: &StoreUrl) -> StoreConfig {
-    StoreConfig { url: url.clone(), accept_unflushed: false, batch: 512, writers: 1, secret_key: None }
+    StoreConfig {
+        url: url.clone(),
+        accept_unflushed: false,
+        batch: 512,
+        writers: 1,
+        secret_key: None,
+        secure_delete: false,
+    }
 }

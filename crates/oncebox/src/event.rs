@@ -103,6 +103,12 @@ pub fn once_mark(scope: &str, id: &str) -> EventKey {
     EventKey::of_parts(b"once", &[scope.as_bytes(), id.as_bytes()])
 }
 
+/// An id of several parts as it is compared: each part behind its length, so that `a:b` + `c` is not `a` + `b:c`.
+pub(crate) fn joined_id<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
+    let behind_its_length = |part: &str| [&(part.len() as u64).to_be_bytes(), part.as_bytes()].concat();
+    parts.into_iter().flat_map(behind_its_length).collect()
+}
+
 /// Makes keys that rise in the order they are made, so that index pages fill from one end.
 #[derive(Debug)]
 pub struct KeyMaker(Mutex<ContextV7>);

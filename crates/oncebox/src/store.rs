@@ -78,6 +78,8 @@ mod sqlite_deliveries;
 #[cfg(feature = "sqlite")]
 mod sqlite_effects;
 #[cfg(feature = "sqlite")]
+mod sqlite_file;
+#[cfg(feature = "sqlite")]
 mod sqlite_filler;
 #[cfg(feature = "sqlite")]
 mod sqlite_insert;
@@ -240,7 +242,19 @@ impl Store {
         }
     }
 
-    /// Waits until this process can write no more, whatever it does: on SQLite, that a flush failed or the writer broke.
+    /// Overwrites from now on what this process deletes, so that its bytes are gone from the file once the log has been
+    /// moved: on SQLite, at the price of writing every freed page. Postgres has nothing of the kind.
+    pub async fn overwrite_deleted(&self) -> Result<(), StoreError> {
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => database.overwrite_deleted().await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(_) => Ok(()),
+        }
+    }
+
+    /// Waits until this process can write no more, whatever it does: on SQLite, that a flush failed, the file was
+    /// removed or replaced, or the writer broke.
     /// Postgres heals by itself, so there this never ends.
     pub async fn broke(&self) {
         match &self.database {
@@ -274,6 +288,11 @@ impl Store {
 
     /// Asks the database whether it answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
+        #[cfg(feature = "sqlite")]
+        #[cfg_attr(not(feature = "postgres"), expect(irrefutable_let_patterns, reason = "there is one kind then"))]
+        if let Database::Sqlite(database) = &self.database {
+            database.check_files()?;
+        }
         self.query(&sql::PING, Vec::new()).await.map(drop)
     }
 

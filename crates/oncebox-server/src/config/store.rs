@@ -27,6 +27,8 @@ pub(crate) struct StoreConfig {
     pub(crate) writers: usize,
     /// Encrypts secrets that a handshake brings.
     pub(crate) secret_key: Option<Secret>,
+    /// Whether what is deleted is overwritten, on SQLite.
+    pub(crate) secure_delete: bool,
 }
 
 /// Which database. Printing one never shows its password.
@@ -60,11 +62,16 @@ impl StoreConfig {
                  make one with `openssl rand -base64 32`, then arm its sources again",
             );
         }
+        let secure_item = table.peek("secure_delete");
+        let secure_delete = table.flag("secure_delete").unwrap_or(false);
+        if let (StoreUrl::Postgres(_), Some(item), true) = (&url, secure_item, secure_delete) {
+            item.problem("is for SQLite alone", "remove it; on Postgres VACUUM frees what was deleted");
+        }
         if accept_unflushed {
             table.scope().report.warn("store.unsafe is set: acknowledged events may be lost in a power cut");
         }
         table.finish();
-        Self { url, accept_unflushed, batch, writers, secret_key }
+        Self { url, accept_unflushed, batch, writers, secret_key, secure_delete }
     }
 }
 

@@ -48,6 +48,11 @@ pub(crate) const SQLITE: &[Migration] = &[
         sql: include_str!("../../sql/migrations/sqlite/0017_steady_clock.sql"),
     },
     Migration {
+        version: 19,
+        name: "ids_and_handlers",
+        sql: include_str!("../../sql/migrations/sqlite/0019_ids_and_handlers.sql"),
+    },
+    Migration {
         version: 22,
         name: "told_values",
         sql: include_str!("../../sql/migrations/sqlite/0022_told_values.sql"),
@@ -96,6 +101,11 @@ pub(crate) const POSTGRES: &[Migration] = &[
         version: 17,
         name: "steady_clock",
         sql: include_str!("../../sql/migrations/postgres/0017_steady_clock.sql"),
+    },
+    Migration {
+        version: 19,
+        name: "ids_and_handlers",
+        sql: include_str!("../../sql/migrations/postgres/0019_ids_and_handlers.sql"),
     },
     Migration {
         version: 22,

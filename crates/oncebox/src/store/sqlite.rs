@@ -12,6 +12,7 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
 use super::sqlite_checkpoint::{Checkpointer, LOG_PAGES, leave_log_at_close};
+use super::sqlite_file::{OpenFiles, make_private, open_private};
 use super::sqlite_writer::{Begin, Job, LastJob, Step, write};
 use super::{Commit, Durability, Row, StoreError, Value};
 pub(super) use crate::adapter::rusqlite::{classify, read_row, read_rows};
@@ -34,6 +35,8 @@ const BUSY_WAIT: Duration = Duration::from_millis(2500);
 const STATEMENTS_MAX: usize = 128;
 /// Transactions that may wait for the writer; beyond it `begin` itself waits.
 const WAITING_MAX: usize = 64;
+/// How often a server to which nothing is written looks whether its file is still there.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// What the writer keeps in memory: the inner pages of a ledger of tens of millions, which every new identity passes.
 const CACHE_KIB: i64 = 16 * 1024;
 /// The first version without the WAL-reset corruption; 3.52.0 was withdrawn.
@@ -46,6 +49,8 @@ pub(super) struct Database {
     readers: Arc<Readers>,
     unsafe_because: Option<String>,
     lock: Option<Arc<File>>,
+    /// Watched by the server alone: nobody else acknowledges.
+    files: Option<Arc<OpenFiles>>,
 }
 
 impl Database {
@@ -67,17 +72,18 @@ impl Database {
         if let (Some(danger), Durability::Required) = (&unsafe_because, durability) {
             return Err(StoreError::Unsafe(danger.clone()));
         }
-        let checkpointer = match access {
-            Access::Server => Some(Checkpointer::start(path)?),
-            Access::Visitor => None,
+        let (checkpointer, files) = match access {
+            Access::Server => (Some(Checkpointer::start(path)?), Some(Arc::new(OpenFiles::of(path, &connection)?))),
+            Access::Visitor => (None, None),
         };
+        let watched = files.clone();
         let (writer, begins) = mpsc::channel(WAITING_MAX);
         std::thread::Builder::new()
             .name("oncebox-writer".into())
-            .spawn(move || write(connection, checkpointer, begins))
+            .spawn(move || write(connection, checkpointer, watched, begins))
             .map_err(|error| StoreError::Disconnected(error.into()))?;
         let readers = Readers { path: path.to_owned(), free: Mutex::default(), slots: Semaphore::new(READERS_MAX) };
-        Ok(Self { writer, readers: Arc::new(readers), unsafe_because, lock })
+        Ok(Self { writer, readers: Arc::new(readers), unsafe_because, lock, files })
     }
 
     /// True when this process is the file's one server, so that every other one is dead.
@@ -98,6 +104,12 @@ impl Database {
         self.unsafe_because.as_deref()
     }
 
+    /// Has the writer overwrite with zeros whatever it deletes from now on.
+    pub(super) async fn overwrite_deleted(&self) -> Result<(), StoreError> {
+        let mut tx = self.begin().await?;
+        tx.run(|connection| connection.pragma_update(None, "secure_delete", true).map_err(classify)).await
+    }
+
     /// Takes a place in the line; BEGIN happens before the first step.
     pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
         let (steps, receiver) = mpsc::channel(1);
@@ -106,9 +118,18 @@ impl Database {
         Ok(Tx { steps, refused, last: None })
     }
 
-    /// Waits for the end of the writer thread.
+    /// Waits for the end of the writer thread, or until its file is not the one on the disk any more.
     pub(super) async fn broke(&self) {
-        self.writer.closed().await;
+        while tokio::time::timeout(LOOK_EVERY, self.writer.closed()).await.is_err() {
+            if self.check_files().is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Whether what is written is still found under the path.
+    pub(super) fn check_files(&self) -> Result<(), StoreError> {
+        self.files.as_ref().map_or(Ok(()), |files| files.check().map_err(StoreError::from))
     }
 
     /// Moves the log into the file and ends the writer thread, so that the file alone is the database.
@@ -252,11 +273,7 @@ impl Readers {
 fn lock_beside(path: &Path) -> Result<File, StoreError> {
     let mut name = path.as_os_str().to_owned();
     name.push(".lock");
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&name)
+    let file = open_private(Path::new(&name))
         .map_err(|error| StoreError::Disconnected(format!("cannot open the lock file {name:?}: {error}").into()))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -270,6 +287,7 @@ fn lock_beside(path: &Path) -> Result<File, StoreError> {
 
 /// A visitor takes the file as it is: its journal mode is not his to change.
 pub(super) fn open_writer(path: &Path, access: Access) -> Result<Connection, StoreError> {
+    make_private(path);
     let connection = Connection::open(path).map_err(classify)?;
     connection.busy_timeout(BUSY_WAIT).map_err(classify)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);

@@ -1,5 +1,6 @@
 //! SQLite's writer thread: one transaction after the other, each a conversation, on the only connection that writes.
 
+use std::sync::Arc;
 use std::time::Instant;
 
 use rusqlite::{Connection, ffi};
@@ -7,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::sqlite::classify;
 use super::sqlite_checkpoint::{Checkpointer, leave_log_at_close};
+use super::sqlite_file::OpenFiles;
 use super::{Commit, StoreError};
 
 pub(super) type Job = Box<dyn FnOnce(&Connection) + Send>;
@@ -25,16 +27,23 @@ pub(super) struct Begin {
     pub(super) refusal: oneshot::Sender<StoreError>,
 }
 
-/// The writer thread: one transaction after the other until every handle is gone, or a flush failed.
+/// The writer thread: one transaction after the other until every handle is gone, a flush failed, or the file is not the
+/// one on the disk any more.
 ///
 /// What a failed flush did not write down the system may have dropped from memory, and a later flush would not bring it
 /// back: nothing can be promised any more. Whoever opens the file anew reads what is on the disk.
-pub(super) fn write(connection: Connection, mut checkpointer: Option<Checkpointer>, mut begins: mpsc::Receiver<Begin>) {
-    let end = write_until_the_end(&connection, &mut checkpointer, &mut begins);
+pub(super) fn write(
+    connection: Connection,
+    mut checkpointer: Option<Checkpointer>,
+    files: Option<Arc<OpenFiles>>,
+    mut begins: mpsc::Receiver<Begin>,
+) {
+    let end = write_until_the_end(&connection, &mut checkpointer, files.as_deref(), &mut begins);
     // Whoever still waits hears of it now.
     drop(begins);
     let file = checkpointer.map(Checkpointer::stop);
-    close(connection, &end);
+    let is_kept = files.is_none_or(|files| files.check().is_ok());
+    close(connection, &end, is_kept);
     drop(file);
     if let End::Asked(closed) = end {
         let _ = closed.send(());
@@ -45,12 +54,14 @@ pub(super) fn write(connection: Connection, mut checkpointer: Option<Checkpointe
 enum End {
     Asked(oneshot::Sender<()>),
     HandlesGone,
-    FlushFailed,
+    /// Nothing that was written is sure to be kept.
+    Unkept,
 }
 
 fn write_until_the_end(
     connection: &Connection,
     checkpointer: &mut Option<Checkpointer>,
+    files: Option<&OpenFiles>,
     begins: &mut mpsc::Receiver<Begin>,
 ) -> End {
     loop {
@@ -64,7 +75,7 @@ fn write_until_the_end(
         };
         let waited = asked_at.elapsed();
         let flush = match connection.execute_batch("BEGIN IMMEDIATE") {
-            Ok(()) => converse(connection, first, steps),
+            Ok(()) => converse(connection, files, first, steps),
             // The answer's channel closes after this, so whoever waits finds the refusal. The order matters.
             Err(error) => {
                 drop((refusal.send(classify(error)), first));
@@ -73,7 +84,7 @@ fn write_until_the_end(
         };
         let checkpointed = checkpointer.as_mut().map(|own| own.after_commit(connection, waited));
         if flush == Flush::Failed || checkpointed == Some(Flush::Failed) {
-            return End::FlushFailed;
+            return End::Unkept;
         }
     }
 }
@@ -82,6 +93,7 @@ fn write_until_the_end(
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Flush {
     Fine,
+    /// Or took it in a file that nobody finds again.
     Failed,
 }
 
@@ -103,7 +115,7 @@ impl Flush {
     }
 }
 
-fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step>) -> Flush {
+fn converse(connection: &Connection, files: Option<&OpenFiles>, first: Step, mut steps: mpsc::Receiver<Step>) -> Flush {
     let mut step = Some(first);
     let mut flush = Flush::Fine;
     loop {
@@ -111,7 +123,7 @@ fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step
             Some(Step::Run(job)) => job(connection),
             Some(Step::Commit(last, answer)) => {
                 let outcome = match last.map_or(Ok(()), |last| last(connection)) {
-                    Ok(()) => commit(connection, &mut flush),
+                    Ok(()) => commit(connection, files, &mut flush),
                     Err(error) => Commit::Failed(error),
                 };
                 // Nobody waits only when the caller was dropped.
@@ -126,13 +138,14 @@ fn converse(connection: &Connection, first: Step, mut steps: mpsc::Receiver<Step
     flush
 }
 
-fn close(connection: Connection, end: &End) {
+fn close(connection: Connection, end: &End, is_kept: bool) {
     let left = match end {
+        // What could not be flushed must not be taken for moved, nor the log of another file be removed with ours.
+        _ if !is_kept => leave_log_at_close(&connection).map(drop),
+        End::Unkept => leave_log_at_close(&connection).map(drop),
         // A full checkpoint fails only while somebody else reads the file, and then the log stays beside it as ever.
         End::Asked(_) => connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())),
         End::HandlesGone => Ok(()),
-        // What could not be flushed must not be taken for moved.
-        End::FlushFailed => leave_log_at_close(&connection).map(drop),
     };
     if let Err(error) = left {
         tracing::warn!("the log could not be moved into the database file: {error}");
@@ -142,8 +155,17 @@ fn close(connection: Connection, end: &End) {
     }
 }
 
-fn commit(connection: &Connection, flush: &mut Flush) -> Commit {
-    let Err(error) = connection.execute_batch("COMMIT") else { return Commit::Committed };
+fn commit(connection: &Connection, files: Option<&OpenFiles>, flush: &mut Flush) -> Commit {
+    let Err(error) = connection.execute_batch("COMMIT") else {
+        // Looked at behind the commit: whatever is acknowledged was in the file while it was there.
+        return match files.map_or(Ok(()), OpenFiles::check) {
+            Ok(()) => Commit::Committed,
+            Err(gone) => {
+                *flush = Flush::Failed;
+                Commit::Unknown(gone.into())
+            }
+        };
+    };
     roll_back(connection);
     *flush = Flush::after(&error);
     // What failed may still have reached the disk: after a crash the log would bring it back.
