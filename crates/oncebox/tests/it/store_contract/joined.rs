@@ -3,7 +3,7 @@
 
 use oncebox::event::{Fingerprint, Identity, IdentityKind, sha256};
 use oncebox::store::{Action, ActionFilter, ActionKind, Depth, Inserted, NewEvent};
-use oncebox::verdict::OnRepeat;
+use oncebox::verdict::{Fingerprints, OnRepeat};
 use testkit::TestDatabase;
 
 use crate::world::{NOW, SOURCE, World, fingerprinted};
@@ -23,7 +23,7 @@ fn covered(world: &World, id: &str) -> NewEvent {
     let covered = sha256(b"https://hooks.example.com/a1b2");
     new.event.identity = Identity::of_id_and_body(SOURCE, id.as_bytes(), &covered);
     new.event.identity_kind = IdentityKind::IdAndBody;
-    new.event.fingerprint = Some(Fingerprint::of_body(SOURCE, &covered));
+    new.event.fingerprint = Some(Fingerprints::Bytes(Fingerprint::of_body(SOURCE, &covered)));
     new.event.on_repeat = OnRepeat::Hold;
     new
 }
