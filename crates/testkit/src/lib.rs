@@ -4,6 +4,7 @@
 //! second time, so that a mistake in the library cannot hide in its own test. A broken environment (no Postgres, no
 //! free port) is a panic with the cure in it, never a skipped test.
 
+pub mod bouncer;
 pub mod database;
 pub mod effects;
 pub mod http;

@@ -10,12 +10,14 @@ use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+use crate::database::postgres_query;
 use crate::{free_port, process, vendor};
 
 mod home;
 
 use home::Home;
 pub use home::find_programs as programs;
+pub(crate) use home::unprivileged;
 
 /// The environment variable that names a server to use, as `postgres://user@host:port/postgres` of a superuser.
 pub const SERVER_VARIABLE: &str = "ONCEBOX_TEST_POSTGRES";
@@ -106,6 +108,29 @@ impl Cluster {
             }
         }
         panic!("Postgres did not start; its log says:\n{}", own.home.log());
+    }
+
+    /// A standby of a running one, which is stopped for the moment of the copy; in recovery until [`Cluster::promote`].
+    pub fn standby_of(primary: &mut Self) -> Self {
+        primary.stop(Mode::Fast);
+        let source = primary.own_mut();
+        let home = Home::copy_of(&source.home);
+        let follow = format!("primary_conninfo=host=127.0.0.1 port={} user=postgres", source.port);
+        primary.start_again();
+        let mut own = Own { home, port: 0, settings: vec![follow], postmaster: None };
+        for _ in 0..PORT_TRIES {
+            own.port = free_port();
+            if own.launch() {
+                return Self(Server::Own(Box::new(own)));
+            }
+        }
+        panic!("the standby did not start; its log says:\n{}", own.home.log());
+    }
+
+    /// Makes a standby a primary, and waits for it.
+    pub fn promote(&self) {
+        let promoted = postgres_query(&self.url("postgres"), "select pg_promote(true, 60)");
+        assert_eq!(promoted, [["t"]], "its log says:\n{}", self.log());
     }
 
     /// Stops it and waits until it is gone.

@@ -21,6 +21,8 @@ enum Link {
     Deaf,
     /// Connections end, new ones too.
     Cut,
+    /// What was connected before some moment hears nothing any more, nor does the other end.
+    Forgotten,
     /// The proxy itself has ended.
     Closed,
 }
@@ -39,6 +41,8 @@ struct Shared {
 struct State {
     link: Link,
     accepted: u64,
+    /// Connections up to this number are forgotten.
+    forgotten: u64,
     pairs: BTreeMap<u64, [TcpStream; 2]>,
 }
 
@@ -53,7 +57,7 @@ impl Proxy {
     pub fn start(upstream_port: u16) -> Self {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a free port can be found");
         let addr = listener.local_addr().expect("a bound socket has an address");
-        let state = Mutex::new(State { link: Link::Open, accepted: 0, pairs: BTreeMap::new() });
+        let state = Mutex::new(State { link: Link::Open, accepted: 0, forgotten: 0, pairs: BTreeMap::new() });
         let shared = Arc::new(Shared { state, changed: Condvar::new() });
         let accepting = Arc::clone(&shared);
         thread::spawn(move || accept(&listener, upstream_port, &accepting));
@@ -88,6 +92,12 @@ impl Proxy {
     /// Holds each piece for a while.
     pub fn slow(&self, delay: Duration) {
         self.set(Link::Slow(delay));
+    }
+
+    /// Forgets every open connection without a word to either end, as a firewall does; new ones work.
+    pub fn forget(&self) {
+        let mut state = self.shared.lock();
+        state.forgotten = state.accepted;
     }
 
     /// Puts the link right again.
@@ -127,13 +137,17 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What to do with a piece, once the link is not stalled.
-    fn wait_for_link(&self) -> Link {
+    /// What to do with a piece of this connection, once the link is not stalled.
+    fn wait_for_link(&self, number: u64) -> Link {
         let mut state = self.lock();
         while state.link == Link::Stalled {
             state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
         }
-        state.link
+        match state.link {
+            Link::Cut | Link::Closed => state.link,
+            _ if number <= state.forgotten => Link::Forgotten,
+            link => link,
+        }
     }
 
     /// Takes a pair of connected streams in, unless the link is cut.
@@ -155,7 +169,7 @@ fn accept(listener: &TcpListener, upstream_port: u16, shared: &Arc<Shared>) {
         match shared.lock().link {
             Link::Closed => return,
             Link::Cut => continue,
-            Link::Open | Link::Slow(_) | Link::Stalled | Link::Deaf => {}
+            Link::Open | Link::Slow(_) | Link::Stalled | Link::Deaf | Link::Forgotten => {}
         }
         let shared = Arc::clone(shared);
         // Connecting may wait, so it must not hold up the next client.
@@ -168,18 +182,19 @@ fn serve(client: &TcpStream, upstream_port: u16, shared: &Shared) {
     let _ = (client.set_nodelay(true), server.set_nodelay(true));
     let Some(number) = shared.register(client, &server) else { return };
     thread::scope(|scope| {
-        scope.spawn(|| pump(client, &server, Direction::Requests, shared));
-        pump(&server, client, Direction::Answers, shared);
+        scope.spawn(|| pump(client, &server, Direction::Requests, number, shared));
+        pump(&server, client, Direction::Answers, number, shared);
     });
     shared.lock().pairs.remove(&number);
 }
 
 /// Carries bytes one way until either side ends.
-fn pump(mut from: &TcpStream, mut to: &TcpStream, direction: Direction, shared: &Shared) {
+fn pump(mut from: &TcpStream, mut to: &TcpStream, direction: Direction, number: u64, shared: &Shared) {
     let mut buffer = vec![0; 64 * 1024];
     while let Ok(count @ 1..) = from.read(&mut buffer) {
-        match shared.wait_for_link() {
+        match shared.wait_for_link(number) {
             Link::Cut | Link::Closed => break,
+            Link::Forgotten => continue,
             Link::Deaf if direction == Direction::Answers => continue,
             Link::Slow(delay) => thread::sleep(delay),
             Link::Open | Link::Deaf | Link::Stalled => {}
@@ -187,6 +202,10 @@ fn pump(mut from: &TcpStream, mut to: &TcpStream, direction: Direction, shared: 
         if to.write_all(&buffer[..count]).is_err() {
             break;
         }
+    }
+    if number <= shared.lock().forgotten {
+        // The other end does not hear of this end's end, either.
+        return;
     }
     let _ = (from.shutdown(Shutdown::Both), to.shutdown(Shutdown::Both));
 }
@@ -216,8 +235,13 @@ mod tests {
         let mut second = connect(&proxy);
         assert!(echoes(&mut second));
 
-        proxy.cut();
+        proxy.forget();
         assert!(is_silent(&mut second));
+        let mut third = connect(&proxy);
+        assert!(echoes(&mut third), "new connections work");
+
+        proxy.cut();
+        assert!(is_silent(&mut third));
         assert!(is_silent(&mut connect(&proxy)));
         proxy.resume();
         assert!(echoes(&mut connect(&proxy)));

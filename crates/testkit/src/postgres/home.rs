@@ -33,6 +33,23 @@ struct User {
 impl Home {
     /// Makes the directory and an empty cluster in it.
     pub(super) fn create() -> Self {
+        let home = Self::empty();
+        home.initdb();
+        home
+    }
+
+    /// Makes the directory and a standby of a cluster that does not run at the moment.
+    pub(super) fn copy_of(source: &Self) -> Self {
+        let home = Self::empty();
+        let copied = Command::new("cp").arg("-a").args([&source.data, &home.data]).status().expect("cp runs");
+        assert!(copied.success(), "{} cannot be copied", source.data.display());
+        let signal = home.data.join("standby.signal");
+        fs::write(&signal, "").expect("a file can be written");
+        home.own(&signal);
+        home
+    }
+
+    fn empty() -> Self {
         sweep();
         let programs = find_programs().unwrap_or_else(|| panic!("{MISSING}"));
         let user = is_root().then(unprivileged_user);
@@ -41,7 +58,6 @@ impl Home {
         home.own(&home.dir);
         fs::create_dir(&home.socket).expect("a folder can be made");
         home.own(&home.socket);
-        home.initdb();
         home
     }
 
@@ -139,6 +155,11 @@ fn newest_of_debian() -> Option<PathBuf> {
 
 fn has_programs(folder: &Path) -> bool {
     ["initdb", "postgres"].iter().all(|program| folder.join(program).is_file())
+}
+
+/// User and group to run a program as that refuses to run as root; none where we are not.
+pub(crate) fn unprivileged() -> Option<(u32, u32)> {
+    is_root().then(unprivileged_user).map(|user| (user.uid, user.gid))
 }
 
 fn is_root() -> bool {
