@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 use oncebox::trace::TARGET;
+use tracing::{Level, Metadata};
+use tracing_subscriber::filter::{FilterExt as _, filter_fn};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
@@ -21,10 +23,10 @@ const HANDLER_BUCKETS: &[f64] =
 
 /// Starts logging, and spans where somebody wants them. A filter that cannot be read falls back to `info`.
 pub(crate) fn init_logs(format: LogFormat, filter: &str, spans: &Spans) {
-    // The driver logs whole payloads with its statements: never below info, whatever the filter says. Spans are none of
-    // the log's business.
-    let guarded = |filter: &str| format!("{filter},tokio_postgres=info,{TARGET}=off");
+    // Spans are none of the log's business.
+    let guarded = |filter: &str| format!("{filter},{TARGET}=off");
     let filter = EnvFilter::try_new(guarded(filter)).unwrap_or_else(|_| EnvFilter::new(guarded("info")));
+    let filter = filter.and(filter_fn(shows_no_payload));
     let terminal = std::io::stderr().is_terminal();
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let json = format == LogFormat::Json || (format == LogFormat::Auto && !terminal);
@@ -36,6 +38,13 @@ pub(crate) fn init_logs(format: LogFormat, filter: &str, spans: &Spans) {
     let layers: Vec<_> = spans.layer().into_iter().chain([lines]).collect();
     // A second subscriber in one process is a test's doing and harmless.
     let _ = tracing_subscriber::registry().with(layers).try_init();
+}
+
+/// The database driver logs whole payloads with its statements: never below info, whatever the filter says of which part
+/// of it.
+fn shows_no_payload(metadata: &Metadata<'_>) -> bool {
+    let (driver, _) = metadata.target().split_once("::").unwrap_or((metadata.target(), ""));
+    driver != "tokio_postgres" || *metadata.level() <= Level::INFO
 }
 
 /// Starts collecting metrics.
