@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::net::IpAddr;
 use std::path::PathBuf;
 
 use oncebox::sealed;
@@ -70,6 +71,12 @@ impl StoreConfig {
         if accept_unflushed {
             table.scope().report.warn("store.unsafe is set: acknowledged events may be lost in a power cut");
         }
+        if url.is_unproved() {
+            table.scope().report.warn(
+                "store.url: PostgreSQL on another machine is not asked who it is: add sslmode=verify-full, with \
+                 sslrootcert=FILE for an authority of your own",
+            );
+        }
         table.finish();
         Self { url, accept_unflushed, batch, writers, secret_key, secure_delete }
     }
@@ -104,6 +111,19 @@ impl StoreUrl {
             Self::Sqlite(_) => Dialect::Sqlite,
             Self::Postgres(_) => Dialect::Postgres,
         }
+    }
+
+    /// True when it is on another machine and whoever answers there is believed.
+    fn is_unproved(&self) -> bool {
+        let Self::Postgres(url) = self else { return false };
+        let (place, options) = url.split_once('?').unwrap_or((url, ""));
+        let place = place.split_once("://").map_or(place, |(_, rest)| rest);
+        let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
+        let hosts = place.split('/').next().unwrap_or_default();
+        let asks = options.split('&').any(|option| {
+            option.starts_with("sslrootcert=") || matches!(option, "sslmode=verify-full" | "sslmode=verify-ca")
+        });
+        !asks && hosts.split(',').any(|host| !is_here(host))
     }
 
     /// True when what is shown of it is not the whole.
@@ -174,6 +194,17 @@ fn sqlite_path(rest: &str) -> Result<&str, (&'static str, &'static str)> {
     }
 }
 
+/// Whether a host of a database URL, with its port, is this machine: a loopback address or a socket's folder.
+fn is_here(host: &str) -> bool {
+    let name = if host.starts_with('[') {
+        host.split(']').next().unwrap_or_default().trim_start_matches('[')
+    } else {
+        host.split(':').next().unwrap_or_default()
+    };
+    let is_folder = name.is_empty() || name.starts_with('/') || name.to_ascii_lowercase().starts_with("%2f");
+    is_folder || name == "localhost" || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
 /// Whatever stands before the last `@` may be a password, and so may a parameter.
 fn without_password(url: &str) -> String {
     let (scheme, rest) = url.split_once("://").unwrap_or(("postgres", ""));
@@ -216,6 +247,25 @@ mod tests {
         ] {
             assert_eq!(StoreUrl::parse(text).ok(), expected, "{text}");
         }
+    }
+
+    #[test]
+    fn a_server_on_another_machine_is_to_prove_who_it_is() {
+        for (url, expected) in [
+            ("postgres://u:p@db.internal/d", true),
+            ("postgres://u@10.0.0.1:5432/d?sslmode=require", true),
+            ("postgres://u@localhost,h2/d", true),
+            ("postgres://u@h/d?sslmode=verify-full", false),
+            ("postgres://u@h/d?a=b&sslrootcert=/ca.pem", false),
+            ("postgres://u:p@127.0.0.1:5432/d", false),
+            ("postgres://u@[::1]:5432/d", false),
+            ("postgres://u@localhost,127.0.0.2/d", false),
+            ("postgres://u@%2Frun%2Fpostgresql/d", false),
+            ("postgres:///d?host=/run", false),
+        ] {
+            assert_eq!(StoreUrl::Postgres(url.into()).is_unproved(), expected, "{url}");
+        }
+        assert!(!StoreUrl::Sqlite("o.db".into()).is_unproved());
     }
 
     #[test]

@@ -360,6 +360,11 @@ fn handlers() {
         check(&handler(rest), expected);
     }
     let config = good(&handler("http = { url = 'http://x' }\nlease = '1s'"));
+    let plain = |config: &Config| config.warnings.iter().any(|warning| warning.contains("as plain text"));
+    assert!(plain(&config), "{:?}", config.warnings);
+    for quiet in ["https://x", "http://localhost:3000", "http://127.0.0.1:3000", "http://[::1]:3000"] {
+        assert!(!plain(&good(&handler(&format!("http = {{ url = '{quiet}' }}")))), "{quiet}");
+    }
     assert!(matches!(&config.handlers[0].kind, HandlerKind::Http(http) if http.timeout.as_millis() == 500));
     good(&handler("http = { url = 'http://169.254.169.254/', allow = ['169.254.0.0/16'] }"));
     good(&handler("sql = \"insert into t values (:event_id); delete from u where id = :key\""));

@@ -36,6 +36,11 @@ pub(crate) fn target_url(item: &Item<'_>, allow: &[AddressRange]) -> Option<Stri
             format!("write another host, or allow = [\"{address}\"] beside it if that is meant"),
         );
     }
+    let is_here = host == Some("localhost") || address.is_some_and(|address| address.is_loopback());
+    if url.scheme() == "http" && !is_here {
+        let path = &item.scope().path;
+        item.scope().report.warn(format!("{path}: bodies go to another machine as plain text; use https"));
+    }
     Some(url.to_string())
 }
 
