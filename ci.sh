@@ -8,6 +8,7 @@ main() {
     need_rust
     need_compiler
     find_postgres || install_postgres
+    need_pgbouncer
     export ONCEBOX_TEST_PG_BIN=$postgres_bin
     trap clean_up EXIT
     if [[ -z ${ONCEBOX_TEST_POSTGRES:-} ]]; then
@@ -112,6 +113,14 @@ install_postgres() {
         stop "Postgres is missing: install it (Debian: apt-get install postgresql), or python3-venv so that it can be fetched"
     fi
     find_postgres || stop "Postgres was installed, but initdb and postgres are not where they should be"
+}
+
+# One test goes through the real one.
+need_pgbouncer() {
+    PATH=$PATH:/usr/sbin command -v pgbouncer >/dev/null && return
+    [[ -n ${ONCEBOX_TEST_PGBOUNCER:-} ]] && return
+    is_root && command -v apt-get >/dev/null || stop "pgbouncer is missing: install it (Debian: apt-get install pgbouncer)"
+    apt_install pgbouncer
 }
 
 # The folder's name holds our process id, so that the test kit sweeps it should we be killed.

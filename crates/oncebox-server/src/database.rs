@@ -1,7 +1,7 @@
 //! Opening the database that a URL names.
 
 use anyhow::Context as _;
-use oncebox::store::{Access, Durability, Store};
+use oncebox::store::{Access, Connections, Durability, Store};
 
 use crate::config::store::{StoreConfig, StoreUrl};
 
@@ -16,7 +16,8 @@ pub(crate) async fn open(config: &StoreConfig, access: Access) -> anyhow::Result
     let opened = match &config.url {
         StoreUrl::Sqlite(path) => Store::open_sqlite(path, access, durability).await,
         StoreUrl::Postgres(url) => {
-            Store::connect_postgres(url, config.writers + OTHER_CONNECTIONS + WORKER_CONNECTIONS, durability).await
+            let connections = Connections { ingest: config.writers, work: OTHER_CONNECTIONS + WORKER_CONNECTIONS };
+            Store::connect_postgres(url, connections, durability).await
         }
     };
     let store = opened.with_context(|| format!("cannot open the database {}", config.url))?;

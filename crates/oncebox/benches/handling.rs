@@ -10,7 +10,8 @@ use bytes::Bytes;
 use oncebox::event::{Identity, IdentityKind, KeyMaker, sha256};
 use oncebox::retry::RetryPolicy;
 use oncebox::store::{
-    Access, Commit, Durability, Finished, HandlerFacts, HandlerSql, NewEvent, OnDead, Ran, Store, Want, insert_events,
+    Access, Commit, Connections, Durability, Finished, HandlerFacts, HandlerSql, NewEvent, OnDead, Ran, Store, Want,
+    insert_events,
 };
 use oncebox::verdict::{Identified, OnOtherBody, OnRepeat};
 use testkit::{Backend, TestDatabase};
@@ -29,7 +30,9 @@ fn main() {
 async fn measure(db: TestDatabase) {
     let store = match db.backend() {
         Backend::Sqlite => Store::open_sqlite(db.file().unwrap(), Access::Server, Durability::Required).await,
-        Backend::Postgres => Store::connect_postgres(db.url(), 8, Durability::Required).await,
+        Backend::Postgres => {
+            Store::connect_postgres(db.url(), Connections { ingest: 8, work: 8 }, Durability::Required).await
+        }
     };
     let store = store.unwrap();
     store.migrate().await.unwrap();

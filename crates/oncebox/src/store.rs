@@ -48,6 +48,8 @@ mod postgres;
 #[cfg(feature = "postgres")]
 mod postgres_batch;
 #[cfg(feature = "postgres")]
+mod postgres_connect;
+#[cfg(feature = "postgres")]
 mod postgres_danger;
 #[cfg(feature = "postgres")]
 mod postgres_deliveries;
@@ -119,6 +121,8 @@ pub use outbox::{
 pub use outbox_leases::{DestinationFacts, ExpiredMessage};
 pub use outbox_reports::{MessageAttempt, MessageDetail, MessageFilter, MessageLine};
 #[cfg(feature = "postgres")]
+pub use postgres::Connections;
+#[cfg(feature = "postgres")]
 pub use postgres_retention::{Exclusive, Partition};
 pub use pulled::{PulledClaim, PulledFailure};
 pub use reconcile::{DoneDelivery, DoneFilter};
@@ -177,9 +181,13 @@ impl Store {
         Ok(Self { database: Database::Sqlite(database), faults: Faults::none(), steady: Steady::default() })
     }
 
-    /// Connects to Postgres by URL, with at most `connections` at once.
+    /// Connects to Postgres by URL. Where it names several hosts, whichever of them takes writes is used.
     #[cfg(feature = "postgres")]
-    pub async fn connect_postgres(url: &str, connections: usize, durability: Durability) -> Result<Self, StoreError> {
+    pub async fn connect_postgres(
+        url: &str,
+        connections: Connections,
+        durability: Durability,
+    ) -> Result<Self, StoreError> {
         let database = postgres::Database::connect(url, connections, durability).await?;
         Ok(Self { database: Database::Postgres(database), faults: Faults::none(), steady: Steady::default() })
     }
@@ -225,6 +233,30 @@ impl Store {
             Database::Postgres(database) => TxInner::Postgres(Box::new(database.begin().await?)),
         };
         Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), half_done: false })
+    }
+
+    /// As [`Store::begin`], for events that come in: on Postgres on a session that no application's statement has touched.
+    pub async fn begin_ingest(&self) -> Result<Tx, StoreError> {
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(_) => self.begin().await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => {
+                self.faults.at("store.begin").await?;
+                let inner = TxInner::Postgres(Box::new(database.begin_ingest().await?));
+                Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
+            }
+        }
+    }
+
+    /// Why no connection could be made the last time, by host; none on SQLite, and none since one could.
+    pub fn trouble(&self) -> Option<String> {
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(_) => None,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => database.trouble(),
+        }
     }
 
     /// As [`Store::begin`], for statements that have ended their session before: it is one that nobody else uses.

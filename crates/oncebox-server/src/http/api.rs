@@ -227,9 +227,14 @@ pub(super) async fn ready(State(admin): State<Admin>) -> Result<Response, ApiErr
     if admin.is_draining() {
         return Err(Problem::unavailable("the server is stopping").into());
     }
-    match tokio::time::timeout(READY_WAIT, admin.store().ping()).await {
-        Ok(answered) => answered.map_err(QueryError::from)?,
-        Err(_) => return Err(Problem::unavailable("the database does not answer").into()),
+    let failed = match tokio::time::timeout(READY_WAIT, admin.store().ping()).await {
+        Ok(answered) => answered.err().map(|error| error.chain()),
+        Err(elapsed) => Some(elapsed.to_string()),
+    };
+    if let Some(error) = failed {
+        tracing::warn!("not ready, the database does not answer: {error}");
+        let trouble = admin.store().trouble();
+        return Err(Problem::unavailable("the database does not answer").because(trouble).into());
     }
     Ok(Json(ReadyView { status: "ready", store: admin.store().kind() }).into_response())
 }

@@ -103,6 +103,11 @@ impl Problem {
         problem
     }
 
+    /// With more words for whoever looks into it.
+    pub(crate) fn because(self, detail: Option<String>) -> Self {
+        Self { detail, ..self }
+    }
+
     /// The status of the answer.
     pub(crate) const fn status(&self) -> StatusCode {
         self.status

@@ -85,6 +85,34 @@ fn a_broken_link_never_makes_a_false_promise() {
 }
 
 #[test]
+fn connections_that_a_firewall_forgot_are_all_given_up_at_once() {
+    let db = TestDatabase::fresh(Backend::Postgres);
+    let port = Cluster::shared().port();
+    let proxy = Proxy::start(port);
+    let mut setup = Setup::new(&proxy.through(db.url(), port));
+    setup.store.push_str("writers = 8\n");
+    let world = World { program: setup.serve(), db };
+    let load = Load::new(&world);
+    load.run(|| {
+        for _ in 0..20 {
+            load.wait_for(200);
+        }
+        wait_until("many are connected", PATIENCE, || proxy.connections() >= 10);
+    });
+    load.judge(&world);
+    // One sender alone: it must not meet one lost connection after the other.
+    let connected = proxy.connections();
+    proxy.forget();
+    let mut answers = Vec::new();
+    let took = wait_until("a 2xx", Duration::from_secs(90), || {
+        answers.push(world.post("custom", &custom(r#"{"id":"after"}"#)).status);
+        answers.last() == Some(&200)
+    });
+    println!("outage, {connected} connections forgotten: {answers:?}, a 2xx after {took:?}");
+    assert!(took < Duration::from_secs(20), "{took:?}: {answers:?}");
+}
+
+#[test]
 fn a_deaf_link_at_commit_is_503() {
     let db = TestDatabase::fresh(Backend::Postgres);
     let port = Cluster::shared().port();

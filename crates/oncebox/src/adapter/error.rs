@@ -50,17 +50,58 @@ impl StoreError {
         }
     }
 
+    /// True when what the session had prepared is gone or out of date: another session does not know of it.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn is_stale(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Disconnected(cause) => cause.is::<Stale>(),
+            _ => false,
+        }
+    }
+
+    /// True when the session was at work and is of no use any more; another one may be.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn is_session_lost(&self) -> bool {
+        match self {
+            #[cfg(feature = "postgres")]
+            Self::Disconnected(cause) => {
+                let was_at_work = cause.is::<tokio_postgres::Error>() || cause.is::<tokio::time::error::Elapsed>();
+                was_at_work || self.is_stale() || self.is_read_only()
+            }
+            _ => false,
+        }
+    }
+
+    /// True when no word came from the server: a deadline, or a connection that ended by itself.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn is_silence(&self) -> bool {
+        let Self::Disconnected(cause) = self else { return false };
+        let ended = cause.downcast_ref::<tokio_postgres::Error>().is_some_and(|error| error.code().is_none());
+        ended || cause.is::<tokio::time::error::Elapsed>()
+    }
+
     /// The whole chain of causes in one line, for a log.
     pub fn chain(&self) -> String {
-        let mut text = self.to_string();
-        let mut cause = std::error::Error::source(self);
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        text
+        chain(self)
     }
+
+    /// As [`StoreError::chain`], without the general words at its beginning.
+    #[cfg(feature = "postgres")]
+    pub(crate) fn reason(&self) -> String {
+        std::error::Error::source(self).map_or_else(|| self.to_string(), chain)
+    }
+}
+
+fn chain(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut cause = error.source();
+    while let Some(error) = cause {
+        text.push_str(": ");
+        text.push_str(&error.to_string());
+        cause = error.source();
+    }
+    text
 }
 
 impl From<Injected> for StoreError {
@@ -74,3 +115,9 @@ impl From<Injected> for StoreError {
 #[derive(Debug, thiserror::Error)]
 #[error("only reading is allowed")]
 pub(crate) struct ReadOnly(#[source] pub(crate) BoxError);
+
+/// What the session had prepared cannot be used any more.
+#[cfg(feature = "tokio-postgres")]
+#[derive(Debug, thiserror::Error)]
+#[error("what the session had prepared is gone or out of date")]
+pub(crate) struct Stale(#[source] pub(crate) BoxError);

@@ -2,6 +2,7 @@
 
 use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
+use super::error::Stale;
 use super::{Dialect, Row, StoreError, Transaction, Value, classify_postgres};
 use crate::event::EventKey;
 
@@ -24,8 +25,23 @@ impl Transaction for tokio_postgres::Transaction<'_> {
 
 /// Maps Postgres's codes to what a caller can do.
 pub(crate) fn classify(error: tokio_postgres::Error) -> StoreError {
+    if is_stale(&error) {
+        return StoreError::Disconnected(Box::new(Stale(error.into())));
+    }
     let code = error.code().map(|code| code.code().to_owned());
     classify_postgres(code.as_deref(), error)
+}
+
+/// A prepared statement that the session does not have any more, or whose columns are others now. Only this session has
+/// the problem, so nobody's work is to blame.
+fn is_stale(error: &tokio_postgres::Error) -> bool {
+    let Some(said) = error.as_db_error() else { return false };
+    match said.code().code() {
+        "26000" => true,
+        // The code stands for everything that is not supported; the words depend on the server's language.
+        "0A000" => said.routine() == Some("RevalidateCachedQuery"),
+        _ => false,
+    }
 }
 
 pub(crate) fn as_params(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {

@@ -5,13 +5,14 @@
 //! the step, `store::insert_events` is the rest.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 
 use super::bookkeeper::{self, Entry};
 use super::{Ingest, SenderClock, metric};
-use crate::clock::Clock;
+use crate::clock::{Clock, Countdown};
 use crate::event::KeyMaker;
 use crate::limits::{BATCH_BYTES_MAX, SETTLED_MAX, WAITING_MAX, WRITE_WAIT};
 use crate::store::{Commit, Inserted, NewEvent, Store, StoreError, insert_events};
@@ -169,23 +170,29 @@ impl Writer {
         }
     }
 
-    /// One transaction. Busy is tried once more: the lock or the deadlock's victim is free by then.
+    /// One transaction. Busy is tried once more: the lock or the deadlock's victim is free by then. So is one whose session
+    /// was lost before COMMIT was sent, while the sender still waits: those that were lost with it are known by now.
     async fn commit(&self, batch: &[Submission]) -> Result<Settled, StoreError> {
         let events: Arc<[NewEvent]> = batch.iter().flat_map(|submission| submission.events.iter().cloned()).collect();
-        match self.try_commit(&events).await {
-            Err(StoreError::Busy(_)) => self.try_commit(&events).await,
+        let countdown = Countdown::from(WRITE_WAIT);
+        match self.try_commit(&events, WRITE_WAIT).await {
+            Err(StoreError::Busy(_)) => self.try_commit(&events, WRITE_WAIT).await,
+            Err(error) if error.is_session_lost() && countdown.left() > WRITE_WAIT / 2 => {
+                tracing::warn!("a batch of {} is tried on another connection: {}", batch.len(), error.chain());
+                self.try_commit(&events, countdown.left()).await
+            }
             outcome => outcome,
         }
     }
 
-    async fn try_commit(&self, events: &Arc<[NewEvent]>) -> Result<Settled, StoreError> {
+    async fn try_commit(&self, events: &Arc<[NewEvent]>, wait: Duration) -> Result<Settled, StoreError> {
         let write = async {
-            let mut tx = self.store.begin().await?;
+            let mut tx = self.store.begin_ingest().await?;
             let outcomes = insert_events(&mut tx, events).await?;
             Ok::<_, StoreError>((tx, outcomes))
         };
         // Somebody else's slow statements may stand before ours; a sender waits only so long.
-        let (tx, outcomes) = match tokio::time::timeout(WRITE_WAIT, write).await {
+        let (tx, outcomes) = match tokio::time::timeout(wait, write).await {
             Ok(written) => written?,
             Err(elapsed) => return Err(StoreError::Disconnected(elapsed.into())),
         };

@@ -47,6 +47,11 @@ pub enum RanEach {
         /// The connection was lost.
         session_lost: bool,
     },
+    /// What the session had prepared is gone or out of date; on another one they may run. The transaction must roll back.
+    Stale {
+        /// What the database said.
+        error: String,
+    },
 }
 
 /// An event whose statements failed.
@@ -126,7 +131,7 @@ impl Tx {
             RanEach::Stopped { at: Some(index), failed, error, session_lost: false } => {
                 Ok(Ran::Failed { index, failed, error })
             }
-            RanEach::Stopped { error, .. } => Err(StoreError::Disconnected(error.into())),
+            RanEach::Stopped { error, .. } | RanEach::Stale { error } => Err(StoreError::Disconnected(error.into())),
         }
     }
 
@@ -257,6 +262,9 @@ pub(super) enum Blame {
     Unclear,
     /// The connection was lost meanwhile.
     Session,
+    /// The session does not have what was prepared on it any more.
+    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite prepares anew by itself"))]
+    Plans,
 }
 
 impl StepFailed {
@@ -285,6 +293,9 @@ impl StepFailed {
 
     fn into_stopped(self) -> RanEach {
         let Self { index, failed, error, blame } = self;
+        if blame == Blame::Plans {
+            return RanEach::Stale { error };
+        }
         RanEach::Stopped { at: index, failed, error, session_lost: blame == Blame::Session }
     }
 }

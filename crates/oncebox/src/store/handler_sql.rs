@@ -37,6 +37,9 @@ pub enum HandlerSqlError {
     /// A statement that would end or nest the transaction.
     #[error("{0} cannot be used: the effect is one transaction with its mark")]
     Transaction(String),
+    /// A statement that would change the session, which others use after it.
+    #[error("{0} cannot be used: the session is shared with others")]
+    Session(String),
     /// A parameter that is not one of ours.
     #[error("{bind} in line {line}, column {column} of the SQL cannot be bound")]
     Unknown {
@@ -193,6 +196,9 @@ const REFUSED: [&str; 15] = [
     "vacuum",
     "reindex",
 ];
+
+/// First words of statements that would take prepared statements or messages from whoever uses the session next.
+const REFUSED_IN_SESSION: [&str; 5] = ["deallocate", "discard", "listen", "load", "unlisten"];
 
 /// First words of statements after which other names may be there.
 const DEFINING: [&str; 5] = ["alter", "create", "do", "drop", "set"];
@@ -447,6 +453,9 @@ impl<'a> Reader<'a> {
         self.leaves_traces |= !first_word.is_empty() && !TRACELESS.contains(&first_word.as_str());
         if REFUSED.contains(&first_word.as_str()) {
             self.refuse(HandlerSqlError::Transaction(first_word.to_ascii_uppercase()));
+        }
+        if REFUSED_IN_SESSION.contains(&first_word.as_str()) {
+            self.refuse(HandlerSqlError::Session(first_word.to_ascii_uppercase()));
         }
         if std::mem::take(&mut self.has_code) {
             self.looped.push(looped.trim().to_owned());

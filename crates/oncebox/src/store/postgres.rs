@@ -7,35 +7,49 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
-use deadpool_postgres::{
-    ClientWrapper, Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Timeouts,
-};
+use deadpool::managed::{PoolError, Timeouts};
+use deadpool_postgres::ClientWrapper;
 use futures_util::future::join;
-use tokio_postgres::Config;
 
 use super::postgres_batch::Staged;
-use super::postgres_danger::{LastGood, danger};
+use super::postgres_connect::{Link, Pool, Purpose, Sessions};
+use super::postgres_danger::Facts;
 use super::sql::postgres as sql;
-use super::{Commit, Durability, Row, StoreError, Value, postgres_tls};
+use super::{Commit, Durability, Row, StoreError, Value};
 use crate::adapter::refused_commit;
 pub(super) use crate::adapter::tokio_postgres::{as_params, classify, read_row};
 
-/// How long to wait for a connection; a sender's own deadline is a few seconds.
-const CONNECT_WAIT: Duration = Duration::from_secs(2);
+pub(super) use super::postgres_connect::Object;
+
+/// How long to wait for a connection while all are in use; a sender's own deadline is a few seconds.
+const POOL_WAIT: Duration = Duration::from_secs(2);
 /// How long one step of a transaction may take before the connection counts as lost.
 pub(super) const STEP_WAIT: Duration = Duration::from_secs(10);
+/// How long the referee's question may take. Nobody waits that long for a lock there, so it is the link that is silent,
+/// and a sender still waits when the batch is tried again on another.
+const FIRST_WAIT: Duration = Duration::from_secs(5);
 /// How long the answer to a ROLLBACK may take: nothing else is under way on its connection.
 const END_WAIT: Duration = Duration::from_secs(2);
+/// How long bytes may go unacknowledged before the operating system gives a connection up.
+const UNACKNOWLEDGED: Duration = Duration::from_secs(5);
+/// The same where a server may be busy with handlers' statements and read nothing meanwhile.
+const UNACKNOWLEDGED_STATEMENTS: Duration = Duration::from_secs(30);
 /// Reading connections: the admin API and the commands share them.
 const READERS_MAX: usize = 4;
 /// Connections for statements that end their session.
 const APART_MAX: usize = 2;
 
+const POOLER: &str = "the database is reached through a pooler that gives each transaction another session (pgbouncer with \
+    pool_mode = transaction), so locks and settings of a session mean nothing; name PostgreSQL itself in store.url, or \
+    use pool_mode = session";
+
 #[derive(Clone, Debug)]
 pub(super) struct Database {
+    ingest: Pool,
     pool: Pool,
     readers: Pool,
     apart: Pool,
+    link: Arc<Link>,
     /// What every writing session is set to.
     session: &'static str,
     unsafe_because: Option<String>,
@@ -43,55 +57,55 @@ pub(super) struct Database {
     loops: Arc<AtomicBool>,
 }
 
+/// How many connections may be open at once, beside a few for reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Connections {
+    /// For events that come in. No statement of an application ever runs on them.
+    pub ingest: usize,
+    /// For everything else that writes: handlers, claims, retention, operators' actions.
+    pub work: usize,
+}
+
 impl Database {
-    pub(super) async fn connect(url: &str, connections: usize, durability: Durability) -> Result<Self, StoreError> {
-        let (url, proof) = postgres_tls::read_mode(url);
-        let mut config: Config = url.parse().map_err(|error| StoreError::Refused(Box::new(BadUrl(error))))?;
-        config.connect_timeout(CONNECT_WAIT).application_name("oncebox");
-        let recycling = ManagerConfig { recycling_method: RecyclingMethod::Fast };
-        let last_good = Arc::new(LastGood::now());
-        let pool = |connections, settings: &'static str| {
-            let last_good = last_good.clone();
-            let manager = Manager::from_config(config.clone(), postgres_tls::connector(&proof)?, recycling.clone());
-            Pool::builder(manager)
-                .max_size(connections)
-                .timeouts(Timeouts {
-                    wait: Some(CONNECT_WAIT),
-                    create: Some(CONNECT_WAIT),
-                    recycle: Some(CONNECT_WAIT),
-                })
+    pub(super) async fn connect(
+        url: &str,
+        connections: Connections,
+        durability: Durability,
+    ) -> Result<Self, StoreError> {
+        let link = Arc::new(Link::new(url, durability)?);
+        let pool = |size: usize, purpose: Purpose| {
+            Pool::builder(Sessions::new(link.clone(), purpose))
+                .max_size(size.max(1))
+                // What takes longer than it should has a time-out of its own, which says what it was.
+                .timeouts(Timeouts { wait: Some(POOL_WAIT), create: None, recycle: None })
                 .runtime(deadpool_postgres::Runtime::Tokio1)
-                // On every connection, not only at start: a role's or database's settings can change under us.
-                .post_create(Hook::async_fn(move |client, _| {
-                    Box::pin(async move {
-                        let danger = danger(client).await.map_err(HookError::Backend)?;
-                        if let (Some(danger), Durability::Required) = (danger, durability) {
-                            return Err(HookError::message(danger));
-                        }
-                        client.batch_execute(settings).await.map_err(HookError::Backend)
-                    })
-                }))
-                .post_recycle(Hook::async_fn(move |client, _| {
-                    let last_good = last_good.clone();
-                    Box::pin(async move {
-                        match (durability, last_good.danger(client).await.map_err(HookError::Backend)?) {
-                            (Durability::Required, Some(danger)) => Err(HookError::message(danger)),
-                            _ => Ok(()),
-                        }
-                    })
-                }))
                 .build()
                 .map_err(|error| StoreError::Refused(error.into()))
         };
-        let readers = pool(READERS_MAX, sql::READER)?;
-        let session = match durability {
-            Durability::Required => sql::DURABLE_SESSION,
-            Durability::Unsafe => sql::DEADLINE,
+        let (ingest, session) = match durability {
+            Durability::Required => (sql::INGEST_SESSION, sql::DURABLE_SESSION),
+            Durability::Unsafe => (sql::UNSAFE_INGEST_SESSION, sql::DEADLINE),
         };
-        let (pool, apart) = (pool(connections, session)?, pool(APART_MAX, session)?);
-        let client = pool.get().await.map_err(no_connection)?;
-        let unsafe_because = danger(&client).await.map_err(classify)?;
-        Ok(Self { pool, readers, apart, session, unsafe_because, loops: Arc::new(AtomicBool::new(true)) })
+        let ours = Purpose { settings: ingest, unacknowledged: UNACKNOWLEDGED, handlers: false };
+        let theirs = Purpose { settings: session, unacknowledged: UNACKNOWLEDGED_STATEMENTS, handlers: true };
+        let database = Self {
+            ingest: pool(connections.ingest, ours)?,
+            pool: pool(connections.work, theirs)?,
+            apart: pool(APART_MAX, theirs)?,
+            readers: pool(READERS_MAX, Purpose { settings: sql::READER, ..ours })?,
+            link,
+            session,
+            unsafe_because: None,
+            loops: Arc::new(AtomicBool::new(true)),
+        };
+        let client = database.pool.get().await.map_err(no_connection)?;
+        let other = database.readers.get().await.map_err(no_connection)?;
+        let facts = in_time(async { Facts::ask(&client).await.map_err(classify) }).await?;
+        // A session of its own keeps its process, and shares it with nobody.
+        if facts.backend != client.backend() || other.backend() == client.backend() {
+            return Err(StoreError::Unsafe(POOLER.to_owned()));
+        }
+        Ok(Self { unsafe_because: facts.danger(), ..database })
     }
 
     pub(super) fn pool(&self) -> &Pool {
@@ -99,6 +113,7 @@ impl Database {
     }
 
     pub(super) fn close(&self) {
+        self.ingest.close();
         self.pool.close();
         self.readers.close();
         self.apart.close();
@@ -108,21 +123,31 @@ impl Database {
         self.unsafe_because.as_deref()
     }
 
+    /// Why the last connection could not be made; none since one could.
+    pub(super) fn trouble(&self) -> Option<String> {
+        self.link.trouble()
+    }
+
     /// Takes a lock by name on a session of its own; none when another session has it.
     pub(super) async fn lock_node(&self, name: &str) -> Result<Option<ClientWrapper>, StoreError> {
-        let client = Object::take(self.pool.get().await.map_err(no_connection)?);
+        let client = Object::take(self.pool.get().await.map_err(no_connection)?).into_client();
         let row = in_time(async { client.query_one(sql::LOCK_NODE, &[&name]).await.map_err(classify) }).await?;
         Ok(row.try_get::<_, bool>(0).map_err(classify)?.then_some(client))
     }
 
     /// A reading connection that never goes back to the pool.
     pub(super) async fn lone_reader(&self) -> Result<ClientWrapper, StoreError> {
-        Ok(Object::take(self.readers.get().await.map_err(no_connection)?))
+        Ok(Object::take(self.readers.get().await.map_err(no_connection)?).into_client())
     }
 
     /// Takes a connection; BEGIN travels with the first step.
     pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
         self.begin_on(&self.pool).await
+    }
+
+    /// As [`Database::begin`], on a session on which nothing but our own statements ever ran.
+    pub(super) async fn begin_ingest(&self) -> Result<Tx, StoreError> {
+        self.begin_on(&self.ingest).await
     }
 
     /// As [`Database::begin`], on a session that is no loss to anybody else: a new one plans everything anew, and whoever
@@ -141,6 +166,7 @@ impl Database {
             lost: false,
             soiled: false,
             staged: None,
+            link: self.link.clone(),
             loops: self.loops.clone(),
         })
     }
@@ -192,6 +218,7 @@ pub(super) struct Tx {
     /// A handler's statements may have left something in the session.
     soiled: bool,
     staged: Option<Staged>,
+    link: Arc<Link>,
     pub(super) loops: Arc<AtomicBool>,
 }
 
@@ -211,12 +238,13 @@ impl Tx {
             return self.ask(work).await;
         }
         let client = self.client()?;
-        let outcome = in_time(async {
+        let outcome = within(FIRST_WAIT, async {
             let (begun, outcome) = join(client.batch_execute(sql::BEGIN), work(client)).await;
             begun.and(outcome).map_err(classify)
         })
         .await;
         self.begun = outcome.is_ok();
+        self.give_up_on(&outcome);
         self.note(&outcome);
         outcome
     }
@@ -244,7 +272,9 @@ impl Tx {
         &mut self,
         work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,
     ) -> Result<T, StoreError> {
-        self.ask_within(STEP_WAIT, work).await
+        let outcome = self.ask_within(STEP_WAIT, work).await;
+        self.give_up_on(&outcome);
+        outcome
     }
 
     async fn ask_within<T>(
@@ -264,6 +294,21 @@ impl Tx {
         self.begun = true;
         self.note(&outcome);
         outcome
+    }
+
+    /// Tells the others where a question of ours was met by silence.
+    fn give_up_on<T>(&self, outcome: &Result<T, StoreError>) {
+        if let (Err(error), Some(client)) = (outcome, &self.client) {
+            self.link.given_up(client, error);
+        }
+    }
+
+    /// Closes the session after this transaction, for what came out while others' statements ran.
+    pub(super) fn abandon(&mut self, error: &StoreError) {
+        (self.failed, self.lost) = (true, true);
+        if let Some(client) = &self.client {
+            self.link.given_up(client, error);
+        }
     }
 
     fn note<T>(&mut self, outcome: &Result<T, StoreError>) {
@@ -326,6 +371,8 @@ impl Tx {
             Ok(client) => client,
             Err(error) => return Commit::Failed(error),
         };
+        let begun = self.begun;
+        client.listen();
         let committed = tokio::time::timeout(STEP_WAIT, async {
             match staged {
                 Some(staged) => staged.insert_and_commit(client).await,
@@ -333,15 +380,27 @@ impl Tx {
             }
         });
         match committed.await {
-            Ok(Ok(())) => {
-                self.give_back().await;
-                Commit::Committed
-            }
+            // Where nothing was sent, the server only wonders what there is to commit.
+            Ok(Ok(())) => match client.warning().filter(|_| begun) {
+                None => {
+                    self.give_back().await;
+                    Commit::Committed
+                }
+                // It is on this server's disk, and perhaps nowhere else: somebody ended the wait for the standby.
+                Some(warning) => {
+                    let doubt = format!("the server warned while it committed: {warning}");
+                    Commit::Unknown(StoreError::Disconnected(doubt.into()))
+                }
+            },
             Ok(Err(error)) if refused_commit(error.code().map(tokio_postgres::error::SqlState::code)) => {
                 self.rollback().await;
                 Commit::Failed(classify(error))
             }
-            Ok(Err(error)) => Commit::Unknown(classify(error)),
+            Ok(Err(error)) => {
+                let error = classify(error);
+                self.link.given_up(client, &error);
+                Commit::Unknown(error)
+            }
             Err(elapsed) => Commit::Unknown(StoreError::Disconnected(elapsed.into())),
         }
     }
@@ -410,18 +469,13 @@ pub(super) async fn by_index(
     set.and(rows)
 }
 
-pub(super) fn no_connection(error: PoolError) -> StoreError {
+pub(super) fn no_connection(error: PoolError<StoreError>) -> StoreError {
     match error {
-        PoolError::PostCreateHook(HookError::Message(danger)) => StoreError::Unsafe(danger.into_owned()),
-        PoolError::Backend(error) => classify(error),
+        PoolError::Backend(error) => error,
+        PoolError::Timeout(_) => StoreError::Disconnected("all connections are in use".into()),
         other => StoreError::Disconnected(other.into()),
     }
 }
-
-/// A URL that could not be read; the URL itself may hold a password and is not shown.
-#[derive(Debug, thiserror::Error)]
-#[error("the database URL cannot be read")]
-struct BadUrl(#[source] tokio_postgres::Error);
 
 /// Whether no session holds the lock of a process, asked on the session that holds ours.
 pub(super) async fn is_gone(session: &ClientWrapper, node: crate::event::EventKey) -> Result<bool, StoreError> {

@@ -7,7 +7,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use deadpool_postgres::Object;
 use futures_util::future::{join, try_join3};
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
@@ -16,7 +15,7 @@ use uuid::Uuid;
 use super::StoreError;
 use super::arrivals::ArrivalCount;
 use super::events::{NewEvent, NewRow, Owner, delivery_state};
-use super::postgres::Tx;
+use super::postgres::{Object, Tx};
 use super::sql::postgres as sql;
 use crate::clock::UnixMillis;
 use crate::event::{Digest, EventKey, Fingerprint, Identity};

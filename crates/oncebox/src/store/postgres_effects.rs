@@ -7,14 +7,13 @@ use std::sync::atomic::Ordering;
 use std::task::Poll;
 use std::time::Duration;
 
-use deadpool_postgres::Object;
 use futures_util::future::{MaybeDone, join4, maybe_done};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Statement};
 
 use super::effects::{Blame, EffectFailed, Step, StepFailed};
 use super::handler_loop::Loop;
-use super::postgres::{Database, Tx, as_params, classify};
+use super::postgres::{Database, Object, Tx, as_params, classify};
 use super::sql::postgres as sql;
 use super::{Claimed, StoreError};
 use crate::delivery::Failed;
@@ -35,6 +34,7 @@ impl Tx {
         let Err((index, error)) = ran else { return Ok(Ok(())) };
         let text = describe(&error);
         let blame = match classify(error) {
+            error if error.is_stale() => self.out_of_date(&error),
             StoreError::Disconnected(_) => Blame::Session,
             StoreError::Busy(_) => Blame::Unclear,
             _ => Blame::Event,
@@ -67,6 +67,7 @@ impl Tx {
         };
         let text = describe(&error);
         let blame = match classify(error) {
+            error if error.is_stale() => self.out_of_date(&error),
             StoreError::Disconnected(_) => Blame::Session,
             StoreError::Busy(_) => Blame::Unclear,
             // What an event does wrong is caught inside, so it is the block that is refused.
@@ -77,6 +78,15 @@ impl Tx {
             }
         };
         Ok(Some(Err(StepFailed::somewhere(text, blame))))
+    }
+}
+
+impl Tx {
+    /// The application has changed what its statements were prepared against: no session of before is used again.
+    fn out_of_date(&mut self, error: &StoreError) -> Blame {
+        tracing::info!("handlers' statements are prepared anew: {}", error.chain());
+        self.abandon(error);
+        Blame::Plans
     }
 }
 

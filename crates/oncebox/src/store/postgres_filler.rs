@@ -4,7 +4,6 @@ use std::collections::HashMap;
 use std::pin::{Pin, pin};
 use std::time::Duration;
 
-use deadpool_postgres::Object;
 use tokio_postgres::Error;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::Type;
@@ -12,7 +11,7 @@ use uuid::Uuid;
 
 use super::StoreError;
 use super::filler::{HEADERS, REMOTE, Slice};
-use super::postgres::{Database, Tx, classify};
+use super::postgres::{Database, Object, Tx, classify};
 use super::sql::postgres as sql;
 use crate::event::{EventKey, Identity};
 

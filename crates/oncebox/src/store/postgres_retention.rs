@@ -6,11 +6,11 @@
 
 use std::time::Duration;
 
-use deadpool_postgres::{ClientWrapper, Object};
+use deadpool_postgres::ClientWrapper;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::postgres::{Database, Tx, classify, in_time, no_connection, within};
+use super::postgres::{Database, Object, Tx, classify, in_time, no_connection, within};
 use super::retention::{RetentionLock, Trail, delivery_span};
 use super::retention_log::{Removed, TABLES};
 use super::sql::postgres as sql;
@@ -147,7 +147,7 @@ fn fill(text: &str, name: &str) -> String {
 
 impl Database {
     pub(super) async fn lock_retention(&self) -> Result<Option<ClientWrapper>, StoreError> {
-        let client = Object::take(self.pool().get().await.map_err(no_connection)?);
+        let client = Object::take(self.pool().get().await.map_err(no_connection)?).into_client();
         let row = in_time(async { client.query_one(sql::LOCK_RETENTION, &[]).await.map_err(classify) }).await?;
         Ok(row.try_get::<_, bool>(0).map_err(classify)?.then_some(client))
     }

@@ -302,6 +302,20 @@ pub(super) mod postgres {
     /// A session for reports.
     pub(in crate::store) const READER: &str =
         concat!(include_str!("../../sql/postgres/deadline.sql"), ";", include_str!("../../sql/postgres/reader.sql"));
+    /// A session of the ingest path.
+    pub(in crate::store) const INGEST_SESSION: &str = concat!(
+        include_str!("../../sql/postgres/deadline.sql"),
+        ";",
+        include_str!("../../sql/postgres/ingest_session.sql"),
+        ";",
+        include_str!("../../sql/postgres/durable_session.sql")
+    );
+    /// The same where nothing is promised.
+    pub(in crate::store) const UNSAFE_INGEST_SESSION: &str = concat!(
+        include_str!("../../sql/postgres/deadline.sql"),
+        ";",
+        include_str!("../../sql/postgres/ingest_session.sql")
+    );
     /// A session whose commits are acknowledged.
     pub(in crate::store) const DURABLE_SESSION: &str = concat!(
         include_str!("../../sql/postgres/deadline.sql"),

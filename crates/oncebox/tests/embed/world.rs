@@ -12,7 +12,7 @@ use oncebox::clock::Clock;
 use oncebox::event::{Identity, IdentityKind, KeyMaker, sha256};
 use oncebox::secret::Secret;
 use oncebox::source::{Source, SourceSpec};
-use oncebox::store::{Access, Commit, Durability, NewEvent, Store, insert_events};
+use oncebox::store::{Access, Commit, Connections, Durability, NewEvent, Store, insert_events};
 use oncebox::verdict::{Identified, OnOtherBody, OnRepeat};
 use oncebox::{Answer, Event, HandlerError, Receiver, Verified};
 use sqlx::{PgPool, SqlitePool};
@@ -174,7 +174,9 @@ pub(crate) fn request(signed: &Signed) -> oncebox::request::Request {
 pub(crate) async fn stored(db: &TestDatabase, ids: &[String]) {
     let store = match db.backend() {
         Backend::Sqlite => Store::open_sqlite(db.file().unwrap(), Access::Visitor, Durability::Required).await,
-        Backend::Postgres => Store::connect_postgres(db.url(), 2, Durability::Required).await,
+        Backend::Postgres => {
+            Store::connect_postgres(db.url(), Connections { ingest: 2, work: 2 }, Durability::Required).await
+        }
     };
     let store = store.unwrap();
     let keys = KeyMaker::default();

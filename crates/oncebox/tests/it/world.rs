@@ -10,7 +10,9 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use oncebox::event::{Digest, EventKey, Fingerprint, Identity, IdentityKind, KeyMaker, sha256};
-use oncebox::store::{Access, Commit, Durability, Inserted, NewEvent, Store, StoreError, Tx, insert_events};
+use oncebox::store::{
+    Access, Commit, Connections, Durability, Inserted, NewEvent, Store, StoreError, Tx, insert_events,
+};
 use oncebox::verdict::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat};
 use testkit::{Backend, TestDatabase};
 
@@ -20,7 +22,7 @@ pub(crate) const SOURCE: &str = "src";
 pub(crate) const HANDLERS: [&str; 2] = ["billing", "mail"];
 
 /// Of a store on Postgres.
-pub(crate) const CONNECTIONS: usize = 8;
+pub(crate) const CONNECTIONS: Connections = Connections { ingest: 8, work: 8 };
 const WAIT_MAX: Duration = Duration::from_secs(30);
 
 /// A migrated database, the store on it, and a maker of keys.

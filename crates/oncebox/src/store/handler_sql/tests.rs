@@ -45,7 +45,7 @@ fn names_are_bound_outside_quotes_and_comments() {
 
 #[test]
 fn what_cannot_be_used_is_refused() {
-    use HandlerSqlError::{Empty, Open, Transaction};
+    use HandlerSqlError::{Empty, Open, Session, Transaction};
     for (sql, dialect, expected) in [
         ("", Dialect::Sqlite, Empty),
         (" ; -- x", Dialect::Postgres, Empty),
@@ -54,6 +54,10 @@ fn what_cannot_be_used_is_refused() {
         ("select $x$ $y$", Dialect::Postgres, Open("a dollar quote")),
         ("select 1; COMMIT", Dialect::Postgres, Transaction("COMMIT".into())),
         ("/* x */ rollback", Dialect::Sqlite, Transaction("ROLLBACK".into())),
+        ("deallocate all", Dialect::Postgres, Session("DEALLOCATE".into())),
+        ("select 1; discard plans", Dialect::Postgres, Session("DISCARD".into())),
+        ("listen x", Dialect::Postgres, Session("LISTEN".into())),
+        ("unlisten *", Dialect::Postgres, Session("UNLISTEN".into())),
         ("select $1", Dialect::Postgres, unknown("$1", 1, 8)),
         ("select ?", Dialect::Sqlite, unknown("?", 1, 8)),
         ("select :evnt", Dialect::Sqlite, unknown(":evnt", 1, 8)),

@@ -75,6 +75,8 @@ enum Ran {
     Failed { at: Option<usize>, failed: Failed, error: String },
     /// Rolled back, because the session was lost while its statements ran; perhaps they ended it.
     SessionLost { error: String },
+    /// Rolled back, because the session had prepared its statements before the application changed what they read.
+    Stale { error: String },
     /// Rolled back, because these belong to somebody else by now.
     LeaseLost(Vec<EventKey>),
     /// Rolled back, because the database did not do its part.
@@ -111,6 +113,10 @@ impl Unit<'_> {
             Ok(Ran::Failed { failed, error, .. }) if part.len() == 1 => self.fail(&part[0], failed, error).await,
             Ok(Ran::Failed { at: Some(at), .. }) => self.split(&part, at, at + 1),
             Ok(Ran::Failed { at: None, .. }) => self.halve(&part),
+            Ok(Ran::Stale { error }) if part.len() == 1 => {
+                self.fail(&part[0], Failed::Transient { retry_after: None }, error).await;
+            }
+            Ok(Ran::Stale { .. }) => self.halve(&part),
             Ok(Ran::SessionLost { error }) => self.spare_sessions(&part, error).await,
             Ok(Ran::Unknown(error)) => self.look(&part, &error).await,
             Ok(Ran::Away(error)) => {
@@ -146,6 +152,11 @@ impl Unit<'_> {
             };
             match ran {
                 Ran::Away(error) if error.is_transient() && nth < TRIES_MAX => nth += 1,
+                // On a new session there is nothing old, so who fails so again has done it by itself.
+                Ran::Stale { .. } if nth == 1 => {
+                    nth += 1;
+                    continue;
+                }
                 ran => return Ok(ran),
             }
             tokio::time::sleep(PAUSE).await;
@@ -319,10 +330,12 @@ async fn run_statements(
     let failures = if spec.order.are_none() { Failures::Apart } else { Failures::Together };
     let all_failed = match tx.run_each(sql, &batch, failures, deadline).await {
         Ok(RanEach::Written(failed)) => failed,
+        Ok(RanEach::Stale { error }) => return Err(Ran::Stale { error }),
         Ok(RanEach::Stopped { error, session_lost: true, .. }) => return Err(Ran::SessionLost { error }),
         Ok(RanEach::Stopped { at, failed, error, .. }) => {
             return Err(Ran::Failed { at: at.map(|at| places[at]), failed, error });
         }
+        Err(error) if error.is_stale() => return Err(Ran::Stale { error: error.chain() }),
         // The database went away, or something beside the statements.
         Err(error) => {
             let failed = Failed::Transient { retry_after: None };
@@ -355,6 +368,7 @@ async fn commit(tx: Tx, verdicts: Vec<Verdict>) -> Ran {
 
 enum Stop {
     Failed(Failed, String),
+    Stale(String),
     LeaseLost,
 }
 
@@ -362,6 +376,7 @@ impl Stop {
     fn of(self, at: usize, claim: &Claimed) -> Ran {
         match self {
             Self::Failed(failed, error) => Ran::Failed { at: Some(at), failed, error },
+            Self::Stale(error) => Ran::Stale { error },
             Self::LeaseLost => Ran::LeaseLost(vec![claim.fence.delivery]),
         }
     }
@@ -369,6 +384,9 @@ impl Stop {
 
 impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
+        if error.is_stale() {
+            return Self::Stale(error.chain());
+        }
         Self::Failed(Failed::Transient { retry_after: None }, error.chain())
     }
 }

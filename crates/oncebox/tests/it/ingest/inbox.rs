@@ -112,7 +112,7 @@ impl Inbox {
     /// Keeps whoever wants to write arrival counts waiting: no connection is left.
     pub(crate) async fn hold_counts(&self) -> Vec<Tx> {
         let mut held = Vec::new();
-        let connections = if self.world.db.backend() == Backend::Postgres { CONNECTIONS } else { 1 };
+        let connections = if self.world.db.backend() == Backend::Postgres { CONNECTIONS.work } else { 1 };
         for _ in 0..connections {
             let mut tx = self.world.store.begin().await.unwrap();
             // A step, even an empty one, comes after all that stood before us.

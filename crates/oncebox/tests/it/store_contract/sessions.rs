@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use oncebox::store::{Claimed, HandlerSql, Ran, Tx};
+use oncebox::store::{Claimed, Commit, HandlerSql, Inserted, Ran, Tx, insert_events};
+use testkit::postgres::{Cluster, Options};
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{claim, processing};
@@ -118,5 +119,88 @@ fn what_a_handler_sets_ends_with_its_transaction() {
             tx.rollback().await;
             assert_eq!(seen().await, before, "{traces}, rolled back");
         }
+    });
+}
+
+/// Waits until somebody on this database waits for a lock of somebody else.
+async fn until_somebody_waits(world: &World) {
+    let waiting =
+        "select count(*) from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'";
+    while world.db.query(waiting) == [["0"]] {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+}
+
+#[test]
+fn a_stricter_isolation_level_by_default_is_not_ours() {
+    for level in ["repeatable read", "serializable"] {
+        testkit::database::run(Backend::Postgres, async |db| {
+            let (_, name) = db.url().rsplit_once('/').expect("a URL names a database");
+            db.execute(&format!("alter database {name} set default_transaction_isolation = '{level}'"));
+            let world = World::new(db).await;
+            for ingest in [true, false] {
+                let event = || world.event(&format!("evt_{ingest}"), "a");
+                let begin = async || match ingest {
+                    true => world.store.begin_ingest().await.unwrap(),
+                    false => world.store.begin().await.unwrap(),
+                };
+                let mut first = begin().await;
+                insert_events(&mut first, &[event()].into()).await.unwrap();
+                let second = async {
+                    let mut tx = begin().await;
+                    let outcome = insert_events(&mut tx, &[event()].into()).await;
+                    tx.rollback().await;
+                    outcome
+                };
+                let release = async {
+                    until_somebody_waits(&world).await;
+                    committed(first).await.unwrap();
+                };
+                let (outcome, ()) = tokio::join!(second, release);
+                let outcome = outcome.unwrap_or_else(|error| panic!("{level}: {}", error.chain()));
+                assert!(matches!(outcome[..], [Inserted::Duplicate(_)]), "{level}: {outcome:?}");
+            }
+        });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_commit_that_stopped_waiting_for_the_standby_is_unknown() {
+    let cluster = Cluster::start(Options::default());
+    let (world, batch) = with_claim(TestDatabase::fresh_on(&cluster)).await;
+    world.db.execute("alter system set synchronous_standby_names = 'nobody'");
+    world.db.execute("select pg_reload_conf()");
+    while world.db.query("show synchronous_standby_names") != [["nobody"]] {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let (tx, ran) = run(&world, "insert into seen (what) values ('good')", &batch).await;
+    assert_eq!(ran, Ran::All);
+    let cancel = async {
+        let waiting = "select count(pg_cancel_backend(pid)) from pg_stat_activity where wait_event = 'SyncRep'";
+        while world.db.query(waiting) == [["0"]] {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    };
+    let (outcome, ()) = tokio::join!(tx.commit(), cancel);
+    let Commit::Unknown(error) = outcome else { panic!("{outcome:?}") };
+    assert!(error.chain().contains("synchronous replication"), "{}", error.chain());
+    // It is here all the same, and who looks finds it.
+    assert_eq!(world.db.query("select what from seen"), [["good"]]);
+    world.db.execute("alter system reset synchronous_standby_names");
+    world.db.execute("select pg_reload_conf()");
+}
+
+#[test]
+fn a_warning_of_the_application_is_no_doubt() {
+    testkit::database::run(Backend::Postgres, async |db| {
+        let (world, batch) = with_claim(db).await;
+        world.db.execute(
+            "create function warn() returns trigger language plpgsql as $$ begin raise warning 'late'; return null; end $$; \
+             create constraint trigger warn after insert on seen deferrable initially deferred \
+             for each row execute function warn()",
+        );
+        let (tx, ran) = run(&world, "insert into seen (what) values ('good')", &batch).await;
+        assert_eq!(ran, Ran::All);
+        committed(tx).await.unwrap();
     });
 }

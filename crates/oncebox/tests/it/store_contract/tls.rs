@@ -1,6 +1,6 @@
 //! Connections to Postgres are encrypted, and the server proves its name where that is asked for.
 
-use oncebox::store::{Durability, Store, StoreError};
+use oncebox::store::{Connections, Durability, Store, StoreError};
 use testkit::database::postgres_query;
 use testkit::postgres::{Cluster, Options};
 
@@ -47,5 +47,5 @@ async fn a_server_that_cannot_encrypt_is_refused_where_asked() {
 }
 
 async fn open(url: &str) -> Result<Store, StoreError> {
-    Store::connect_postgres(url, 2, Durability::Required).await
+    Store::connect_postgres(url, Connections { ingest: 2, work: 2 }, Durability::Required).await
 }
