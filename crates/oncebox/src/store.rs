@@ -244,7 +244,7 @@ impl Store {
             Database::Postgres(database) => {
                 self.faults.at("store.begin").await?;
                 let inner = TxInner::Postgres(Box::new(database.begin_ingest().await?));
-                Ok(Tx { inner, faults: self.faults.clone(), half_done: false })
+                Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), half_done: false })
             }
         }
     }
