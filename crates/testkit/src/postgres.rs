@@ -117,7 +117,7 @@ impl Cluster {
         let home = Home::copy_of(&source.home);
         let follow = format!("primary_conninfo=host=127.0.0.1 port={} user=postgres", source.port);
         primary.start_again();
-        let mut own = Own { home, port: 0, settings: vec![follow], postmaster: None };
+        let mut own = Own { home, port: 0, settings: vec![follow], envs: Vec::new(), postmaster: None };
         for _ in 0..PORT_TRIES {
             own.port = free_port();
             if own.launch() {
