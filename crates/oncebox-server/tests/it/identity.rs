@@ -97,12 +97,16 @@ contract! {
         assert_eq!(world.deliveries(&key), ["held"]);
         world.expect_nothing_stored(|| assert_eq!(world.expect("github", &again, "duplicate"), key));
 
-        // Shopify's topics may share one body.
+        // Shopify's topics may share one body, once they came with one of their own.
+        let own = sender::shopify(SHOPIFY, "w-0", "orders/paid", &json!({"id": 819}));
+        world.expect("shopify", &own, "accepted");
         let shopify = |id: &str, topic: &str| sender::shopify(SHOPIFY, id, topic, &json!({"id": 820}));
         world.expect("shopify", &shopify("w-1", "orders/create"), "accepted");
         world.expect_stored(1, 1, || world.expect("shopify", &shopify("w-2", "orders/paid"), "accepted"));
         let key = world.expect_stored(1, 1, || world.expect("shopify", &shopify("w-3", "orders/paid"), "held"));
         assert_eq!(world.event(&key).kind, "orders/paid");
+        let key = world.expect("shopify", &shopify("w-4", "orders/invented"), "held");
+        assert_eq!(world.event(&key).reason, "repeated_topic");
     }
 
     async fn an_id_that_cannot_be_used_is_held_under_the_digest(db: TestDatabase) {
