@@ -45,7 +45,7 @@ pub use error::StoreError;
 pub(crate) use marked::{ENDED, is_open};
 pub(crate) use messages::send;
 pub use migrate::migrate;
-pub(crate) use remembered::remember;
+pub(crate) use remembered::{has_identity, is_remembered, remember};
 pub use statement::Dialect;
 pub(crate) use statement::Statement;
 pub(crate) use steps::{record_step, step_result};

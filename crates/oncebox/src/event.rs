@@ -104,7 +104,6 @@ pub fn once_mark(scope: &str, id: &str) -> EventKey {
 }
 
 /// An id of several parts as it is compared: each part behind its length, so that `a:b` + `c` is not `a` + `b:c`.
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
 pub(crate) fn joined_id<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     let behind_its_length = |part: &str| [&(part.len() as u64).to_be_bytes(), part.as_bytes()].concat();
     parts.into_iter().flat_map(behind_its_length).collect()

@@ -6,6 +6,7 @@
 //! [`Verified::once`] gives after the commit.
 
 mod answer;
+mod marks;
 mod run;
 
 use std::sync::Arc;
@@ -15,16 +16,16 @@ use serde::de::DeserializeOwned;
 
 pub use answer::{Answer, Outcome};
 
-use crate::adapter::{StoreError, Transaction, remember};
+use crate::adapter::{Claimed, StoreError, Transaction};
 use crate::clock::{Clock, UnixMillis};
 use crate::errands::{Errands, Nobody};
-use crate::event::{EventKey, Fingerprint, IdentityKind, once_mark};
 use crate::handler_error::HandlerError;
 use crate::once::Once;
 use crate::request::Request;
 use crate::source::Source;
 use crate::vendor_desk::VendorDesk;
-use crate::verdict::{Accepted, Fingerprints, HeldReason, Identified, OnRepeat, Reply, Topic, Verdict};
+use crate::verdict::{Accepted, HeldReason, Identified, Reply, Verdict};
+use marks::Marks;
 
 /// What a body may have where neither source nor provider says otherwise.
 const BODY_BYTES_MAX: usize = 1024 * 1024;
@@ -50,7 +51,7 @@ pub struct Event {
     pub body: Bytes,
     /// When it came.
     pub received_at: UnixMillis,
-    marks: Vec<EventKey>,
+    marks: Marks,
 }
 
 /// The events of a request whose signature is good.
@@ -138,15 +139,15 @@ impl Receiver {
 
 impl Event {
     fn new(source: &Arc<str>, identified: Identified, received_at: UnixMillis) -> Self {
-        let marks = marks(source, &identified);
+        let marks = Marks::of(source, &identified);
         let Identified { event_id: id, event_type, body, .. } = identified;
         Self { source: source.clone(), id, event_type, body, received_at, marks }
     }
 
-    /// An event that was claimed elsewhere.
-    pub(crate) fn stored(source: &str, id: String, event_type: String, body: Bytes, received_at: UnixMillis) -> Self {
-        let marks = vec![once_mark(source, &id)];
-        Self { source: source.into(), id, event_type, body, received_at, marks }
+    /// An event that the gateway stored.
+    pub(crate) fn stored(claimed: Claimed) -> Self {
+        let Claimed { key, source, event_id: id, event_type, body, received_at, .. } = claimed;
+        Self { source: source.into(), id, event_type, body, received_at, marks: Marks::Stored(key) }
     }
 
     /// Claims the event's identity in your own open transaction, as [`once`](crate::once::once) does for an id.
@@ -154,35 +155,12 @@ impl Event {
     /// Known bytes under a new id that no signature covers count as a duplicate too, unless the source's
     /// `repeated_body` says that they run: whoever saw one webhook could send it again under any id.
     pub async fn once<T: Transaction>(&self, tx: &mut T) -> Result<Once, StoreError> {
-        for mark in &self.marks {
-            if remember(tx, *mark).await? == Once::Duplicate {
-                return Ok(Once::Duplicate);
-            }
-        }
-        Ok(Once::Fresh)
+        self.marks.claim(tx, (&self.source, &self.id, &self.body)).await
     }
 
     /// Reads the body as JSON; one that cannot be read will not get better, so it is a rejection.
     pub fn json<T: DeserializeOwned>(&self) -> Result<T, HandlerError> {
         serde_json::from_slice(&self.body).map_err(HandlerError::reject)
-    }
-}
-
-/// What must be fresh: the identity, and the bytes where a repeat of them must not run.
-fn marks(source: &str, event: &Identified) -> Vec<EventKey> {
-    let identity = match event.identity_kind {
-        IdentityKind::Id | IdentityKind::Body => once_mark(source, &event.event_id),
-        IdentityKind::IdAndBody => EventKey::of_parts(b"once+body", &[event.identity.as_bytes()]),
-        IdentityKind::Arrival => return Vec::new(),
-    };
-    let mark = |print: Fingerprint| EventKey::of_parts(b"once+repeat", &[print.as_bytes()]);
-    match event.fingerprint.filter(|_| event.on_repeat != OnRepeat::Run) {
-        None => vec![identity],
-        Some(Fingerprints::Bytes(print) | Fingerprints::Topic(Topic { pair: print, .. })) => {
-            vec![identity, mark(print)]
-        }
-        // First, so that a duplicate uses it up as well.
-        Some(Fingerprints::Delivery(print)) => vec![mark(print), identity],
     }
 }
 

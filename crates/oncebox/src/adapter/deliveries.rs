@@ -34,7 +34,7 @@ pub(crate) enum Finished {
     Ended,
 }
 
-/// Tells the database about a handler, before anything is claimed for it.
+/// Tells the database about a handler, before anything is claimed for it; a config that describes it wins.
 pub(crate) async fn register<P: Pool>(
     pool: &P,
     handler: &str,
@@ -48,9 +48,8 @@ pub(crate) async fn register<P: Pool>(
         millis(retry.base).into(),
         millis(retry.cap).into(),
         millis(lease).into(),
-        "skip".into(),
     ];
-    execute(&mut tx, &sql::REGISTER_HANDLER, values).await?;
+    execute(&mut tx, &sql::REGISTER_OWN_HANDLER, values).await?;
     commit_or_fail::<P>(tx).await
 }
 

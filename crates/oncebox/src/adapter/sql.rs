@@ -23,7 +23,9 @@ macro_rules! of_two {
 }
 
 shared! {
-    REGISTER_HANDLER = "shared/register_handler.sql";
+    HAS_IDENTITY = "shared/has_identity.sql";
+    IS_REMEMBERED = "shared/is_remembered.sql";
+    REGISTER_OWN_HANDLER = "shared/register_own_handler.sql";
     RECORD_ATTEMPT = "shared/record_attempt.sql";
     END_ATTEMPT = "shared/end_attempt.sql";
     EXTEND_LEASE = "shared/extend_lease.sql";

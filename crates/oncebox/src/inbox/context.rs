@@ -39,9 +39,8 @@ pub(super) enum End {
 
 impl<P: Pool> Context<P> {
     pub(super) fn new(shared: Shared<P>, handler: Arc<str>, claimed: Claimed) -> Self {
-        let Claimed { source, event_id, event_type, body, received_at, .. } = claimed;
-        let event = Event::stored(&source, event_id, event_type, body, received_at);
         let (fence, key, attempt) = (claimed.fence, claimed.key, claimed.attempt);
+        let event = Event::stored(claimed);
         Self { shared, handler, fence, key, steps: StepsDone::default(), event, attempt, tx: None }
     }
 

@@ -8,6 +8,7 @@ use crate::adapter::rusqlite::{migrate, once as claimed};
 use crate::provider::Draft;
 use crate::secret::Secret;
 use crate::source::SourceSpec;
+use crate::verdict::OnRepeat;
 
 const NOW: UnixMillis = 1_731_700_000_000;
 

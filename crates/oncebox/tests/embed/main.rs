@@ -5,9 +5,11 @@
 mod crash;
 mod documents;
 mod handlers;
+mod ids;
 mod outbox;
 mod patterns;
 mod races;
+mod registering;
 mod steps;
 mod world;
 mod wrong;

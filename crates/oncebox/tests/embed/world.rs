@@ -172,6 +172,12 @@ pub(crate) fn request(signed: &Signed) -> oncebox::request::Request {
 
 /// Stores events with a delivery for the handler `billing` each, as a gateway beside the application would.
 pub(crate) async fn stored(db: &TestDatabase, ids: &[String]) {
+    let parts: Vec<[&str; 1]> = ids.iter().map(|id| [id.as_str()]).collect();
+    stored_as(db, "stripe", &parts.iter().map(<[&str; 1]>::as_slice).collect::<Vec<_>>()).await;
+}
+
+/// As [`stored`], of any source and with ids of one or several parts.
+pub(crate) async fn stored_as(db: &TestDatabase, source: &str, ids: &[&[&str]]) {
     let store = match db.backend() {
         Backend::Sqlite => Store::open_sqlite(db.file().unwrap(), Access::Visitor, Durability::Required).await,
         Backend::Postgres => {
@@ -180,28 +186,33 @@ pub(crate) async fn stored(db: &TestDatabase, ids: &[String]) {
     };
     let store = store.unwrap();
     let keys = KeyMaker::default();
-    let events: Vec<NewEvent> = ids.iter().map(|id| new_event(&keys, id)).collect();
+    let events: Vec<NewEvent> = ids.iter().map(|id| new_event(&keys, source, id)).collect();
     let mut tx = store.begin().await.unwrap();
     insert_events(&mut tx, &events.into()).await.unwrap();
     assert!(matches!(tx.commit().await, Commit::Committed));
     store.close().await;
 }
 
-fn new_event(keys: &KeyMaker, id: &str) -> NewEvent {
+fn new_event(keys: &KeyMaker, source: &str, parts: &[&str]) -> NewEvent {
     let now = Clock::system().now();
+    let id = parts.join(":");
+    let compared = match parts {
+        [one] => one.as_bytes().to_vec(),
+        several => several.iter().flat_map(|one| [&one.len().to_be_bytes(), one.as_bytes()].concat()).collect(),
+    };
     NewEvent {
         key: keys.make(now),
-        source: "stripe".into(),
+        source: source.into(),
         event: Identified {
-            identity: Identity::of_id("stripe", id.as_bytes()),
+            identity: Identity::of_id(source, &compared),
             identity_kind: IdentityKind::Id,
             fingerprint: None,
             on_repeat: OnRepeat::Run,
             on_other_body: OnOtherBody::Conflict,
-            event_id: id.to_owned(),
             event_type: "invoice.paid".to_owned(),
-            body: id.to_owned().into(),
+            body: id.clone().into(),
             body_sha256: sha256(id.as_bytes()),
+            event_id: id,
             held: None,
             id_disagrees: false,
         },

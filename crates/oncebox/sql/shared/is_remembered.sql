@@ -1,0 +1,1 @@
+SELECT mark FROM oncebox.remembered WHERE mark = $1
