@@ -23,6 +23,7 @@ GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA oncebox TO oncebox_consumer;
 
 -- What is claimed, and the event that goes with it.
 GRANT SELECT ON oncebox.handlers, oncebox.deliveries, oncebox.events, oncebox.payloads TO oncebox_consumer;
+GRANT SELECT (node, begun_alone, begun_together) ON oncebox.nodes TO oncebox_consumer;
 GRANT UPDATE (state, attempt, due_at_ms, token, lease_until_ms, finished_at_ms, last_error, node, claimed_at_ms, lost)
     ON oncebox.deliveries TO oncebox_consumer;
 GRANT SELECT (delivery, attempt, ended_at_ms, outcome, error), INSERT, UPDATE (ended_at_ms, outcome, status, error)

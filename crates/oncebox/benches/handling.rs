@@ -42,7 +42,13 @@ async fn measure(db: TestDatabase) {
     store.register_handlers(&[facts]).await.unwrap();
     fill(&store).await;
     let sql = HandlerSql::parse("insert into effects (id) values (:event_id)", store.dialect()).unwrap();
-    let want = [Want { handler: "h".to_owned(), limit: BATCH, lease: LEASE }];
+    let want = [Want {
+        handler: "h".to_owned(),
+        limit: BATCH,
+        bytes: oncebox::limits::CLAIMED_BYTES_MAX,
+        lease: LEASE,
+        in_order: false,
+    }];
     let (mut done, mut claiming, mut working) = (0, Duration::ZERO, Duration::ZERO);
     loop {
         let started = Instant::now();

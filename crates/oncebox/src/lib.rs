@@ -41,6 +41,8 @@ mod vendor_desk;
 pub mod verdict;
 pub mod wake;
 
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod begun;
 #[cfg(feature = "axum")]
 mod extract;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]

@@ -40,8 +40,13 @@ pub const CHUNK_DELIVERIES_MAX: usize = 64;
 pub const LOST_TOGETHER_MAX: usize = 16;
 /// Transactions of one handler at once, so that a slow handler leaves the database's connections to the others.
 pub const TRANSACTIONS_PER_HANDLER_MAX: usize = 2;
-/// Body bytes of deliveries that are handled together.
+/// Body bytes of deliveries that are handled together, or handed to a consumer by one claim; a single body may go beyond
+/// it, as beyond the following ones. A body is in memory up to five times while its statements travel to the database.
 pub const CLAIMED_BYTES_MAX: usize = 8 * 1024 * 1024;
+/// Body bytes in hand for one handler, begun or not.
+pub const HANDLER_BYTES_MAX: usize = 16 * 1024 * 1024;
+/// Body bytes in hand for all handlers of a node; beyond it a handler that has nothing in hand gets one delivery at a time.
+pub const NODE_BYTES_MAX: usize = 32 * 1024 * 1024;
 /// How often an idle node looks for work. It may ask twice a second in all, and others have to look for theirs, too.
 pub const POLL_EVERY: Duration = Duration::from_millis(750);
 /// How often ended leases are given back: a dead node's work is taken over within its lease and this.
@@ -53,6 +58,8 @@ pub const TIME_NOTED_EVERY: Duration = Duration::from_secs(30);
 pub const GONE_FOR: Duration = Duration::from_secs(15);
 /// Ended calls that are written down together, and that may wait for it.
 pub const ENDED_MAX: usize = 256;
+/// Units of work that are written down as begun together, and that may wait for it.
+pub const BEGUN_MAX: usize = 256;
 /// Ended calls of the relay that are written down together, and that may wait for it.
 pub const MARKS_MAX: usize = 512;
 /// Messages that wait in hand for one destination, beside its calls under way: enough to send on while the next ones are

@@ -26,6 +26,7 @@ pub use destination::DestinationSpec;
 use dispatch::Dispatch;
 pub use observed::Spared;
 
+use crate::begun::Beginnings;
 use crate::clock::Clock;
 use crate::limits::MARKS_MAX;
 use crate::running::Running;
@@ -62,7 +63,9 @@ impl Relay {
         let mut tasks = JoinSet::new();
         tasks.spawn(closer.run(closing));
         let spared = Spared::default();
-        let dispatch = Dispatch::new(parts, ended, spared.clone());
+        let (begun, beginning) = Beginnings::new(parts.store.clone(), parts.node.node);
+        tasks.spawn(beginning);
+        let dispatch = Dispatch::new(parts, ended, begun, spared.clone());
         let running = Running::start(tasks, |stopping, grace| dispatch.run(changes, stopping, grace));
         Self { destinations, running, spared }
     }

@@ -26,13 +26,14 @@ use closer::Closer;
 use lane::{Lane, Pace};
 use lease::{Leases, Proof};
 
+use crate::begun::{Beginnings, announce};
 use crate::circuit::Reached;
 use crate::clock::Clock;
 use crate::handler::HandlerSpec;
-use crate::limits::POLL_EVERY;
+use crate::limits::{NODE_BYTES_MAX, POLL_EVERY};
 use crate::running::Running;
 use crate::shutdown::Shutdown;
-use crate::store::{Claims, Fence, NodeEntry, Store, StoreError, Want};
+use crate::store::{Claims, Fence, NodeEntry, Role, Store, StoreError, Want};
 use crate::wake::Wake;
 
 /// How long giving claims back may take at the end.
@@ -70,7 +71,9 @@ impl Workers {
         let (closer, closing) = Closer::new(parts.store.clone(), parts.clock.clone());
         tasks.spawn(closing);
         let single_writer = parts.store.kind() == "sqlite";
-        let context = Context { store: parts.store.clone(), clock: parts.clock.clone(), closer };
+        let (begun, beginning) = Beginnings::new(parts.store.clone(), parts.node.node);
+        tasks.spawn(beginning);
+        let context = Context { store: parts.store.clone(), clock: parts.clock.clone(), closer, begun };
         let worker = Worker {
             context,
             wake: parts.wake.clone(),
@@ -146,6 +149,8 @@ struct Worker {
 struct Unit {
     handler: Arc<str>,
     fences: Vec<Fence>,
+    /// Of the bodies.
+    bytes: usize,
     /// Whether one of them was lost with its worker before.
     lost: bool,
     /// Whether its end lets others run: the next of its order key, or what waited for it.
@@ -165,13 +170,20 @@ impl Worker {
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         changes.mark_changed();
         while !stopping.requested() {
+            let now = self.context.clock.passed();
+            let rest = self.lanes.values().filter_map(|lane| lane.rests_for(now)).min();
             tokio::select! {
                 () = stopping.wait() => break,
-                Ok(()) = changes.changed() => self.change(&changes.borrow_and_update().clone()),
+                Ok(()) = changes.changed() => {
+                    self.change(&changes.borrow_and_update().clone());
+                    // Whether order keys matter is known before the first claim.
+                    self.look_around().await;
+                }
                 Some(ended) = self.running.join_next_with_id() => self.ended(ended),
                 Some(_) = self.chores.join_next() => {}
                 names = self.wake.wait() => names.iter().for_each(|name| self.look(name)),
                 _ = poll.tick() => self.look_around().await,
+                () = tokio::time::sleep(rest.unwrap_or(POLL_EVERY)), if rest.is_some() => {}
             }
             while let Some(ended) = self.running.try_join_next_with_id() {
                 self.ended(ended);
@@ -208,13 +220,14 @@ impl Worker {
         for (name, lane) in lanes.iter_mut() {
             while let Some(unit) = lane.start() {
                 let fences = unit.iter().map(|one| one.claim.fence).collect();
+                let bytes = unit.iter().map(|one| one.claim.body.len()).sum();
                 let is_ordered = unit.iter().any(|one| one.claim.order_key.is_some());
                 let lets_others_run = is_ordered || lane.spec.order.wait_for.is_some();
                 let lost = unit.iter().any(|one| one.lost);
                 let work = attempt::run(context.clone(), lane.spec.clone(), unit, lane.runs_apart());
                 let id = running.spawn(work).id();
                 let may_send = lane.spec.work.may_send();
-                units.insert(id, Unit { handler: name.clone(), fences, lost, lets_others_run, may_send });
+                units.insert(id, Unit { handler: name.clone(), fences, bytes, lost, lets_others_run, may_send });
             }
         }
     }
@@ -224,6 +237,8 @@ impl Worker {
         if !self.registered {
             let facts: Vec<_> = self.lanes.values().map(|lane| lane.spec.facts()).collect();
             self.context.store.register_handlers(&facts).await?;
+            let roles = [Role::Together, Role::Alone];
+            announce(&self.context.begun, &roles, &self.context.store, self.node.node).await?;
             self.registered = true;
         }
         Ok(())
@@ -241,7 +256,8 @@ impl Worker {
             if limit == 0 {
                 continue;
             }
-            let want = Want { handler: name.to_string(), limit, lease: lane.spec.lease };
+            let (bytes, lease, in_order) = (lane.free_bytes().max(1), lane.spec.lease, lane.in_order);
+            let want = Want { handler: name.to_string(), limit, bytes, lease, in_order };
             match self.context.store.claim_lost(&want, self.node.node, self.context.clock.now()).await {
                 Ok(claims) => {
                     claims.buried.iter().for_each(metric::buried);
@@ -256,19 +272,36 @@ impl Worker {
         Ok(())
     }
 
-    /// Claims what the lanes want, and says whether anything came.
+    /// Claims what the lanes want, and says whether anything came. Where order keys matter a handler is claimed for by
+    /// itself, after the others: what it looks at has a bound, and nobody else waits for it.
     async fn claim(&mut self) -> Result<bool, StoreError> {
         let now = self.context.clock.passed();
+        let full = self.lanes.values().map(Lane::bytes).sum::<usize>() >= NODE_BYTES_MAX;
         let mut wants = Vec::new();
         for (name, lane) in &mut self.lanes {
-            let limit = lane.appetite(now);
+            let limit = if full && !lane.is_idle() { 0 } else { lane.appetite(now) };
             if limit > 0 {
-                wants.push(Want { handler: name.to_string(), limit, lease: lane.spec.lease });
+                let (bytes, in_order) = (lane.free_bytes(), lane.in_order);
+                wants.push(Want { handler: name.to_string(), limit, bytes, lease: lane.spec.lease, in_order });
             }
         }
-        if wants.is_empty() {
-            return Ok(false);
+        self.share_bytes(&mut wants);
+        let (in_order, others): (Vec<Want>, Vec<Want>) = wants.into_iter().partition(|want| want.in_order);
+        let mut came = !others.is_empty() && self.claim_these(others, now).await?;
+        for want in in_order {
+            self.begin();
+            let name = want.handler.clone();
+            let brought = self.claim_these(vec![want], now).await?;
+            let over = self.context.clock.passed();
+            if let Some(lane) = self.lanes.get_mut(name.as_str()).filter(|_| !brought) {
+                lane.rest(over.saturating_sub(now), over);
+            }
+            came |= brought;
         }
+        Ok(came)
+    }
+
+    async fn claim_these(&mut self, wants: Vec<Want>, now: Duration) -> Result<bool, StoreError> {
         let claims = match self.claim_now(&wants).await {
             Ok(claims) => claims,
             Err(error) => {
@@ -284,10 +317,19 @@ impl Worker {
         }
         for want in wants {
             if let Some(lane) = self.lanes.get_mut(want.handler.as_str()) {
-                lane.take(by_handler.remove(&want.handler).unwrap_or_default(), want.limit, now);
+                let cut_off = claims.cut_off.contains(&want.handler);
+                lane.take(by_handler.remove(&want.handler).unwrap_or_default(), want.limit, cut_off, now);
             }
         }
         Ok(came)
+    }
+
+    /// What the node has room for is shared evenly; each gets at least one, so that a handler that waits with large bodies
+    /// in hand stops nobody else.
+    fn share_bytes(&self, wants: &mut [Want]) {
+        let in_hand: usize = self.lanes.values().map(Lane::bytes).sum();
+        let share = NODE_BYTES_MAX.saturating_sub(in_hand) / wants.len().max(1);
+        wants.iter_mut().for_each(|want| want.bytes = want.bytes.min(share).max(1));
     }
 
     /// Two nodes that claim within one order key at the same instant are in each other's way for a moment only.
@@ -326,7 +368,7 @@ impl Worker {
         if let Some(unit) = self.units.remove(&id)
             && let Some(lane) = self.lanes.get_mut(&unit.handler)
         {
-            lane.end(end.pace, end.reached, self.context.clock.passed());
+            lane.end(unit.bytes, end.pace, end.reached, self.context.clock.passed());
             if unit.lets_others_run {
                 lane.look();
             }
@@ -342,6 +384,9 @@ impl Worker {
         match self.context.store.due(self.context.clock.now()).await {
             Ok(due) => {
                 due.handlers.iter().for_each(|handler| self.look(handler));
+                self.lanes
+                    .iter_mut()
+                    .for_each(|(name, lane)| lane.in_order = due.ordered.iter().any(|one| **one == **name));
                 for handler in &due.lost {
                     if let Some(lane) = self.lanes.get_mut(handler.as_str()) {
                         lane.look_for_lost();

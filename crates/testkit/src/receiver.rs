@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -55,6 +56,7 @@ type Behaviour = Box<dyn Fn(&Call) -> Reply + Send + Sync>;
 pub struct Receiver {
     address: String,
     calls: Arc<Mutex<Vec<Call>>>,
+    forgets: Arc<AtomicBool>,
     behaviour: Arc<Mutex<Arc<Behaviour>>>,
 }
 
@@ -69,7 +71,12 @@ impl Receiver {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a free port can be found");
         let address = listener.local_addr().expect("a bound socket has an address").to_string();
         let behaviour: Behaviour = Box::new(behaviour);
-        let receiver = Self { address, calls: Arc::default(), behaviour: Arc::new(Mutex::new(Arc::new(behaviour))) };
+        let receiver = Self {
+            address,
+            calls: Arc::default(),
+            forgets: Arc::default(),
+            behaviour: Arc::new(Mutex::new(Arc::new(behaviour))),
+        };
         let answering = receiver.clone();
         thread::spawn(move || {
             for stream in listener.incoming().flatten() {
@@ -77,6 +84,13 @@ impl Receiver {
                 thread::spawn(move || answering.serve(stream));
             }
         });
+        receiver
+    }
+
+    /// One that answers as told and keeps no call: for very many, or very large ones.
+    pub fn forgetful(behaviour: impl Fn(&Call) -> Reply + Send + Sync + 'static) -> Self {
+        let receiver = Self::start_with(behaviour);
+        receiver.forgets.store(true, Ordering::Relaxed);
         receiver
     }
 
@@ -99,7 +113,9 @@ impl Receiver {
         let Ok(reading) = stream.try_clone() else { return };
         let (mut reader, mut stream) = (BufReader::new(reading), stream);
         while let Some(call) = read_call(&mut reader) {
-            self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call.clone());
+            if !self.forgets.load(Ordering::Relaxed) {
+                self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call.clone());
+            }
             let behaviour = self.behaviour.lock().unwrap_or_else(PoisonError::into_inner).clone();
             let answer = match behaviour(&call) {
                 Reply::Status(status) => format!("HTTP/1.1 {status} x\r\ncontent-length: 0\r\n\r\n"),

@@ -10,7 +10,7 @@ use data_encoding::BASE64;
 use oncebox::clock::UnixMillis;
 use oncebox::delivery::{Failed, Next};
 use oncebox::event::EventKey;
-use oncebox::limits::PAGE_MAX;
+use oncebox::limits::{CLAIMED_BYTES_MAX, PAGE_MAX};
 use oncebox::store::{Claimed, Fence, Fenced, PulledClaim, PulledFailure, StoreError, Want};
 use oncebox::worker::{Outcome, count_pulled};
 use serde::{Deserialize, Serialize};
@@ -130,14 +130,15 @@ pub(super) async fn claim(
         return Err(Problem::bad_request(format!("max must be from 1 to {PAGE_MAX}")).into());
     }
     let lease = lease(body.lease.as_deref())?.unwrap_or(known.facts.lease);
-    let wants = [Want { handler, limit, lease }];
+    let in_order = admin.store().has_order_keys(&handler).await.map_err(QueryError::from)?;
+    let wants = [Want { handler, limit, bytes: CLAIMED_BYTES_MAX, lease, in_order }];
     // Two claims at one instant may be in each other's way; the second try is alone.
     let claims = match admin.store().claim(&wants, None, admin.clock().now()).await {
         Err(StoreError::Busy(_)) => admin.store().claim(&wants, None, admin.clock().now()).await,
         outcome => outcome,
     };
     let claims = claims.map_err(QueryError::from)?;
-    let items: Vec<ClaimView> = claims.claimed.iter().map(view).collect();
+    let items: Vec<ClaimView> = claims.claimed.into_iter().map(view).collect();
     Ok(Json(Items::whole(items)).into_response())
 }
 
@@ -257,14 +258,14 @@ fn lease(text: Option<&str>) -> Result<Option<Duration>, ApiError> {
     lease.map(Some).ok_or_else(|| Problem::bad_request("lease must be from 1s to 1d, such as \"60s\"").into())
 }
 
-fn view(claim: &Claimed) -> ClaimView {
+fn view(claim: Claimed) -> ClaimView {
     ClaimView {
         delivery: claim.fence.delivery.to_string(),
         token: claim.fence.token.to_string(),
         key: claim.key.to_string(),
-        source: claim.source.clone(),
-        event_id: claim.event_id.clone(),
-        r#type: claim.event_type.clone(),
+        source: claim.source,
+        event_id: claim.event_id,
+        r#type: claim.event_type,
         body: BASE64.encode(&claim.body),
         attempt: claim.attempt,
         received_at: time(claim.received_at),

@@ -1,16 +1,19 @@
 //! Handlers of the real program, end to end: the effect is there once, what fails is dead after exactly its attempts,
 //! and nobody waits for a handler that is slow or broken.
 
+mod begun;
 mod clock;
 mod clones;
 mod crash;
 mod gauges;
+mod hot_key;
 mod http;
 mod idle;
-mod nodes;
+pub(crate) mod nodes;
 mod order;
 mod poison;
 mod pull;
+mod refused_commit;
 mod share;
 mod sql;
 

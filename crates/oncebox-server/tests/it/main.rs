@@ -23,6 +23,7 @@ mod hosts;
 mod identity;
 mod joined;
 mod kill;
+mod large_backlog;
 mod lost_claims;
 mod metrics;
 mod migrating;

@@ -9,6 +9,11 @@ WHERE h.paused = 0 AND EXISTS (
     SELECT 1 FROM oncebox.deliveries d
     WHERE d.handler = h.handler AND d.state = 'ready' AND d.lost > 0 AND d.due_at_ms <= (SELECT oncebox.sure_ms($2, $1)))
 UNION ALL
+SELECT 'ordered', h.handler FROM oncebox.handlers h
+WHERE h.paused = 0 AND EXISTS (
+    SELECT 1 FROM oncebox.deliveries d
+    WHERE d.handler = h.handler AND d.order_key IS NOT NULL AND d.state IN ('ready', 'claimed', 'dead', 'held'))
+UNION ALL
 SELECT 'destination', t.destination FROM oncebox.destinations t
 WHERE EXISTS (
     SELECT 1 FROM oncebox.outbox m

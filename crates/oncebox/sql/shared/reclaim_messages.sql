@@ -1,11 +1,17 @@
--- The claims of a process that is proved dead.
+-- The claims of a process that is proved dead. What was not begun uses no attempt.
+WITH ended AS MATERIALIZED (
+    SELECT m.id AS message, m.attempt - m.attempts_before AS used,
+           coalesce((SELECT t.attempts FROM oncebox.destinations t WHERE t.destination = m.destination), 1000000) AS attempts,
+           CASE WHEN EXISTS (SELECT 1 FROM oncebox.nodes b WHERE b.node = m.node
+                               AND NOT oncebox.lists(b.begun_relay, m.id, m.token)) THEN 1 ELSE 0 END AS unused
+    FROM oncebox.outbox m
+    WHERE m.state = 'claimed'
+      AND m.node = $4
+    ORDER BY m.lease_until_ms LIMIT $2 FOR UPDATE SKIP LOCKED
+)
 UPDATE oncebox.outbox AS m
-SET state = CASE WHEN attempt - attempts_before >= coalesce((SELECT t.attempts FROM oncebox.destinations t
-                     WHERE t.destination = m.destination), 1000000) THEN 'dead' ELSE 'ready' END,
-    due_at_ms = (SELECT oncebox.steady_ms($5, $1)), last_error = $3
-WHERE state = 'claimed' AND id IN (
-    SELECT id FROM oncebox.outbox
-    WHERE state = 'claimed'
-      AND node = $4
-    ORDER BY lease_until_ms LIMIT $2 FOR UPDATE SKIP LOCKED)
-RETURNING id, destination, state, attempt, node, claimed_at_ms
+SET state = CASE WHEN e.used - e.unused >= e.attempts THEN 'dead' ELSE 'ready' END,
+    attempt = m.attempt - e.unused, due_at_ms = (SELECT oncebox.steady_ms($5, $1)),
+    last_error = CASE WHEN e.unused = 0 THEN $3 ELSE $3 || '; no attempt was used' END
+FROM ended e WHERE m.id = e.message AND m.state = 'claimed'
+RETURNING id, destination, state, attempt, node, claimed_at_ms, last_error

@@ -90,7 +90,7 @@ pub(crate) enum Claim {
 
 /// Columns: delivery, token, key, handler, state, attempt, attempts before, due, lease, order key, wait; then source,
 /// id, type, received, headers, body.
-pub(crate) fn read_claim(row: &Row) -> Result<Claim, StoreError> {
+pub(crate) fn read_claim(mut row: Row) -> Result<Claim, StoreError> {
     let fence = Fence { delivery: row.key(0)?, token: row.key(1)? };
     let (key, handler, attempt) = (row.key(2)?, row.text(3)?, count(row.int(5)?));
     let (source, event_id) = (row.text(11)?, row.text(12)?);
@@ -105,7 +105,7 @@ pub(crate) fn read_claim(row: &Row) -> Result<Claim, StoreError> {
     if row.text(4)? == "dead" {
         return Ok(Claim::Buried(buried));
     }
-    let (Some(headers), Some(body)) = (row.optional_bytes(15)?, row.optional_bytes(16)?) else {
+    let (Some(headers), Some(body)) = (row.take_bytes(15)?, row.take_bytes(16)?) else {
         return Ok(Claim::Empty(fence, buried));
     };
     Ok(Claim::Claimed(Claimed {

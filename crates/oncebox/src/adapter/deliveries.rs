@@ -4,6 +4,7 @@
 
 use std::time::Duration;
 
+use super::sql::Care;
 use super::{
     At, Buried, Claim, Claimed, Dialect, Fence, Fenced, Pool, Row, StoreError, Transaction, Value, commit_or_fail,
     execute, execute_at, fenced, is_open, kept, millis, query, query_at, read_claim, sql,
@@ -11,6 +12,7 @@ use super::{
 use crate::clock::UnixMillis;
 use crate::delivery::Next;
 use crate::event::EventKey;
+use crate::limits::CLAIMED_BYTES_MAX;
 use crate::retry::RetryPolicy;
 
 /// Leases ended in one transaction.
@@ -21,6 +23,8 @@ const SLICE: i64 = 500;
 pub(crate) struct Claims {
     pub(crate) claimed: Vec<Claimed>,
     pub(crate) buried: Vec<Buried>,
+    /// Something waits that was lost before; what was claimed, if anything, is one of those.
+    pub(crate) lost: bool,
 }
 
 /// What became of the mark of a delivery.
@@ -53,28 +57,37 @@ pub(crate) async fn register<P: Pool>(
     commit_or_fail::<P>(tx).await
 }
 
-/// Claims what is due for a handler, oldest first.
+/// Claims what is due for a handler, oldest first. What was lost with its worker before may be what took the worker with
+/// it: it is claimed alone, and only by one who has nothing else in hand (`is_idle`); nothing else is claimed before it.
 pub(crate) async fn claim<P: Pool>(
     pool: &P,
     handler: &str,
     most: usize,
+    is_idle: bool,
     lease: Duration,
     now: At,
 ) -> Result<Claims, StoreError> {
     let mut tx = pool.begin().await?;
+    let lost = !query_at(&mut tx, &sql::HAS_LOST, vec![handler.into(), now.wall.into()], now).await?.is_empty();
+    let (care, most) = match (lost, is_idle) {
+        (true, true) => (Care::Lost, 1),
+        (true, false) => {
+            commit_or_fail::<P>(tx).await?;
+            return Ok(Claims { lost, ..Claims::default() });
+        }
+        (false, _) => (Care::Sound, most),
+    };
+    let in_order = !query(&mut tx, &sql::HAS_ORDER_KEYS, vec![handler.into()]).await?.is_empty();
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let mut values = vec![handler.into(), most.into(), millis(lease).into(), Value::Null];
     values.extend(match P::Tx::DIALECT {
         Dialect::Sqlite => vec![now.wall.into(), now.steady.unwrap_or(now.wall).into()],
-        Dialect::Postgres => vec![now.steady.into()],
+        Dialect::Postgres => vec![now.steady.into(), i64::try_from(CLAIMED_BYTES_MAX).unwrap_or(i64::MAX).into()],
     });
-    let mut rows = query(&mut tx, &sql::CLAIM, values).await?;
-    if P::Tx::DIALECT == Dialect::Sqlite {
-        add_events(&mut tx, &mut rows).await?;
-    }
-    let mut claims = Claims::default();
-    for row in rows {
-        match read_claim(&row)? {
+    let rows = query(&mut tx, sql::claim_with(care, in_order), values).await?;
+    let mut claims = Claims { lost, ..Claims::default() };
+    for row in without_excess(&mut tx, rows).await? {
+        match read_claim(row)? {
             Claim::Claimed(claimed) => claims.claimed.push(claimed),
             Claim::Buried(buried) => claims.buried.push(buried),
             Claim::Empty(fence, buried) => {
@@ -148,21 +161,46 @@ pub(crate) async fn expire<P: Pool>(pool: &P, now: At) -> Result<usize, StoreErr
     for row in &rows {
         let (node, started) = (row.optional_key(5)?.into(), row.optional_int(6)?.into());
         let values = vec![row.key(0)?.into(), row.int(4)?.into(), node, started, now.wall.into(), error.into()];
-        execute(&mut tx, &sql::LOST_ATTEMPT, values).await?;
+        if row.text(9)? == error {
+            execute(&mut tx, &sql::LOST_ATTEMPT, values).await?;
+        }
     }
     commit_or_fail::<P>(tx).await?;
     Ok(rows.len())
 }
 
-/// The columns of the event behind those of the claim, which is as far as SQLite's RETURNING goes.
-async fn add_events<T: Transaction>(tx: &mut T, rows: &mut [Row]) -> Result<(), StoreError> {
-    for row in rows.iter_mut() {
-        let key: EventKey = row.key(2)?;
-        let event = query(tx, &sql::CLAIMED_EVENT, vec![key.into()]).await?;
-        let event = event.into_iter().next().ok_or(StoreError::Corrupt { what: "delivery without event" })?;
-        row.0.extend(event.0);
-    }
+/// What fits into the bytes; the rest is put back. On Postgres the claim itself says which that is.
+async fn without_excess<T: Transaction>(tx: &mut T, mut rows: Vec<Row>) -> Result<Vec<Row>, StoreError> {
     // RETURNING has an order of its own.
     rows.sort_by_key(|row| (row.int(7).unwrap_or(0), row.key(2).ok()));
+    let (mut fitting, mut bytes) = (Vec::with_capacity(rows.len()), 0);
+    for mut row in rows {
+        let is_dead = row.text(4)? == "dead";
+        let fits = match T::DIALECT {
+            Dialect::Sqlite => is_dead || bytes < CLAIMED_BYTES_MAX,
+            Dialect::Postgres => row.int(17)? != 0,
+        };
+        if !fits {
+            let fence = Fence { delivery: row.key(0)?, token: row.key(1)? };
+            execute(tx, &sql::UNCLAIM_ONE, fence.values([])).await?;
+            continue;
+        }
+        if T::DIALECT == Dialect::Sqlite {
+            add_event(tx, &mut row).await?;
+        }
+        if let (false, Some(Value::Bytes(body))) = (is_dead, row.0.get(16)) {
+            bytes += body.len();
+        }
+        fitting.push(row);
+    }
+    Ok(fitting)
+}
+
+/// The columns of the event behind those of the claim, which is as far as SQLite's RETURNING goes.
+async fn add_event<T: Transaction>(tx: &mut T, row: &mut Row) -> Result<(), StoreError> {
+    let key: EventKey = row.key(2)?;
+    let event = query(tx, &sql::CLAIMED_EVENT, vec![key.into()]).await?;
+    let event = event.into_iter().next().ok_or(StoreError::Corrupt { what: "delivery without event" })?;
+    row.0.extend(event.0);
     Ok(())
 }

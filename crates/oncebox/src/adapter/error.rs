@@ -40,6 +40,20 @@ impl StoreError {
         matches!(self, Self::Busy(_) | Self::Disconnected(_))
     }
 
+    /// True when a commit was refused in words, by a database that is there: a rule of the application's own may say the same
+    /// every time.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn was_answered(&self) -> bool {
+        match self {
+            Self::Busy(_) => true,
+            #[cfg(feature = "postgres")]
+            Self::Disconnected(cause) => {
+                cause.downcast_ref::<tokio_postgres::Error>().is_some_and(|error| error.code().is_some())
+            }
+            _ => false,
+        }
+    }
+
     /// True when nothing can be written in this transaction: on a standby, or after somebody's own word.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn is_read_only(&self) -> bool {

@@ -47,6 +47,7 @@ pub(crate) const SQLITE: &[Migration] = &[
         name: "steady_clock",
         sql: include_str!("../../sql/migrations/sqlite/0017_steady_clock.sql"),
     },
+    Migration { version: 18, name: "claims", sql: include_str!("../../sql/migrations/sqlite/0018_claims.sql") },
     Migration {
         version: 19,
         name: "ids_and_handlers",
@@ -102,6 +103,7 @@ pub(crate) const POSTGRES: &[Migration] = &[
         name: "steady_clock",
         sql: include_str!("../../sql/migrations/postgres/0017_steady_clock.sql"),
     },
+    Migration { version: 18, name: "claims", sql: include_str!("../../sql/migrations/postgres/0018_claims.sql") },
     Migration {
         version: 19,
         name: "ids_and_handlers",

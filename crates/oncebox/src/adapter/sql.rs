@@ -30,6 +30,9 @@ shared! {
     END_ATTEMPT = "shared/end_attempt.sql";
     EXTEND_LEASE = "shared/extend_lease.sql";
     GIVE_BACK = "shared/give_back.sql";
+    UNCLAIM_ONE = "shared/unclaim_one.sql";
+    HAS_ORDER_KEYS = "shared/has_order_keys.sql";
+    HAS_LOST = "shared/has_lost.sql";
     EXPIRE_LEASES = "shared/expire_leases.sql";
     LOST_ATTEMPT = "shared/lost_attempt.sql";
     HOLD_CLAIM = "shared/hold_claim.sql";
@@ -39,17 +42,40 @@ shared! {
     SETTLE_STEADY_CLOCK = "shared/settle_steady_clock.sql";
 }
 
-/// The worker's own claim, for one handler in place of several: arrays do not cross the seam. It takes whatever is due,
-/// also what was lost with a worker before: each is handled by itself, so that none takes others along.
-pub(super) static CLAIM: LazyLock<Statement> = LazyLock::new(|| {
-    let several = include_str!("../../sql/postgres/claim.sql");
+/// Which claim of the worker's is run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Care {
+    /// What was never lost with its worker.
+    Sound,
+    /// What was: it is claimed alone.
+    Lost,
+}
+
+/// The worker's own claim, for one handler in place of several: arrays do not cross the seam.
+fn claim(places: &str, care: Care) -> Statement {
+    let several = include_str!("../../sql/postgres/claim.sql").replace("            {places}\n", places);
     let one = several.replace(
-        "unnest($1::text[], $2::bigint[], $3::bigint[])",
-        "(SELECT CAST($1 AS text), CAST($2 AS bigint), CAST($3 AS bigint))",
+        "unnest($1::text[], $2::bigint[], $3::bigint[], $6::bigint[])",
+        "(SELECT CAST($1 AS text), CAST($2 AS bigint), CAST($3 AS bigint), CAST($6 AS bigint))",
     );
-    let whichever = |text: &str| text.replace("AND {care}", "");
-    Statement::of_two(&whichever(&one), &whichever(include_str!("../../sql/sqlite/claim.sql")))
+    let with = |text: &str, row: &str| {
+        let condition = if care == Care::Sound { "lost = 0" } else { "lost > 0" };
+        text.replace("AND {care}", &format!("AND {row}.{condition}"))
+    };
+    Statement::of_two(&with(&one, "d"), &with(include_str!("../../sql/sqlite/claim.sql"), "r"))
+}
+
+const DUE: &str = include_str!("../../sql/postgres/claim_due.sql");
+const IN_ORDER: &str = include_str!("../../sql/postgres/claim_in_order.sql");
+
+static CLAIMS: LazyLock<[Statement; 4]> = LazyLock::new(|| {
+    [claim(DUE, Care::Sound), claim(DUE, Care::Lost), claim(IN_ORDER, Care::Sound), claim(IN_ORDER, Care::Lost)]
 });
+
+/// The claim with a care, where order keys matter or not.
+pub(super) fn claim_with(care: Care, in_order: bool) -> &'static Statement {
+    &CLAIMS[usize::from(in_order) * 2 + usize::from(care == Care::Lost)]
+}
 
 /// Only SQLite asks this; Postgres answers a claim with everything.
 pub(super) static CLAIMED_EVENT: LazyLock<Statement> =

@@ -12,6 +12,21 @@ pub enum Dialect {
     Postgres,
 }
 
+/// The calls of the function `lists`: the list, and the id beside its token.
+const LISTS: [(&str, &str, &str); 3] = [
+    ("b.begun_alone", "d.delivery", "d.token"),
+    ("b.begun_together", "d.delivery", "d.token"),
+    ("b.begun_relay", "m.id", "m.token"),
+];
+
+/// The same in SQLite's words: the last halves of both, side by side.
+fn lists(text: &str) -> String {
+    LISTS.iter().fold(text.to_owned(), |text, (list, id, token)| {
+        let said = format!("(instr({list}, CAST(substr({id}, 9) || substr({token}, 9) AS BLOB)) > 0)");
+        text.replace(&format!("oncebox.lists({list}, {id}, {token})"), &said)
+    })
+}
+
 /// A statement in both dialects.
 #[derive(Debug)]
 pub(crate) struct Statement {
@@ -24,7 +39,7 @@ pub(crate) struct Statement {
 impl Statement {
     /// Takes the text as Postgres wants it.
     pub(crate) fn new(text: &str) -> Self {
-        let sqlite = text
+        let sqlite = lists(text)
             .replace("FOR UPDATE SKIP LOCKED", "")
             .replace("FOR UPDATE", "")
             .replace("FOR KEY SHARE", "")

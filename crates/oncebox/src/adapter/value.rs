@@ -94,6 +94,15 @@ impl Row {
         }
     }
 
+    /// Bytes or nothing, taken out of the row without a copy.
+    pub(crate) fn take_bytes(&mut self, column: usize) -> Result<Option<Vec<u8>>, StoreError> {
+        match self.0.get_mut(column).map(|value| std::mem::replace(value, Value::Null)) {
+            Some(Value::Bytes(bytes)) => Ok(Some(bytes)),
+            Some(Value::Null) => Ok(None),
+            _ => Err(StoreError::Corrupt { what: "bytes" }),
+        }
+    }
+
     /// A key.
     pub fn key(&self, column: usize) -> Result<EventKey, StoreError> {
         self.optional_key(column)?.ok_or(StoreError::Corrupt { what: "key" })

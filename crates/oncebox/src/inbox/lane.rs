@@ -26,6 +26,8 @@ pub(super) struct Lane<P: Pool> {
 struct Hands {
     tasks: JoinSet<()>,
     fences: HashMap<Id, Fence>,
+    /// What is in hand was lost with its worker before, and is tried alone.
+    alone: bool,
 }
 
 /// Whether there may be more to claim at once.
@@ -69,16 +71,18 @@ impl<P: Pool> Lane<P> {
             hands.ended(ended);
         }
         let free = self.registered.options.concurrency.max(1).saturating_sub(hands.tasks.len());
-        if free == 0 {
+        let is_idle = hands.tasks.is_empty();
+        if free == 0 || (hands.alone && !is_idle) {
             return Ok(Claimed::All);
         }
         let (lease, now) = (self.registered.options.lease, self.shared.at());
-        let claims = deliveries::claim(&self.shared.pool, &self.name, free, lease, now).await?;
+        let claims = deliveries::claim(&self.shared.pool, &self.name, free, is_idle, lease, now).await?;
+        hands.alone = claims.lost && is_idle && !claims.claimed.is_empty();
         for buried in &claims.buried {
             let (key, attempt) = (buried.key.to_string(), buried.attempt);
             tracing::warn!(handler = &*self.name, key, attempt, "a dead letter: the attempts are used up");
         }
-        let all = claims.claimed.len() + claims.buried.len() < free;
+        let all = claims.claimed.len() + claims.buried.len() < if claims.lost { 1 } else { free };
         for claimed in claims.claimed {
             let fence = claimed.fence;
             let id = hands.tasks.spawn(attempt::run(self.clone(), claimed)).id();

@@ -46,7 +46,7 @@ pub(super) async fn run(store: &Store, clock: &Clock, spec: &DestinationSpec, me
         Err(error) => return failed(spec, message, Failure::before_the_call(error.to_string())),
     };
     if store.pass("outbox.send").await.is_err() {
-        return nothing_known(message, End::NotMade);
+        return not_made(message);
     }
     let span = tracing::info_span!(
         target: TARGET, "send", traceparent = message.traceparent.map(tracing::field::display),
@@ -63,6 +63,11 @@ pub(super) async fn run(store: &Store, clock: &Clock, spec: &DestinationSpec, me
         Ok(answer) => answered(spec, message, Answer { body: masks.apply(answer.body), ..answer }, clock),
         Err(error) => failed(spec, message, Failure::unanswered(error)),
     }
+}
+
+/// One whose call was not made.
+pub(super) fn not_made(message: ClaimedMessage) -> Ended {
+    nothing_known(message, End::NotMade)
 }
 
 fn nothing_known(message: ClaimedMessage, end: End) -> Ended {

@@ -10,8 +10,9 @@ use super::attempt::{self, End, Ended};
 use super::closer::give_back;
 use super::destination::DestinationSpec;
 use super::lane::Shared;
+use crate::begun::Beginnings;
 use crate::clock::Clock;
-use crate::store::{ClaimedMessage, MessageFence, Store};
+use crate::store::{ClaimedMessage, MessageFence, Role, Store};
 
 /// What a caller works with.
 #[derive(Clone, Debug)]
@@ -22,6 +23,7 @@ pub(super) struct Caller {
     pub(super) ended: mpsc::Sender<Ended>,
     /// Wakes the loop when a lane has room for a claim.
     pub(super) due: Arc<Notify>,
+    pub(super) begun: Beginnings,
 }
 
 /// A call under way. Dropped before its end, it leaves its message to whoever stops the relay.
@@ -75,7 +77,11 @@ impl Caller {
         let mut begun = Some(first);
         while let Some(Begun { message, spec, under_way }) = begun {
             let lane = under_way.lane.clone();
-            let ended = attempt::run(&self.store, &self.clock, &spec, message).await;
+            let claims = vec![(message.fence.id, message.fence.token)];
+            let ended = match self.begun.begin(Role::Relay, claims).await {
+                Some(_under_way) => attempt::run(&self.store, &self.clock, &spec, message).await,
+                None => attempt::not_made(message),
+            };
             lane.lock().tell(ended.reached, self.clock.passed());
             // Where the closer cannot keep up, no further call is begun.
             self.hand_over(ended).await;

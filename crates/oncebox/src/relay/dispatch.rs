@@ -17,11 +17,11 @@ use super::destination::DestinationSpec;
 use super::lane::{Lane, Shared};
 use super::observed::{Spared, Unserved};
 use super::{Parts, metric};
-use crate::clock::Clock;
+use crate::begun::{Beginnings, announce};
 use crate::limits::POLL_EVERY;
 use crate::shutdown::Shutdown;
 use crate::store::{
-    ClaimedMessage, DestinationFacts, MessageClaims, MessageFence, MessageWant, NodeEntry, Store, StoreError,
+    ClaimedMessage, DestinationFacts, MessageClaims, MessageFence, MessageWant, NodeEntry, Role, StoreError,
 };
 use crate::wake::Wake;
 
@@ -57,10 +57,10 @@ struct Claim {
 }
 
 impl Dispatch {
-    pub(super) fn new(parts: Parts, ended: mpsc::Sender<Ended>, spared: Spared) -> Self {
+    pub(super) fn new(parts: Parts, ended: mpsc::Sender<Ended>, begun: Beginnings, spared: Spared) -> Self {
         let Parts { store, clock, wake, node } = parts;
         Self {
-            caller: Caller { store, clock, ended, due: Arc::new(Notify::new()) },
+            caller: Caller { store, clock, ended, due: Arc::new(Notify::new()), begun },
             wake,
             node,
             lanes: BTreeMap::new(),
@@ -133,9 +133,9 @@ impl Dispatch {
         let facts = || self.lanes.values().map(|lane| lane.lock().spec.facts()).collect();
         let unknown: Option<Vec<DestinationFacts>> = (!self.registered).then(facts);
         self.registered = true;
-        let (store, clock, node) = (self.caller.store.clone(), self.caller.clock.clone(), self.node.clone());
+        let (caller, node) = (self.caller.clone(), self.node.clone());
         self.claims.spawn(async move {
-            let outcome = claim(&store, unknown.as_deref(), &wants, &node, &clock).await;
+            let outcome = claim(&caller, unknown.as_deref(), &wants, &node).await;
             Claim { wants, since: now, outcome }
         });
     }
@@ -262,15 +262,16 @@ impl Dispatch {
 
 /// The process is written down before it claims anything: whoever starts after its death finds its claims by that.
 async fn claim(
-    store: &Store,
+    caller: &Caller,
     unknown: Option<&[DestinationFacts]>,
     wants: &[MessageWant],
     node: &NodeEntry,
-    clock: &Clock,
 ) -> Result<MessageClaims, StoreError> {
+    let Caller { store, clock, begun, .. } = caller;
     if let Some(destinations) = unknown {
         store.register_node(node, clock.now()).await?;
         store.register_destinations(destinations).await?;
+        announce(begun, &[Role::Relay], store, node.node).await?;
     }
     store.claim_messages(wants, Some(node.node), clock.now()).await
 }

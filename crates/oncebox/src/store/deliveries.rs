@@ -4,6 +4,7 @@
 //! that a worker which dies loses one attempt and nothing else. Every later write carries the claim's token; whoever
 //! no longer has the current one changes nothing.
 
+use std::collections::HashSet;
 use std::time::Duration;
 
 use super::{Failure, Row, Store, StoreError, Tx, TxInner, sql};
@@ -22,8 +23,13 @@ pub struct Want {
     pub handler: String,
     /// At most so many.
     pub limit: usize,
+    /// No further one once their bodies have so many bytes together; the first comes however large it is.
+    pub bytes: usize,
     /// How long they may be kept.
     pub lease: Duration,
+    /// Whether order keys matter ([`Store::has_order_keys`]): then what is looked at has a bound, however many wait behind
+    /// one key. Such a want is best alone in its claim.
+    pub in_order: bool,
 }
 
 /// The answer to a claim.
@@ -33,6 +39,15 @@ pub struct Claims {
     pub claimed: Vec<Claimed>,
     /// Given up: the attempts are used up, or the payload is gone.
     pub buried: Vec<Buried>,
+    /// Handlers of which more is due than fits into the bytes.
+    pub cut_off: HashSet<String>,
+}
+
+/// The rows of a claim as they came, and the handlers of which more is due than fits into the bytes.
+#[derive(Debug, Default)]
+pub(super) struct ClaimedRows {
+    pub(super) rows: Vec<Row>,
+    pub(super) cut_off: HashSet<String>,
 }
 
 /// What became of a finish.
@@ -48,8 +63,8 @@ pub enum Finished {
 /// the worker with it, and whatever is claimed together is lost together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Care {
-    /// All of them.
-    Any,
+    /// One was lost.
+    Lost,
     /// None was lost.
     Sound,
     /// One was lost, and the next is not the last.
@@ -60,11 +75,19 @@ pub(super) enum Care {
 
 impl Store {
     /// Claims what is due for these handlers, oldest first, in one transaction. `node` is the worker's process, which
-    /// must ask for what was lost by [`Store::claim_lost`]; none for consumers outside. `now` is the time on SQLite;
-    /// Postgres has its own.
+    /// must ask for what was lost by [`Store::claim_lost`]; none for consumers outside, who get one of those alone before
+    /// anything else. `now` is the time on SQLite; Postgres has its own.
     pub async fn claim(&self, wants: &[Want], node: Option<EventKey>, now: UnixMillis) -> Result<Claims, StoreError> {
-        let care = if node.is_some() { Care::Sound } else { Care::Any };
-        self.claim_with(wants, node, care, now).await
+        if node.is_none() {
+            for want in wants {
+                let alone = [Want { limit: 1, ..want.clone() }];
+                let claims = self.claim_with(&alone, node, Care::Lost, now).await?;
+                if !claims.claimed.is_empty() || !claims.buried.is_empty() {
+                    return Ok(claims);
+                }
+            }
+        }
+        self.claim_with(wants, node, Care::Sound, now).await
     }
 
     /// Claims what was lost with its worker before: a few of those that were lost once, or else one alone. Whoever has
@@ -89,17 +112,17 @@ impl Store {
     ) -> Result<Claims, StoreError> {
         self.faults.at("deliveries.claim").await?;
         let mut tx = self.begin().await?;
-        let rows = match tx.claim_rows(wants, node, care, now).await {
-            Ok(rows) => rows,
+        let ClaimedRows { rows, cut_off } = match tx.claim_rows(wants, node, care, now).await {
+            Ok(claimed) => claimed,
             // Two nodes within one order key are no reason to lose the connection.
             Err(error) => {
                 tx.rollback().await;
                 return Err(error);
             }
         };
-        let mut claims = Claims::default();
+        let mut claims = Claims { cut_off, ..Claims::default() };
         for row in rows {
-            match read_claim(&row)? {
+            match read_claim(row)? {
                 Claim::Claimed(mut claimed) => {
                     claimed.lease_until = self.steady.wall_of(claimed.lease_until);
                     claims.claimed.push(claimed);
@@ -154,7 +177,7 @@ impl Tx {
         node: Option<EventKey>,
         care: Care,
         now: UnixMillis,
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<ClaimedRows, StoreError> {
         let (_, steady) = (now, self.steady.now());
         match &mut self.inner {
             #[cfg(feature = "sqlite")]

@@ -63,6 +63,11 @@ impl Loop {
                 if nth > 0 {
                     array.push(',');
                 }
+                // A body that is too large is not even copied.
+                let binds_body = matches!(bind, Bind::Body | Bind::BodyBytes);
+                if binds_body && array.len() + claimed.body.len() > BYTES_MAX {
+                    return None;
+                }
                 push(&mut array, &bind.value(claimed).ok()?);
             }
             array.push('}');

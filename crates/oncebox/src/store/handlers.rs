@@ -59,6 +59,8 @@ pub struct Due {
     pub lost: Vec<String>,
     /// Destinations with messages.
     pub destinations: Vec<String>,
+    /// Handlers of which some deliveries have an order key.
+    pub ordered: Vec<String>,
 }
 
 impl Store {
@@ -111,11 +113,17 @@ impl Store {
             let names = match row.text(0)?.as_str() {
                 "handler" => &mut due.handlers,
                 "lost" => &mut due.lost,
+                "ordered" => &mut due.ordered,
                 _ => &mut due.destinations,
             };
             names.push(row.text(1)?);
         }
         Ok(due)
+    }
+
+    /// Whether deliveries of a handler that have not ended have order keys: then they are claimed in order.
+    pub async fn has_order_keys(&self, handler: &str) -> Result<bool, StoreError> {
+        Ok(!self.query(&sql::HAS_ORDER_KEYS, vec![handler.into()]).await?.is_empty())
     }
 
     /// All handlers that were ever registered.

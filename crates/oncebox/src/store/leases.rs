@@ -29,6 +29,9 @@ pub struct Expired {
     pub attempt: i64,
     /// True when it was the last one.
     pub dead: bool,
+    /// Whether it used an attempt: false when it had not begun, or when it had begun together with others and only one
+    /// attempt is left.
+    pub used: bool,
 }
 
 /// A node's name and the key of this process of it.
@@ -215,7 +218,10 @@ impl Tx {
             let node: Value = row.optional_key(5)?.into();
             let started: Value = row.optional_int(6)?.into();
             let values = vec![row.key(0)?.into(), row.int(4)?.into(), node, started, now.into(), error.into()];
-            self.execute(&sql::LOST_ATTEMPT, values).await?;
+            let used = row.text(9)? == error;
+            if used {
+                self.execute(&sql::LOST_ATTEMPT, values).await?;
+            }
             expired.push(Expired {
                 delivery: row.key(0)?,
                 key: row.key(1)?,
@@ -225,6 +231,7 @@ impl Tx {
                 event_id: row.optional_text(8)?.unwrap_or_default(),
                 attempt: row.int(4)?,
                 dead: row.text(3)? == "dead",
+                used,
             });
         }
         Ok(expired)

@@ -165,7 +165,7 @@ impl Store {
         // RETURNING has an order of its own.
         rows.sort_by_key(|row| (row.int(6).unwrap_or(0), row.key(0).ok()));
         let mut claims = MessageClaims::default();
-        for row in &rows {
+        for row in rows {
             let list = if row.text(3)? == "dead" { &mut claims.buried } else { &mut claims.claimed };
             list.push(read_claim(row)?);
         }
@@ -344,7 +344,8 @@ fn values(message: &Message, key: &str, id: EventKey, writer: Option<&Writer>, n
 
 /// Columns: id, token, destination, state, attempt, attempts before, due, key, method, path, headers, body, event,
 /// handler, step, order key, source, the sender's id, the first bytes of the event's headers.
-fn read_claim(row: &Row) -> Result<ClaimedMessage, StoreError> {
+fn read_claim(mut row: Row) -> Result<ClaimedMessage, StoreError> {
+    let body = row.take_bytes(11)?.unwrap_or_default();
     Ok(ClaimedMessage {
         fence: MessageFence { id: row.key(0)?, token: row.key(1)? },
         destination: row.text(2)?,
@@ -354,7 +355,7 @@ fn read_claim(row: &Row) -> Result<ClaimedMessage, StoreError> {
         method: row.text(8)?,
         path: row.text(9)?,
         headers: row.text(10)?,
-        body: row.bytes(11)?.into(),
+        body: body.into(),
         key: row.optional_key(12)?,
         handler: row.optional_text(13)?,
         step: row.optional_text(14)?,

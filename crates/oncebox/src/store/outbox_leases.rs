@@ -30,6 +30,8 @@ pub struct ExpiredMessage {
     pub attempt: u32,
     /// Whether it was the last one.
     pub dead: bool,
+    /// Whether it had begun, and used an attempt.
+    pub used: bool,
 }
 
 impl Store {
@@ -91,9 +93,12 @@ impl Tx {
             let (id, attempt) = (row.key(0)?, row.int(3)?);
             let (node, started) = (row.optional_key(4)?, row.optional_int(5)?);
             let values = vec![id.into(), attempt.into(), node.into(), started.into(), now.into(), error.into()];
-            self.execute(&sql::LOST_MESSAGE_ATTEMPT, values).await?;
+            let used = row.text(6)? == error;
+            if used {
+                self.execute(&sql::LOST_MESSAGE_ATTEMPT, values).await?;
+            }
             let dead = row.text(2)? == "dead";
-            expired.push(ExpiredMessage { id, destination: row.text(1)?, attempt: count(attempt), dead });
+            expired.push(ExpiredMessage { id, destination: row.text(1)?, attempt: count(attempt), dead, used });
         }
         Ok(expired)
     }

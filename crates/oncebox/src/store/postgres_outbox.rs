@@ -1,6 +1,7 @@
 //! Claiming and marking messages on Postgres: one statement for many rows, by the database's clock.
 
 use bytes::Bytes;
+use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
 use super::deliveries::millis;
@@ -23,9 +24,14 @@ impl Tx {
         let leases: Vec<i64> = wants.iter().map(|want| millis(want.lease)).collect();
         let rows = self
             .step(async |client| {
+                let lock = client.prepare_cached(sql::LOCK_DESTINATIONS).await?;
                 let statement = client.prepare_cached(sql::CLAIM_MESSAGES).await?;
                 let values: [&(dyn ToSql + Sync); 6] = [&destinations, &limits, &leases, &node, &bytes, &steady];
-                by_index(client, client.query(&statement, &values)).await
+                // The driver sends in the order of the first polls, so this costs no round trip.
+                let (locked, rows) =
+                    join(client.query(&lock, &[&destinations]), by_index(client, client.query(&statement, &values)))
+                        .await;
+                locked.and(rows)
             })
             .await?;
         rows.iter().map(read_row).collect()

@@ -106,10 +106,12 @@ shared! {
     RECORD_ATTEMPT = "shared/record_attempt.sql";
     END_ATTEMPT = "shared/end_attempt.sql";
     GIVE_BACK = "shared/give_back.sql";
+    UNCLAIM_ONE = "shared/unclaim_one.sql";
     EXTEND_LEASE = "shared/extend_lease.sql";
     LENGTHEN_LEASE = "shared/lengthen_lease.sql";
     SETTLED = "shared/settled.sql";
     CLAIM_OF = "shared/claim_of.sql";
+    HAS_ORDER_KEYS = "shared/has_order_keys.sql";
     DUE = "shared/due.sql";
     LEASES_ENDED = "shared/leases_ended.sql";
     EXPIRE_LEASES = "shared/expire_leases.sql";
@@ -264,7 +266,7 @@ impl Claim {
         // Lost once, and not before its last attempt.
         let once = format!("{row}.lost = 1 AND {row}.attempt - {row}.attempts_before < {attempts} - 1");
         let conditions = [
-            format!("{row}.lost >= 0"),
+            format!("{row}.lost > 0"),
             format!("{row}.lost = 0"),
             format!("({once})"),
             format!("({row}.lost > 0 AND NOT ({once}))"),
@@ -279,7 +281,17 @@ impl Claim {
 
 #[cfg(feature = "postgres")]
 pub(super) static CLAIM_POSTGRES: LazyLock<Claim> =
-    LazyLock::new(|| Claim::new(include_str!("../../sql/postgres/claim.sql"), "d", "h.attempts"));
+    LazyLock::new(|| Claim::new(&claim_of(include_str!("../../sql/postgres/claim_due.sql")), "d", "h.attempts"));
+
+/// The same where order keys matter.
+#[cfg(feature = "postgres")]
+pub(super) static CLAIM_IN_ORDER_POSTGRES: LazyLock<Claim> =
+    LazyLock::new(|| Claim::new(&claim_of(include_str!("../../sql/postgres/claim_in_order.sql")), "d", "h.attempts"));
+
+#[cfg(feature = "postgres")]
+fn claim_of(places: &str) -> String {
+    include_str!("../../sql/postgres/claim.sql").replace("            {places}\n", places)
+}
 
 #[cfg(feature = "sqlite")]
 pub(super) static CLAIM_SQLITE: LazyLock<Claim> = LazyLock::new(|| {
@@ -333,10 +345,13 @@ pub(super) mod postgres {
     pub(in crate::store) const INSERT_PAYLOADS: &str = include_str!("../../sql/postgres/insert_payloads.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/postgres/finish.sql");
+    pub(in crate::store) const WRITE_BEGUN: &str = include_str!("../../sql/postgres/write_begun.sql");
+    pub(in crate::store) const UNCLAIM: &str = include_str!("../../sql/postgres/unclaim.sql");
     pub(in crate::store) const BEGIN_CHUNK: &str = include_str!("../../sql/postgres/begin_chunk.sql");
     pub(in crate::store) const END_CHUNK: &str = include_str!("../../sql/postgres/end_chunk.sql");
     pub(in crate::store) const UNDO_CHUNK: &str = include_str!("../../sql/postgres/undo_chunk.sql");
     pub(in crate::store) const EACH_FAILED: &str = include_str!("../../sql/postgres/each_failed.sql");
+    pub(in crate::store) const LOCK_DESTINATIONS: &str = include_str!("../../sql/postgres/lock_destinations.sql");
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/postgres/claim_messages.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/postgres/sent.sql");
     pub(in crate::store) const BY_INDEX: &str = include_str!("../../sql/postgres/by_index.sql");
@@ -382,6 +397,7 @@ pub(super) mod sqlite {
     pub(in crate::store) const INSERT_EVENT: &str = include_str!("../../sql/sqlite/insert_event.sql");
     pub(in crate::store) const INSERT_PAYLOAD: &str = include_str!("../../sql/sqlite/insert_payload.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/sqlite/add_arrivals.sql");
+    pub(in crate::store) const WRITE_BEGUN: &str = include_str!("../../sql/sqlite/write_begun.sql");
     pub(in crate::store) const CLAIMED_EVENT: &str = include_str!("../../sql/sqlite/claimed_event.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/sqlite/finish.sql");
     pub(in crate::store) const BEGIN_CHUNK: &str = include_str!("../../sql/sqlite/begin_chunk.sql");

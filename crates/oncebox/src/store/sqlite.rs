@@ -112,9 +112,14 @@ impl Database {
 
     /// Takes a place in the line; BEGIN happens before the first step.
     pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
+        self.begin_flushed(true).await
+    }
+
+    /// As [`Database::begin`]; a commit that is not flushed outlives this process, and perhaps not the machine.
+    pub(super) async fn begin_flushed(&self, flushed: bool) -> Result<Tx, StoreError> {
         let (steps, receiver) = mpsc::channel(1);
         let (refusal, refused) = oneshot::channel();
-        self.writer.send(Begin { steps: receiver, refusal }).await.map_err(gone)?;
+        self.writer.send(Begin { steps: receiver, flushed, refusal }).await.map_err(gone)?;
         Ok(Tx { steps, refused, last: None })
     }
 

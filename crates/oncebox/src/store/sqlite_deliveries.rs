@@ -2,8 +2,8 @@
 
 use rusqlite::{Connection, params};
 
-use super::deliveries::{Care, millis};
-use super::sql::{CLAIM_SQLITE, NOTE_STEADY_CLOCK, sqlite as sql};
+use super::deliveries::{Care, ClaimedRows, millis};
+use super::sql::{CLAIM_SQLITE, NOTE_STEADY_CLOCK, UNCLAIM_ONE, sqlite as sql};
 use super::sqlite::{Tx, classify, read_rows};
 use super::{Fence, Row, StoreError, Value, Want};
 use crate::clock::UnixMillis;
@@ -12,6 +12,8 @@ use crate::event::EventKey;
 /// Columns of a claim.
 const DUE_AT: usize = 7;
 const KEY: usize = 2;
+const HANDLER: usize = 3;
+const STATE: usize = 4;
 
 impl Tx {
     pub(super) async fn claim_deliveries(
@@ -20,11 +22,11 @@ impl Tx {
         node: Option<EventKey>,
         care: Care,
         (now, steady): (UnixMillis, UnixMillis),
-    ) -> Result<Vec<Row>, StoreError> {
+    ) -> Result<ClaimedRows, StoreError> {
         self.run(move |connection| {
-            let mut claims = Vec::new();
+            let mut claims = ClaimedRows::default();
             for want in wants {
-                let limit = i64::try_from(want.limit).unwrap_or(i64::MAX);
+                let (limit, bytes) = (i64::try_from(want.limit).unwrap_or(i64::MAX), want.bytes);
                 let values = vec![
                     Value::Text(want.handler),
                     Value::Int(limit),
@@ -33,16 +35,13 @@ impl Tx {
                     Value::Int(now),
                     Value::Int(steady),
                 ];
-                claims.extend(read_rows(connection, CLAIM_SQLITE.with(care), values)?);
+                let mut rows = read_rows(connection, CLAIM_SQLITE.with(care), values)?;
+                // RETURNING has an order of its own.
+                rows.sort_by_key(|row| (row.int(DUE_AT).unwrap_or(0), row.key(KEY).ok()));
+                add_events(connection, rows, bytes, &mut claims)?;
             }
-            for claim in &mut claims {
-                let event = read_rows(connection, sql::CLAIMED_EVENT, vec![claim.key(KEY)?.into()])?;
-                let event = event.into_iter().next().ok_or(StoreError::Corrupt { what: "delivery without event" })?;
-                claim.0.extend(event.0);
-            }
-            note_time(connection, claims.len(), steady)?;
-            // RETURNING has an order of its own.
-            claims.sort_by_key(|claim| (claim.int(DUE_AT).unwrap_or(0), claim.key(KEY).ok()));
+            note_time(connection, claims.rows.len(), steady)?;
+            claims.rows.sort_by_key(|row| (row.int(DUE_AT).unwrap_or(0), row.key(KEY).ok()));
             Ok(claims)
         })
         .await
@@ -70,4 +69,31 @@ pub(super) fn note_time(connection: &Connection, claimed: usize, steady: UnixMil
     }
     let mut note = connection.prepare_cached(NOTE_STEADY_CLOCK.sqlite()).map_err(classify)?;
     note.execute([steady]).map(drop).map_err(classify)
+}
+
+/// The columns of the event behind those of the claim, as far as the bytes go; what is beyond them is put back.
+fn add_events(
+    connection: &Connection,
+    rows: Vec<Row>,
+    bytes: usize,
+    claims: &mut ClaimedRows,
+) -> Result<(), StoreError> {
+    let mut unclaim = connection.prepare_cached(UNCLAIM_ONE.sqlite()).map_err(classify)?;
+    let mut read = 0;
+    for mut row in rows {
+        let is_dead = row.text(STATE)? == "dead";
+        if read >= bytes && !is_dead {
+            unclaim.execute(params![row.key(0)?, row.key(1)?]).map_err(classify)?;
+            claims.cut_off.insert(row.text(HANDLER)?);
+            continue;
+        }
+        let event = read_rows(connection, sql::CLAIMED_EVENT, vec![row.key(KEY)?.into()])?;
+        let event = event.into_iter().next().ok_or(StoreError::Corrupt { what: "delivery without event" })?;
+        row.0.extend(event.0);
+        if let (false, Some(Value::Bytes(body))) = (is_dead, row.0.last()) {
+            read += body.len();
+        }
+        claims.rows.push(row);
+    }
+    Ok(())
 }

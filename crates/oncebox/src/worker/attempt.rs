@@ -14,11 +14,12 @@ use tracing::Instrument as _;
 use super::closer::Closer;
 use super::lane::{InHand, Pace};
 use super::metric::{self, Outcome};
+use crate::begun::Beginnings;
 use crate::circuit::Reached;
 use crate::clock::Clock;
 use crate::delivery::{Failed, Next, after_failure};
 use crate::handler::{HandlerSpec, Work};
-use crate::store::{Claimed, Failure, Fence, Store};
+use crate::store::{Claimed, Failure, Fence, Role, Store};
 use crate::trace::{TARGET, Traceparent};
 
 /// What every unit needs.
@@ -27,6 +28,7 @@ pub(super) struct Context {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) closer: Closer,
+    pub(super) begun: Beginnings,
 }
 
 /// What a unit tells its lane.
@@ -44,12 +46,18 @@ pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHa
     let count = claims.len();
     // One for each delivery, because each belongs to a trace of its own.
     let spans: Vec<tracing::Span> = claims.iter().map(span).collect();
+    // What waited too long is not begun: it might end after its lease.
+    if begun.saturating_sub(since) > spec.lease / 4 {
+        context.give_back(&claims, "they waited too long for their turn").await;
+        return UnitEnd { pace: Pace::Slow, reached: Reached::Unknown };
+    }
+    let role = if count > 1 { Role::Together } else { Role::Alone };
+    let fences = claims.iter().map(|claim| (claim.fence.delivery, claim.fence.token)).collect();
+    let Some(under_way) = context.begun.begin(role, fences).await else {
+        context.give_back(&claims, "their beginning could not be written down").await;
+        return UnitEnd { pace: Pace::Steady, reached: Reached::Unknown };
+    };
     let end = match &spec.work {
-        // What waited too long is not begun: it might end after its lease.
-        _ if begun.saturating_sub(since) > spec.lease / 4 => {
-            context.give_back(&claims, "they waited too long for their turn").await;
-            return UnitEnd { pace: Pace::Slow, reached: Reached::Unknown };
-        }
         Work::Outside(target) => {
             let span = spans.first().cloned().unwrap_or_else(tracing::Span::none);
             outside::run(&context, &spec, target, claims).instrument(span).await
@@ -57,6 +65,7 @@ pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHa
         Work::Sql(_) | Work::Inside(_) => inside::run(&context, &spec, claims, since, apart).await,
         Work::Pull => UnitEnd { pace: Pace::Steady, reached: Reached::Unknown },
     };
+    drop(under_way);
     metric::took(&spec.name, context.clock.passed().saturating_sub(begun), count);
     end
 }

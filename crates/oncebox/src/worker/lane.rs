@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::circuit::{Circuit, Pass, Reached};
 use crate::handler::{HandlerSpec, Work};
-use crate::limits::{CLAIMED_BYTES_MAX, TRANSACTION_DELIVERIES_MAX, TRANSACTIONS_PER_HANDLER_MAX};
+use crate::limits::{CLAIMED_BYTES_MAX, HANDLER_BYTES_MAX, TRANSACTION_DELIVERIES_MAX, TRANSACTIONS_PER_HANDLER_MAX};
 use crate::rate::RateLimit;
 use crate::store::{Claimed, Fence};
 
@@ -17,6 +17,9 @@ use crate::store::{Claimed, Fence};
 const BATCH_FIRST: usize = 16;
 /// Units of work that run apart after one whose statements ended their session.
 const APART_UNITS: usize = 64;
+/// A rest is so many times as long as the claim that brought nothing, and no longer than this.
+const REST_TIMES: u32 = 4;
+const REST_MAX: Duration = Duration::from_secs(1);
 /// Transactions' worth of deliveries claimed ahead by a handler that is quick enough.
 const BATCHES_AHEAD: usize = 2;
 
@@ -49,6 +52,10 @@ pub(super) struct Lane {
     pub(super) spec: Arc<HandlerSpec>,
     queue: VecDeque<InHand>,
     running: usize,
+    /// Of the bodies in hand, begun or not.
+    bytes: usize,
+    /// As many are asked for at most: about twice what fitted into the bytes of late.
+    reach: usize,
     slots: usize,
     batch: usize,
     hungry: bool,
@@ -56,6 +63,10 @@ pub(super) struct Lane {
     wanted: bool,
     /// Something that was lost with its worker may wait.
     lost: bool,
+    /// Order keys matter to its deliveries.
+    pub(super) in_order: bool,
+    /// When to look again after a claim in order that brought nothing.
+    rests_until: Duration,
     /// Units yet to run on a session of their own.
     apart: usize,
     circuit: Circuit,
@@ -69,6 +80,8 @@ impl Lane {
             spec: spec.clone(),
             queue: VecDeque::new(),
             running: 0,
+            bytes: 0,
+            reach: usize::MAX,
             slots: 0,
             batch: BATCH_FIRST,
             hungry: true,
@@ -76,6 +89,8 @@ impl Lane {
             wanted: true,
             lost: false,
             apart: 0,
+            in_order: false,
+            rests_until: Duration::ZERO,
             circuit: Circuit::default(),
             rate: None,
         };
@@ -101,6 +116,17 @@ impl Lane {
         self.wanted = false;
     }
 
+    /// A claim in order that took so long brought nothing: many wait behind few keys, and are not looked through again at
+    /// once.
+    pub(super) fn rest(&mut self, took: Duration, now: Duration) {
+        self.rests_until = now + (took * REST_TIMES).min(REST_MAX);
+    }
+
+    /// When a rest of something that wants to look is over.
+    pub(super) fn rests_for(&self, now: Duration) -> Option<Duration> {
+        self.rests_until.checked_sub(now).filter(|left| self.wanted && self.hungry && !left.is_zero())
+    }
+
     /// True when a removed handler has nothing left to do.
     pub(super) fn is_over(&self) -> bool {
         !self.wanted && self.running == 0 && self.queue.is_empty()
@@ -119,13 +145,13 @@ impl Lane {
     /// How many to claim now of what was lost with its worker.
     pub(super) fn appetite_for_lost(&mut self, now: Duration) -> usize {
         let room = self.room();
-        if !self.wanted || !self.lost || room == 0 { 0 } else { self.allowed(room, now) }
+        if !self.wanted || !self.lost || room == 0 || self.is_full() { 0 } else { self.allowed(room, now) }
     }
 
     /// Takes what was claimed of it; it goes first.
     pub(super) fn take_lost(&mut self, claims: Vec<Claimed>, now: Duration) {
         self.lost = !claims.is_empty();
-        self.note_claimed(claims.len(), now);
+        self.note_claimed(&claims, now);
         for claim in claims.into_iter().rev() {
             self.queue.push_front(InHand { claim, since: now, lost: true });
         }
@@ -139,7 +165,7 @@ impl Lane {
     /// How many to claim now; a probe of an open circuit is one alone.
     pub(super) fn appetite(&mut self, now: Duration) -> usize {
         let room = self.room();
-        if !self.wanted || !(self.hungry || self.backlog) || room == 0 {
+        if !self.wanted || !(self.hungry || self.backlog) || room == 0 || self.is_full() || now < self.rests_until {
             return 0;
         }
         // A transaction's worth, or half a hand of calls: a claim for every slot that falls free would be a transaction for
@@ -148,7 +174,22 @@ impl Lane {
         if self.running + self.queue.len() > 0 && room < enough {
             return 0;
         }
-        self.allowed(room, now)
+        self.allowed(room.min(self.reach), now)
+    }
+
+    /// Body bytes that there is room for.
+    pub(super) fn free_bytes(&self) -> usize {
+        HANDLER_BYTES_MAX.saturating_sub(self.bytes)
+    }
+
+    /// Body bytes in hand.
+    pub(super) fn bytes(&self) -> usize {
+        self.bytes
+    }
+
+    /// True while nothing is in hand.
+    pub(super) fn is_idle(&self) -> bool {
+        self.running == 0 && self.queue.is_empty()
     }
 
     /// What rate and circuit leave of it.
@@ -161,21 +202,24 @@ impl Lane {
         }
     }
 
-    /// Takes what a claim for `asked` brought.
-    pub(super) fn take(&mut self, claims: Vec<Claimed>, asked: usize, now: Duration) {
+    /// Takes what a claim for `asked` brought; `cut_off`: more is due than fits into the bytes.
+    pub(super) fn take(&mut self, claims: Vec<Claimed>, asked: usize, cut_off: bool, now: Duration) {
         self.hungry = false;
-        self.backlog = claims.len() >= asked;
-        self.note_claimed(claims.len(), now);
+        self.in_order |= claims.iter().any(|claim| claim.order_key.is_some());
+        self.backlog = cut_off || claims.len() >= asked;
+        self.reach = if cut_off { (claims.len() * 2).max(1) } else { self.reach.saturating_mul(2) };
+        self.note_claimed(&claims, now);
         self.queue.extend(claims.into_iter().map(|claim| InHand { claim, since: now, lost: false }));
     }
 
-    fn note_claimed(&mut self, count: usize, now: Duration) {
-        if count == 0 {
+    fn note_claimed(&mut self, claims: &[Claimed], now: Duration) {
+        self.bytes += claims.iter().map(|claim| claim.body.len()).sum::<usize>();
+        if claims.is_empty() {
             // If this was to be the probe, it was none.
             self.circuit.tell(Reached::Unknown, now);
         }
         if let Some(rate) = &mut self.rate {
-            rate.take(now, count);
+            rate.take(now, claims.len());
         }
     }
 
@@ -205,9 +249,11 @@ impl Lane {
         self.apart > 0
     }
 
-    /// A unit of work is over.
-    pub(super) fn end(&mut self, pace: Pace, reached: Reached, now: Duration) {
+    /// A unit of work with so many bytes is over.
+    pub(super) fn end(&mut self, bytes: usize, pace: Pace, reached: Reached, now: Duration) {
         self.running = self.running.saturating_sub(1);
+        self.bytes = self.bytes.saturating_sub(bytes);
+        self.rests_until = Duration::ZERO;
         self.circuit.tell(reached, now);
         self.batch = match pace {
             Pace::Quick => (self.batch * 2).min(TRANSACTION_DELIVERIES_MAX),
@@ -231,6 +277,7 @@ impl Lane {
 
     /// Everything that was claimed and not begun.
     pub(super) fn drain(&mut self) -> Vec<Fence> {
+        self.bytes -= self.queue.iter().map(|one| one.claim.body.len()).sum::<usize>();
         self.queue.drain(..).map(|one| one.claim.fence).collect()
     }
 
@@ -248,6 +295,11 @@ impl Lane {
             Work::Sql(_) | Work::Inside(_) if self.batch < TRANSACTION_DELIVERIES_MAX => self.slots * self.batch,
             Work::Sql(_) | Work::Inside(_) => (self.slots + BATCHES_AHEAD) * self.batch,
         }
+    }
+
+    /// True when so many bytes are in hand that a claim would hardly bring any: half a hand at a time.
+    fn is_full(&self) -> bool {
+        !self.is_idle() && self.bytes * 2 > HANDLER_BYTES_MAX
     }
 
     fn room(&self) -> usize {

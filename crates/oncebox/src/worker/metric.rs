@@ -73,8 +73,10 @@ pub(super) fn lost(claim: &Claimed) {
 
 /// An attempt whose worker went silent. It counts, and it may have been the last one.
 pub(super) fn expired(expired: &Expired) {
-    let Expired { handler, source, event_id, key, attempt, dead, .. } = expired;
-    if *dead {
+    let Expired { handler, source, event_id, key, attempt, dead, used, .. } = expired;
+    if !used {
+        tracing::info!(handler, source, event_id, %key, attempt, "taken back from a process that is gone; no attempt was used");
+    } else if *dead {
         counted(handler, *attempt <= 1, Outcome::Dead);
         tracing::error!(handler, source, event_id, %key, attempt, "dead: the last attempt ended without an answer");
     } else {
@@ -85,7 +87,11 @@ pub(super) fn expired(expired: &Expired) {
 
 /// A message whose relay went silent. It may have been received all the same.
 pub(super) fn expired_message(expired: &ExpiredMessage) {
-    let ExpiredMessage { destination, id, attempt, dead } = expired;
+    let ExpiredMessage { destination, id, attempt, dead, used } = expired;
+    if !used {
+        tracing::info!(destination, %id, attempt, "taken back from a process that is gone; it was not sent");
+        return;
+    }
     let (nth, outcome) = (if *attempt <= 1 { "first" } else { "retry" }, if *dead { "dead" } else { "failed" });
     counter!("oncebox_outbox_attempts_total", "destination" => destination.clone(), "try" => nth, "outcome" => outcome)
         .increment(1);

@@ -7,6 +7,7 @@ mod arrivals;
 mod arrived_secrets;
 mod backup;
 mod cancel;
+mod claims;
 mod concurrent;
 pub(crate) mod deliveries;
 mod durability;

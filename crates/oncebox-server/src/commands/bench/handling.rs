@@ -190,7 +190,13 @@ impl Bench {
     }
 
     async fn claim(&self, limit: usize) -> anyhow::Result<Vec<Claimed>> {
-        let want = [Want { handler: HANDLER.to_owned(), limit, lease: LEASE }];
+        let want = [Want {
+            handler: HANDLER.to_owned(),
+            limit,
+            bytes: oncebox::limits::CLAIMED_BYTES_MAX,
+            lease: LEASE,
+            in_order: false,
+        }];
         Ok(self.store.claim(&want, None, self.clock.now()).await?.claimed)
     }
 

@@ -81,6 +81,9 @@ enum Ran {
     LeaseLost(Vec<EventKey>),
     /// Rolled back, because the database did not do its part.
     Away(StoreError),
+    /// Rolled back at the commit by an answer that may be another one next time; a rule of the application's own may give it
+    /// every time.
+    NotCommitted(StoreError),
     /// Nobody knows.
     Unknown(StoreError),
 }
@@ -119,7 +122,7 @@ impl Unit<'_> {
             Ok(Ran::Stale { .. }) => self.halve(&part),
             Ok(Ran::SessionLost { error }) => self.spare_sessions(&part, error).await,
             Ok(Ran::Unknown(error)) => self.look(&part, &error).await,
-            Ok(Ran::Away(error)) => {
+            Ok(Ran::Away(error) | Ran::NotCommitted(error)) => {
                 tracing::warn!("{} deliveries wait for the database: {}", part.len(), error.chain());
                 self.context.give_back(&part, "the database did not answer").await;
             }
@@ -156,6 +159,11 @@ impl Unit<'_> {
                 Ran::Stale { .. } if nth == 1 => {
                     nth += 1;
                     continue;
+                }
+                Ran::NotCommitted(_) if nth < TRIES_MAX => nth += 1,
+                Ran::NotCommitted(error) => {
+                    let failed = Failed::Transient { retry_after: None };
+                    return Ok(Ran::Failed { at: None, failed, error: error.chain() });
                 }
                 ran => return Ok(ran),
             }
@@ -361,6 +369,7 @@ async fn commit(tx: Tx, verdicts: Vec<Verdict>) -> Ran {
         Commit::Failed(error) if !error.is_transient() => {
             Ran::Failed { at: None, failed: Failed::Transient { retry_after: None }, error: error.chain() }
         }
+        Commit::Failed(error) if error.was_answered() => Ran::NotCommitted(error),
         Commit::Failed(error) => Ran::Away(error),
         Commit::Unknown(error) => Ran::Unknown(error),
     }

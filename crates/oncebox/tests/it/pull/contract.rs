@@ -126,6 +126,29 @@ pulled! {
         assert_eq!(world.query("select lost from {deliveries} where handler = 'billing'"), [["3"]]);
     }
 
+    // One of them may be what took the consumer with it.
+    async fn what_was_lost_comes_alone(world: World, puller: Puller) {
+        world.insert((0..4).map(|n| world.event(&format!("evt_{n}"), "a"))).await;
+        // All are due at one moment, so any three may come first.
+        let lost = names(puller, &world, 3).await;
+        assert_eq!(lost.len(), 3);
+        end_leases(&world);
+        for _ in 0..3 {
+            let claimed = names(puller, &world, 10).await;
+            assert!(claimed.len() == 1 && lost.contains(&claimed[0]), "each alone: {claimed:?} of {lost:?}");
+        }
+        let sound = names(puller, &world, 10).await;
+        assert!(sound.len() == 1 && !lost.contains(&sound[0]), "{sound:?} was not among {lost:?}");
+    }
+
+    async fn a_claim_brings_no_more_bytes_than_fit(world: World, puller: Puller) {
+        let body = "x".repeat(3_000_000);
+        world.insert((0..5).map(|n| world.event(&format!("evt_{n}"), &body))).await;
+        for expected in [3, 2, 0] {
+            assert_eq!(puller.claim(&world, 100).await.len(), expected, "9 MB are beyond 8 MiB");
+        }
+    }
+
     async fn a_pause_lies_within_its_bounds(world: World, puller: Puller) {
         world.insert((0..30).map(|n| world.event(&format!("evt_{n}"), "a"))).await;
         for one in puller.claim(&world, 30).await {

@@ -61,7 +61,13 @@ impl Puller {
             Self::Verbs => {
                 // The program's own loop does this beside the claims.
                 while !world.store.expire_leases(NOW).await.unwrap().is_empty() {}
-                let want = Want { handler: BILLING.to_owned(), limit, lease: LEASE };
+                let want = Want {
+                    handler: BILLING.to_owned(),
+                    limit,
+                    bytes: oncebox::limits::CLAIMED_BYTES_MAX,
+                    lease: LEASE,
+                    in_order: world.store.has_order_keys(BILLING).await.unwrap(),
+                };
                 // Two claims at one instant may be in each other's way at the index of "one at a time".
                 let claims = loop {
                     match world.store.claim(std::slice::from_ref(&want), None, NOW).await {

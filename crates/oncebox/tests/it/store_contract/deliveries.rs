@@ -29,11 +29,18 @@ pub(crate) async fn register(world: &World, on_dead: OnDead) {
 }
 
 pub(super) fn want(handler: &str, limit: usize) -> Want {
-    Want { handler: handler.to_owned(), limit, lease: LEASE }
+    Want {
+        handler: handler.to_owned(),
+        limit,
+        bytes: oncebox::limits::CLAIMED_BYTES_MAX,
+        lease: LEASE,
+        in_order: false,
+    }
 }
 
 pub(super) async fn claim(world: &World, limit: usize) -> Vec<Claimed> {
-    world.store.claim(&[want(BILLING, limit)], None, NOW).await.unwrap().claimed
+    let in_order = world.store.has_order_keys(BILLING).await.unwrap();
+    world.store.claim(&[Want { in_order, ..want(BILLING, limit) }], None, NOW).await.unwrap().claimed
 }
 
 pub(super) async fn finish(world: &World, fences: &[Fence]) -> Finished {

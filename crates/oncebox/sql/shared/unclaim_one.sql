@@ -1,0 +1,3 @@
+-- What a claim took and cannot carry, put back in the claim's own transaction, as if it had never been chosen.
+UPDATE oncebox.deliveries SET state = 'ready', attempt = attempt - 1, lease_until_ms = NULL
+WHERE delivery = $1 AND token = $2 AND state = 'claimed'

@@ -1,0 +1,116 @@
+//! Writes down what is about to begin, before it begins, many in one commit: those that ask during a write share the next.
+//!
+//! A process that dies has used an attempt of these and of nothing else. The record is a list for each role, which is
+//! overwritten: what has ended since is named in it until the next write, and its token says that it is over.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::event::EventKey;
+use crate::limits::BEGUN_MAX;
+use crate::store::{Role, Store, StoreError};
+
+/// How often a write is tried before the work is left to others.
+const TRIES_MAX: u32 = 5;
+const PAUSE: Duration = Duration::from_millis(200);
+
+type Lists = Arc<Mutex<HashMap<Role, HashSet<(EventKey, EventKey)>>>>;
+
+/// Hands what is about to begin to the one who writes it down. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Beginnings {
+    asks: mpsc::Sender<Ask>,
+    lists: Lists,
+}
+
+#[derive(Debug)]
+struct Ask {
+    role: Role,
+    answer: oneshot::Sender<bool>,
+}
+
+/// Work that is under way and on record; dropped, it is over.
+#[derive(Debug)]
+pub(crate) struct UnderWay {
+    role: Role,
+    claims: Vec<(EventKey, EventKey)>,
+    lists: Lists,
+}
+
+impl Beginnings {
+    /// The asking end and the future that writes; it ends with the last [`Beginnings`].
+    pub(crate) fn new(store: Store, node: EventKey) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let (asks, receiver) = mpsc::channel(BEGUN_MAX);
+        let lists = Lists::default();
+        (Self { asks, lists: lists.clone() }, run(store, node, lists, receiver))
+    }
+
+    /// Writes down that these begin; none when that cannot be written, and then they must not.
+    pub(crate) async fn begin(&self, role: Role, claims: Vec<(EventKey, EventKey)>) -> Option<UnderWay> {
+        lock(&self.lists).entry(role).or_default().extend(claims.iter().copied());
+        let under_way = UnderWay { role, claims, lists: self.lists.clone() };
+        let (answer, wait) = oneshot::channel();
+        self.asks.send(Ask { role, answer }).await.ok()?;
+        wait.await.unwrap_or(false).then_some(under_way)
+    }
+}
+
+/// Says, before anything is claimed, that this process writes down what it begins.
+pub(crate) async fn announce(
+    begun: &Beginnings,
+    roles: &[Role],
+    store: &Store,
+    node: EventKey,
+) -> Result<(), StoreError> {
+    for role in roles {
+        store.write_begun(node, *role, &listed(&begun.lists, *role)).await?;
+    }
+    Ok(())
+}
+
+impl Drop for UnderWay {
+    fn drop(&mut self) {
+        if let Some(list) = lock(&self.lists).get_mut(&self.role) {
+            self.claims.iter().for_each(|claim| {
+                list.remove(claim);
+            });
+        }
+    }
+}
+
+async fn run(store: Store, node: EventKey, lists: Lists, mut asks: mpsc::Receiver<Ask>) {
+    let mut batch = Vec::with_capacity(BEGUN_MAX);
+    while asks.recv_many(&mut batch, BEGUN_MAX).await > 0 {
+        let mut written = HashMap::new();
+        for role in batch.iter().map(|ask| ask.role).collect::<HashSet<_>>() {
+            written.insert(role, write(&store, node, role, &lists).await);
+        }
+        for ask in batch.drain(..) {
+            // Nobody waits only when the work was stopped.
+            let _ = ask.answer.send(written.get(&ask.role).copied().unwrap_or(false));
+        }
+    }
+}
+
+async fn write(store: &Store, node: EventKey, role: Role, lists: &Lists) -> bool {
+    for nth in 1..=TRIES_MAX {
+        match store.write_begun(node, role, &listed(lists, role)).await {
+            Ok(()) => return true,
+            Err(error) => tracing::warn!("work waits for the database (try {nth}): {}", error.chain()),
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+    false
+}
+
+fn listed(lists: &Lists, role: Role) -> Vec<(EventKey, EventKey)> {
+    lock(lists).get(&role).map(|list| list.iter().copied().collect()).unwrap_or_default()
+}
+
+/// Never held over an await.
+fn lock(lists: &Lists) -> MutexGuard<'_, HashMap<Role, HashSet<(EventKey, EventKey)>>> {
+    lists.lock().unwrap_or_else(PoisonError::into_inner)
+}
