@@ -389,7 +389,7 @@ mod tests {
             assert!(found.contains("synchronous is below FULL"), "{synchronous}: {found}");
         }
         // A database in memory cannot have a log, whatever was asked for.
-        let memory = open_writer(Path::new(":memory:"), Access::Server).unwrap();
+        let memory = Connection::open_in_memory().unwrap();
         assert!(danger(&memory).unwrap().is_some_and(|found| found.contains("memory")));
     }
 }

@@ -139,14 +139,14 @@ const STATEMENTS: &[(&str, &[Bound])] = &[
     ),
     ("message_action_count", &[Other(499), Null, Null, Null, Null, Other(500)]),
     ("message_action_count", &[Lowest, Text("no"), Null, Null, Null, Highest]),
-    ("message_action_slice", &[Other(499), Null, Null, Null, Null, Other(500), Null, Null, Int(500)]),
-    ("message_action_slice", &[Lowest, Text("no"), Null, Null, Null, Highest, Null, Null, Int(500)]),
-    ("waiting_attempts", &[Lowest, Text("src"), Null, Null, Null, Highest, Null, Null, Int(1)]),
-    ("hurry", &[Lowest, Text("no"), Null, Null, Null, Highest, Null, Null, Int(1), Int(500)]),
-    ("waiting_attempts_of_messages", &[Lowest, Text("crm"), Null, Null, Null, Highest, Int(1)]),
-    ("hurry_messages", &[Lowest, Text("no"), Null, Null, Null, Highest, Int(1), Int(500)]),
+    ("message_action_slice", &[Other(499), Null, Null, Null, Null, Other(500), Null, Null, Int(500), Null]),
+    ("message_action_slice", &[Lowest, Text("no"), Null, Null, Null, Highest, Null, Null, Int(500), Null]),
+    ("waiting_attempts", &[Lowest, Text("src"), Null, Null, Null, Highest, Null, Null, Int(1), Null]),
+    ("hurry", &[Lowest, Text("no"), Null, Null, Null, Highest, Null, Null, Int(1), Int(500), Null]),
+    ("waiting_attempts_of_messages", &[Lowest, Text("crm"), Null, Null, Null, Highest, Int(1), Null]),
+    ("hurry_messages", &[Lowest, Text("no"), Null, Null, Null, Highest, Int(1), Int(500), Null]),
     ("ready:message_action_count", &[Lowest, Text("crm"), Null, Null, Null, Highest]),
-    ("ready:message_action_slice", &[Lowest, Text("no"), Null, Null, Null, Highest, Null, Null, Int(500)]),
+    ("ready:message_action_slice", &[Lowest, Text("no"), Null, Null, Null, Highest, Null, Null, Int(500), Null]),
 ];
 
 /// Ranges that are narrow although a plan does not tell: the deliveries of one event lie side by side.
