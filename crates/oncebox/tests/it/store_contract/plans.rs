@@ -294,9 +294,11 @@ fn text_of(backend: Backend, name: &str) -> String {
         return text;
     }
     text.replace("FOR UPDATE SKIP LOCKED", "")
+        .replace("FOR UPDATE", "")
         .replace(" AS uuid)", " AS blob)")
         .replace("LIKE $3 ESCAPE '!'", "GLOB $3")
         .replace("oncebox.now_ms(", "(")
+        .replace("oncebox.steady_ms(", "coalesce(")
         .replace("oncebox.", "oncebox_")
         .replace('?', "$")
 }
