@@ -111,6 +111,7 @@ impl Steady {
     }
 
     /// A steady time as people read it.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn wall_of(&self, steady: UnixMillis) -> UnixMillis {
         self.0.get().map_or(steady, |kept| steady.saturating_sub(kept.hand().offset))
     }

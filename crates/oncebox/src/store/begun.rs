@@ -1,6 +1,8 @@
 //! What a process has begun, on record before it begins it: a claim that was lost before that uses no attempt.
 
-use super::{Commit, Database, Store, StoreError, sql};
+#[cfg(feature = "sqlite")]
+use super::{Commit, sql};
+use super::{Database, Store, StoreError};
 use crate::event::EventKey;
 
 /// Who has begun, and how.

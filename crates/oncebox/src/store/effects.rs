@@ -263,7 +263,6 @@ pub(super) enum Blame {
     /// The connection was lost meanwhile.
     Session,
     /// The session does not have what was prepared on it any more.
-    #[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "SQLite prepares anew by itself"))]
     Plans,
 }
 

@@ -16,6 +16,11 @@ macro_rules! shared {
     };
 }
 
+#[cfg(feature = "sqlite")]
+shared! {
+    UNCLAIM_ONE = "shared/unclaim_one.sql";
+}
+
 shared! {
     PING = "shared/ping.sql";
     STEADY_CLOCK = "shared/steady_clock.sql";
@@ -106,7 +111,6 @@ shared! {
     RECORD_ATTEMPT = "shared/record_attempt.sql";
     END_ATTEMPT = "shared/end_attempt.sql";
     GIVE_BACK = "shared/give_back.sql";
-    UNCLAIM_ONE = "shared/unclaim_one.sql";
     EXTEND_LEASE = "shared/extend_lease.sql";
     LENGTHEN_LEASE = "shared/lengthen_lease.sql";
     SETTLED = "shared/settled.sql";
