@@ -32,7 +32,7 @@ main() {
     step "spans" test_spans
     step "examples" run_examples
     RUSTDOCFLAGS="-D warnings" step "documentation" document
-    step "release build" cargo build --locked --release
+    step "release build" cargo build --locked --release --workspace
     step "the contest with other servers" run_contest
     step "clients and their examples" bash clients/test.sh
     step "the admin API against schemathesis" bash tests/api_fuzz.sh
