@@ -26,6 +26,8 @@ commands=$(awk '/^```sh$/ { inside = 1; next } /^```$/ { inside = 0 } inside' RE
 
 # cargo run would leave the server behind when it is killed: build as it does, then run what it runs.
 cargo build --release --quiet
+# And see that it would: with two programs in the workspace it asks which one is meant.
+cargo run --release --quiet -- --version >/dev/null || fail "the first command does not start the program"
 target/release/oncebox dev >"$work/dev.log" 2>&1 &
 server=$!
 for _ in $(seq 100); do
