@@ -1,4 +1,5 @@
-//! Writes down what is about to begin, before it begins, many in one commit: those that ask during a write share the next.
+//! Records what is about to begin, before it begins: at once where that takes no transaction, and otherwise many in one
+//! commit, where those that ask during a write share the next.
 //!
 //! A process that dies has used an attempt of these and of nothing else. The record is a list for each role, which is
 //! overwritten: what has ended since is named in it until the next write, and its token says that it is over.
@@ -22,6 +23,8 @@ type Lists = Arc<Mutex<HashMap<Role, HashSet<(EventKey, EventKey)>>>>;
 /// Hands what is about to begin to the one who writes it down. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Beginnings {
+    store: Store,
+    node: EventKey,
     asks: mpsc::Sender<Ask>,
     lists: Lists,
 }
@@ -45,13 +48,25 @@ impl Beginnings {
     pub(crate) fn new(store: Store, node: EventKey) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (asks, receiver) = mpsc::channel(BEGUN_MAX);
         let lists = Lists::default();
-        (Self { asks, lists: lists.clone() }, run(store, node, lists, receiver))
+        let begun = Self { store: store.clone(), node, asks, lists: lists.clone() };
+        (begun, run(store, node, lists, receiver))
     }
 
     /// Writes down that these begin; none when that cannot be written, and then they must not.
     pub(crate) async fn begin(&self, role: Role, claims: Vec<(EventKey, EventKey)>) -> Option<UnderWay> {
-        lock(&self.lists).entry(role).or_default().extend(claims.iter().copied());
+        let written = {
+            // The lock is held over the write: two that begin at once must not overwrite each other.
+            let mut lists = lock(&self.lists);
+            let list = lists.entry(role).or_default();
+            list.extend(claims.iter().copied());
+            let under_way: Vec<_> = list.iter().copied().collect();
+            self.store.write_begun_now(self.node, role, &under_way)
+        };
         let under_way = UnderWay { role, claims, lists: self.lists.clone() };
+        if let Some(written) = written {
+            let warn = |error: &StoreError| tracing::warn!("work cannot begin: {}", error.chain());
+            return written.inspect_err(warn).is_ok().then_some(under_way);
+        }
         let (answer, wait) = oneshot::channel();
         self.asks.send(Ask { role, answer }).await.ok()?;
         wait.await.unwrap_or(false).then_some(under_way)

@@ -75,6 +75,8 @@ mod sqlite_backup;
 #[cfg(feature = "sqlite")]
 mod sqlite_batch;
 #[cfg(feature = "sqlite")]
+mod sqlite_begun;
+#[cfg(feature = "sqlite")]
 mod sqlite_checkpoint;
 #[cfg(feature = "sqlite")]
 mod sqlite_deliveries;

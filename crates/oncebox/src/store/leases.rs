@@ -140,7 +140,7 @@ impl Store {
 
     /// Takes back what is claimed beyond its lease: at most 500, so call it again until it returns fewer.
     pub async fn expire_leases(&self, now: UnixMillis) -> Result<Vec<Expired>, StoreError> {
-        let mut tx = self.begin().await?;
+        let mut tx = self.begin_judging().await?;
         let error = "the lease ended without an answer";
         let rows = tx.query(&sql::EXPIRE_LEASES, vec![now.into(), SLICE.into(), error.into()]).await?;
         let expired = tx.record_lost(&rows, error, now).await?;
@@ -190,7 +190,7 @@ impl Store {
         let error = "the process ended before it answered";
         let mut reclaimed = Vec::new();
         loop {
-            let mut tx = self.begin().await?;
+            let mut tx = self.begin_judging().await?;
             let values = vec![now.into(), SLICE.into(), error.into(), dead.into()];
             let rows = tx.query(&sql::RECLAIM, values).await?;
             let last = rows.is_empty();

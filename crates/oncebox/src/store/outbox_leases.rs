@@ -55,7 +55,7 @@ impl Store {
 
     /// Takes back messages that are claimed beyond their lease: at most 500, so call it again until there are none.
     pub async fn expire_messages(&self, now: UnixMillis) -> Result<Vec<ExpiredMessage>, StoreError> {
-        let mut tx = self.begin().await?;
+        let mut tx = self.begin_judging().await?;
         let error = "the lease ended without an answer";
         let rows = tx.query(&sql::EXPIRE_MESSAGES, vec![now.into(), SLICE.into(), error.into()]).await?;
         let expired = tx.record_lost_messages(&rows, error, now).await?;
@@ -69,7 +69,7 @@ impl Store {
         let error = "the process ended before it answered";
         let mut reclaimed = Vec::new();
         loop {
-            let mut tx = self.begin().await?;
+            let mut tx = self.begin_judging().await?;
             let values = vec![now.into(), SLICE.into(), error.into(), dead.into()];
             let rows = tx.query(&sql::RECLAIM_MESSAGES, values).await?;
             reclaimed.extend(tx.record_lost_messages(&rows, error, now).await?);

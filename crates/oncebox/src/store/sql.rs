@@ -19,6 +19,7 @@ macro_rules! shared {
 #[cfg(feature = "sqlite")]
 shared! {
     UNCLAIM_ONE = "shared/unclaim_one.sql";
+    COPY_BEGUN = "shared/copy_begun.sql";
 }
 
 shared! {
@@ -401,7 +402,6 @@ pub(super) mod sqlite {
     pub(in crate::store) const INSERT_EVENT: &str = include_str!("../../sql/sqlite/insert_event.sql");
     pub(in crate::store) const INSERT_PAYLOAD: &str = include_str!("../../sql/sqlite/insert_payload.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/sqlite/add_arrivals.sql");
-    pub(in crate::store) const WRITE_BEGUN: &str = include_str!("../../sql/sqlite/write_begun.sql");
     pub(in crate::store) const CLAIMED_EVENT: &str = include_str!("../../sql/sqlite/claimed_event.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/sqlite/finish.sql");
     pub(in crate::store) const BEGIN_CHUNK: &str = include_str!("../../sql/sqlite/begin_chunk.sql");

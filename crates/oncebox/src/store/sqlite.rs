@@ -11,6 +11,7 @@ use std::time::Duration;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 
+use super::sqlite_begun::BegunFile;
 use super::sqlite_checkpoint::{Checkpointer, LOG_PAGES, leave_log_at_close};
 use super::sqlite_file::{OpenFiles, make_private, open_private};
 use super::sqlite_writer::{Begin, Job, LastJob, Step, write};
@@ -48,7 +49,8 @@ pub(super) struct Database {
     writer: mpsc::Sender<Begin>,
     readers: Arc<Readers>,
     unsafe_because: Option<String>,
-    lock: Option<Arc<File>>,
+    /// The lock file, of the server alone.
+    lock: Option<Arc<BegunFile>>,
     /// Watched by the server alone: nobody else acknowledges.
     files: Option<Arc<OpenFiles>>,
 }
@@ -61,7 +63,10 @@ impl Database {
 
     fn open_blocking(path: &Path, access: Access, durability: Durability) -> Result<Self, StoreError> {
         let lock = match access {
-            Access::Server => Some(Arc::new(lock_beside(path)?)),
+            Access::Server => {
+                let begun = BegunFile::open(lock_beside(path)?);
+                Some(Arc::new(begun.map_err(|error| StoreError::Disconnected(error.into()))?))
+            }
             Access::Visitor => None,
         };
         let connection = open_writer(path, access)?;
@@ -91,6 +96,11 @@ impl Database {
         self.lock.is_some()
     }
 
+    /// The record of what the server has begun; a visitor has none.
+    pub(super) fn begun(&self) -> Option<&BegunFile> {
+        self.lock.as_deref()
+    }
+
     /// A reading connection that never goes back to the pool, for work on a blocking thread.
     pub(super) async fn on_lone_reader<T: Send + 'static>(
         &self,
@@ -112,14 +122,9 @@ impl Database {
 
     /// Takes a place in the line; BEGIN happens before the first step.
     pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
-        self.begin_flushed(true).await
-    }
-
-    /// As [`Database::begin`]; a commit that is not flushed outlives this process, and perhaps not the machine.
-    pub(super) async fn begin_flushed(&self, flushed: bool) -> Result<Tx, StoreError> {
         let (steps, receiver) = mpsc::channel(1);
         let (refusal, refused) = oneshot::channel();
-        self.writer.send(Begin { steps: receiver, flushed, refusal }).await.map_err(gone)?;
+        self.writer.send(Begin { steps: receiver, refusal }).await.map_err(gone)?;
         Ok(Tx { steps, refused, last: None })
     }
 

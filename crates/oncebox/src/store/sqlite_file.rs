@@ -24,7 +24,7 @@ pub(super) fn make_private(path: &Path) {
 
 /// Opens a file, made for its owner alone if need be.
 pub(super) fn open_private(path: &Path) -> io::Result<File> {
-    private().create(true).truncate(false).open(path)
+    private().read(true).create(true).truncate(false).open(path)
 }
 
 fn private() -> OpenOptions {

@@ -24,8 +24,6 @@ pub(super) enum Step {
 /// A transaction that waits for its turn.
 pub(super) struct Begin {
     pub(super) steps: mpsc::Receiver<Step>,
-    /// Whether its commit is flushed, or only by a later one.
-    pub(super) flushed: bool,
     pub(super) refusal: oneshot::Sender<StoreError>,
 }
 
@@ -68,7 +66,7 @@ fn write_until_the_end(
 ) -> End {
     loop {
         let asked_at = Instant::now();
-        let Some(Begin { mut steps, flushed, refusal }) = begins.blocking_recv() else { return End::HandlesGone };
+        let Some(Begin { mut steps, refusal }) = begins.blocking_recv() else { return End::HandlesGone };
         // Nothing is locked before there is something to do.
         let first = match steps.blocking_recv() {
             Some(Step::Close(closed)) => return End::Asked(closed),
@@ -76,9 +74,6 @@ fn write_until_the_end(
             None => continue,
         };
         let waited = asked_at.elapsed();
-        if !flushed && !set_flushing(connection, "NORMAL") {
-            return End::Unkept;
-        }
         let flush = match connection.execute_batch("BEGIN IMMEDIATE") {
             Ok(()) => converse(connection, files, first, steps),
             // The answer's channel closes after this, so whoever waits finds the refusal. The order matters.
@@ -87,21 +82,11 @@ fn write_until_the_end(
                 Flush::Fine
             }
         };
-        // Before anybody else writes: what is promised to a sender is flushed.
-        if !flushed && !set_flushing(connection, "FULL") {
-            return End::Unkept;
-        }
         let checkpointed = checkpointer.as_mut().map(|own| own.after_commit(connection, waited));
         if flush == Flush::Failed || checkpointed == Some(Flush::Failed) {
             return End::Unkept;
         }
     }
-}
-
-/// Sets whether commits are flushed; false when SQLite does not take it, and then nothing can be promised.
-fn set_flushing(connection: &Connection, synchronous: &str) -> bool {
-    let set = connection.pragma_update(None, "synchronous", synchronous);
-    set.inspect_err(|error| tracing::error!("SQLite does not take synchronous = {synchronous}: {error}")).is_ok()
 }
 
 /// Whether the disk took what was written.

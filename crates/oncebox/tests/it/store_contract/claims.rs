@@ -6,7 +6,9 @@ use oncebox::event::EventKey;
 use oncebox::message::Message;
 use oncebox::order::order_key;
 use oncebox::routing::Duty;
-use oncebox::store::{Claimed, DestinationFacts, MessageWant, NodeEntry, OnDead, Role, Want};
+use oncebox::store::{
+    Access, Claimed, DestinationFacts, Durability, MessageWant, NodeEntry, OnDead, Role, Store, Want,
+};
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{BILLING, LEASE, claim, end_leases, fail, make_due, processing, register, states, want};
@@ -37,6 +39,13 @@ async fn claimed_by_node(world: &World) -> Vec<Claimed> {
     let lost = world.store.claim_lost(&want(BILLING, 100), node().node, NOW).await.unwrap();
     let sound = world.store.claim(&[want(BILLING, 100)], Some(node().node), NOW).await.unwrap();
     lost.claimed.into_iter().chain(sound.claimed).collect()
+}
+
+async fn open_as_server(db: &TestDatabase) -> Store {
+    match db.backend() {
+        Backend::Sqlite => Store::open_sqlite(db.file().unwrap(), Access::Server, Durability::Required).await.unwrap(),
+        Backend::Postgres => open(db).await.unwrap(),
+    }
 }
 
 fn pairs(claims: &[Claimed]) -> Vec<(EventKey, EventKey)> {
@@ -128,6 +137,25 @@ testkit::contract! {
         let mut states = states(&world);
         states.sort();
         assert_eq!(states, [["dead", "1"], ["ready", "0"]]);
+    }
+
+    async fn what_had_begun_is_known_to_the_next_process(db: TestDatabase) {
+        let world = with_bodies(db, 2).await;
+        let dead = open_as_server(&world.db).await;
+        dead.register_node(&node(), NOW).await.unwrap();
+        dead.write_begun(node().node, Role::Alone, &[]).await.unwrap();
+        let claims = dead.claim(&[want(BILLING, 2)], Some(node().node), NOW).await.unwrap().claimed;
+        dead.write_begun(node().node, Role::Alone, &pairs(&claims)[..1]).await.unwrap();
+        drop(dead);
+
+        let store = open_as_server(&world.db).await;
+        let next = NodeEntry { node: EventKey::from_bytes([4; 16]), ..node() };
+        store.register_node(&next, NOW).await.unwrap();
+        // It may begin something of its own before it takes the other's claims.
+        store.write_begun(next.node, Role::Together, &[]).await.unwrap();
+        let reclaimed = store.reclaim(node().node, NOW).await.unwrap();
+        let used: Vec<_> = reclaimed.iter().filter(|one| one.used).map(|one| one.delivery).collect();
+        assert_eq!((reclaimed.len(), used), (2, vec![claims[0].fence.delivery]));
     }
 
     async fn a_process_of_an_older_version_uses_an_attempt_of_all_it_claimed(db: TestDatabase) {
