@@ -78,63 +78,44 @@ impl Store {
     /// must ask for what was lost by [`Store::claim_lost`]; none for consumers outside, who get one of those alone before
     /// anything else. `now` is the time on SQLite; Postgres has its own.
     pub async fn claim(&self, wants: &[Want], node: Option<EventKey>, now: UnixMillis) -> Result<Claims, StoreError> {
-        if node.is_none() {
-            for want in wants {
-                let alone = [Want { limit: 1, ..want.clone() }];
-                let claims = self.claim_with(&alone, node, Care::Lost, now).await?;
-                if !claims.claimed.is_empty() || !claims.buried.is_empty() {
-                    return Ok(claims);
-                }
-            }
-        }
-        self.claim_with(wants, node, Care::Sound, now).await
+        let alone = |want: &Want| (Care::Lost, vec![Want { limit: 1, ..want.clone() }]);
+        let lost = wants.iter().filter(|_| node.is_none()).map(alone);
+        let rounds: Vec<_> = lost.chain([(Care::Sound, wants.to_vec())]).collect();
+        self.claim_first(&rounds, node, now).await
     }
 
     /// Claims what was lost with its worker before: a few of those that were lost once, or else one alone. Whoever has
     /// them in hand should claim no others of their kind, so that the one that kills takes no innocents along.
     pub async fn claim_lost(&self, want: &Want, node: EventKey, now: UnixMillis) -> Result<Claims, StoreError> {
-        for (care, most) in [(Care::LostOnce, LOST_TOGETHER_MAX), (Care::Suspect, 1)] {
-            let want = Want { limit: want.limit.min(most), ..want.clone() };
-            let claims = self.claim_with(&[want], Some(node), care, now).await?;
-            if !claims.claimed.is_empty() || !claims.buried.is_empty() {
-                return Ok(claims);
-            }
-        }
-        Ok(Claims::default())
+        let rounds = [(Care::LostOnce, LOST_TOGETHER_MAX), (Care::Suspect, 1)]
+            .map(|(care, most)| (care, vec![Want { limit: want.limit.min(most), ..want.clone() }]));
+        self.claim_first(&rounds, Some(node), now).await
     }
 
-    async fn claim_with(
+    /// Claims what the first of these finds anything for.
+    async fn claim_first(
         &self,
-        wants: &[Want],
+        rounds: &[(Care, Vec<Want>)],
         node: Option<EventKey>,
-        care: Care,
         now: UnixMillis,
     ) -> Result<Claims, StoreError> {
         self.faults.at("deliveries.claim").await?;
         let mut tx = self.begin().await?;
-        let ClaimedRows { rows, cut_off } = match tx.claim_rows(wants, node, care, now).await {
-            Ok(claimed) => claimed,
-            // Two nodes within one order key are no reason to lose the connection.
-            Err(error) => {
-                tx.rollback().await;
-                return Err(error);
-            }
-        };
-        let mut claims = Claims { cut_off, ..Claims::default() };
-        for row in rows {
-            match read_claim(row)? {
-                Claim::Claimed(mut claimed) => {
-                    claimed.lease_until = self.steady.wall_of(claimed.lease_until);
-                    claims.claimed.push(claimed);
+        let mut claimed = ClaimedRows::default();
+        for (care, wants) in rounds {
+            claimed = match tx.claim_rows(wants, node, *care, now).await {
+                Ok(claimed) => claimed,
+                // Two nodes within one order key are no reason to lose the connection.
+                Err(error) => {
+                    tx.rollback().await;
+                    return Err(error);
                 }
-                Claim::Buried(buried) => claims.buried.push(buried),
-                Claim::Empty(fence, buried) => {
-                    let error = "the payload is gone".to_owned();
-                    tx.fail(&Failure { fence, next: Next::Dead, error, status: None }, now).await?;
-                    claims.buried.push(buried);
-                }
+            };
+            if !claimed.rows.is_empty() {
+                break;
             }
         }
+        let claims = tx.read_claims(claimed, now).await?;
         tx.commit_or_fail().await?;
         self.faults.at("deliveries.claimed").await?;
         Ok(claims)
@@ -169,6 +150,26 @@ impl Tx {
         // Left half done on purpose: effects without their mark must never be committed.
         let lost = fences.iter().map(|fence| fence.delivery).filter(|delivery| !done.contains(delivery));
         Ok(Finished::LeaseLost(lost.collect()))
+    }
+
+    /// Sorts what was claimed; what cannot be handed out is given up.
+    async fn read_claims(&mut self, claimed: ClaimedRows, now: UnixMillis) -> Result<Claims, StoreError> {
+        let mut claims = Claims { cut_off: claimed.cut_off, ..Claims::default() };
+        for row in claimed.rows {
+            match read_claim(row)? {
+                Claim::Claimed(mut claimed) => {
+                    claimed.lease_until = self.steady.wall_of(claimed.lease_until);
+                    claims.claimed.push(claimed);
+                }
+                Claim::Buried(buried) => claims.buried.push(buried),
+                Claim::Empty(fence, buried) => {
+                    let error = "the payload is gone".to_owned();
+                    self.fail(&Failure { fence, next: Next::Dead, error, status: None }, now).await?;
+                    claims.buried.push(buried);
+                }
+            }
+        }
+        Ok(claims)
     }
 
     async fn claim_rows(
