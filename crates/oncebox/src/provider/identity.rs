@@ -189,12 +189,17 @@ impl Naming {
             let is_arrival = rule == IdentityRule::None && odd_type.is_none();
             return if is_arrival { Identified { identity_kind: IdentityKind::Arrival, ..event } } else { event };
         };
+        let fixed = verified.covered.unwrap_or(digest);
         let id = match id.and_then(|id| odd_type.map_or(Ok(id), Err)) {
             Ok(id) => id,
-            Err(reason) => return self.by_body(body, digest, event_type, Some(reason)),
+            // What it was signed with is used up all the same: a stranger may put the missing id in.
+            Err(reason) => {
+                let fingerprint = self.fingerprints(view, verified, &event_type, &fixed);
+                let event = self.by_body(body, digest, event_type, Some(reason));
+                return Identified { fingerprint, ..event };
+            }
         };
         let id_disagrees = self.has_other_id(view, &id);
-        let fixed = verified.covered.unwrap_or(digest);
         let is_open = id.outside && !self.id_signed && self.body_covered;
         let with_body = (is_open || !self.id_unique) && !self.body_varies;
         let (identity, identity_kind) = if with_body {

@@ -169,7 +169,8 @@ impl<'a> Batch<'a> {
 
     /// Which events bring something for the second referee, each with the key under which it is kept. What is new
     /// brings its bytes: a duplicate is not stored and a conflict never runs, so neither may stand in the way of an event
-    /// that comes with the same bytes later. A duplicate brings what its delivery was signed with.
+    /// that comes with the same bytes later. Both bring what their delivery was signed with: it was used up by them, and
+    /// must not bring another event.
     fn brought(&self) -> Vec<(usize, EventKey)> {
         if self.events.iter().all(|new| new.event.fingerprint.is_none()) {
             return Vec::new();
@@ -178,15 +179,14 @@ impl<'a> Batch<'a> {
         let brings = |(index, new): (usize, &NewEvent)| {
             let event = &new.event;
             let is_delivery = matches!(event.fingerprint?, Fingerprints::Delivery(_));
-            let (original, bytes) = match owners[&event.identity] {
+            let original = match owners[&event.identity] {
                 (first, Owner::Fresh) if first == index => return Some((index, new.key)),
                 // Whether the first is stored or another name of an older event is not known yet.
                 (_, Owner::Fresh) if event.on_repeat == OnRepeat::Duplicate => return None,
-                (first, Owner::Fresh) => (self.events[first].key, Some(self.events[first].event.body_sha256)),
-                (_, Owner::Known { key, body_sha256 }) => (key, body_sha256),
+                (first, Owner::Fresh) => self.events[first].key,
+                (_, Owner::Known { key, .. }) => key,
             };
-            let is_duplicate = known(event, bytes.as_ref()) == OnOtherBody::Duplicate;
-            (is_delivery && is_duplicate).then_some((index, original))
+            is_delivery.then_some((index, original))
         };
         self.events.iter().enumerate().filter_map(brings).collect()
     }

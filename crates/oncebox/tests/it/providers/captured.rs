@@ -111,6 +111,33 @@ testkit::contract! {
         world.check();
     }
 
+    async fn a_paypal_transmission_that_never_ran_is_used_up(db: TestDatabase) {
+        let inbox = inbox(db, "paypal").await;
+        let under = |number, id: &'static str, change: fn(&mut Capture)| {
+            genuine("paypal", number, 0, move |capture| {
+                capture.set("PAYPAL-TRANSMISSION-ID", id);
+                change(capture);
+            })
+        };
+        assert_eq!(sent(&inbox, &under(1, "t-1", |_| {})).await, "accepted");
+        let other_bytes = under(1, "t-2", |capture| capture.body.push(b' '));
+        assert_eq!(sent(&inbox, &other_bytes).await, "conflict");
+        assert_eq!(sent(&inbox, &forged_payment(&other_bytes, "WH-FORGED-1")).await, "held");
+        let no_id = under(2, "t-3", |capture| capture.body = b"{\"event_type\":\"PAYMENT.SALE.COMPLETED\"}".to_vec());
+        assert_eq!(sent(&inbox, &no_id).await, "held");
+        assert_eq!(sent(&inbox, &forged_payment(&no_id, "WH-FORGED-2")).await, "held");
+        inbox.finish().await.check();
+    }
+
+    async fn what_is_held_for_want_of_an_id_runs_under_no_invented_one(db: TestDatabase) {
+        let inbox = inbox(db, "github").await;
+        let mut no_id = genuine("github", 1, 0, |_| {});
+        no_id.headers.retain(|(name, _)| !name.eq_ignore_ascii_case("x-github-delivery"));
+        assert_eq!(sent(&inbox, &no_id).await, "held");
+        assert_eq!(sent(&inbox, &no_id.clone().with_header("X-GitHub-Delivery", "invented")).await, "held");
+        inbox.finish().await.check();
+    }
+
     async fn an_old_paypal_transmission_is_refused(db: TestDatabase) {
         let inbox = inbox(db, "paypal").await;
         assert_eq!(sent(&inbox, &genuine("paypal", 1, -3 * 86_400, |_| {})).await, "accepted", "the last retry");
