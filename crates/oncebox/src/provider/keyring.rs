@@ -18,8 +18,10 @@ use crate::verdict::{KeyWanted, NamedBy};
 const ADDRESSES_MAX: usize = 16;
 /// How long a set is not asked for again because of an unknown key name.
 const AGAIN_AFTER: UnixMillis = 60_000;
-/// Fetches that a source may start within [`AGAIN_AFTER`], for addresses that requests name and that never worked.
-const STRANGERS_MAX: usize = 30;
+/// Fetches that a source may start within [`AGAIN_AFTER`], for addresses that requests name and that never worked: few for
+/// a vendor, and so many that a stranger has to send more than ten each second, without a pause, to keep a new address of
+/// the vendor's from its turn for long.
+const STRANGERS_MAX: usize = 600;
 /// The same for the operator's own address, and for each that worked before.
 const FETCHES_MAX: usize = 6;
 /// How long an address that did not work is left alone.
@@ -233,7 +235,7 @@ mod tests {
         let may = |now| matches!(ring.look("u", now), Look::Here { may_ask_again: true, .. });
         assert!(!may(NOW + AGAIN_AFTER - 1));
         assert!(may(NOW + AGAIN_AFTER));
-        let started = (0..100).filter(|n| ring.may_start(&named(&format!("junk-{n}")), NOW)).count();
+        let started = (0..1000).filter(|n| ring.may_start(&named(&format!("junk-{n}")), NOW)).count();
         assert_eq!(started, STRANGERS_MAX);
         assert!(ring.may_start(&named("junk"), NOW + AGAIN_AFTER));
     }
@@ -242,7 +244,7 @@ mod tests {
     fn strangers_cannot_use_up_what_is_for_addresses_that_work() {
         let ring = Keyring::default();
         assert!(ring.put(&named("good"), vendor::SNS_CERTIFICATE.as_bytes(), None, NOW));
-        for n in 0..100 {
+        for n in 0..1000 {
             ring.may_start(&named(&format!("junk-{n}")), NOW);
         }
         assert!(!ring.may_start(&named("new"), NOW), "the strangers' budget is used up");
