@@ -47,7 +47,7 @@ const NOT_FORWARDED: [HeaderName; 17] = [
 
 /// What proxies say about a request's way, or about who sent it, and what changes its method or path: nobody signed any
 /// of it, and an application behind a proxy of its own may believe it.
-const BY_PROXIES: [&str; 21] = [
+const BY_PROXIES: [&str; 31] = [
     "forwarded",
     "via",
     "x-real-ip",
@@ -68,9 +68,19 @@ const BY_PROXIES: [&str; 21] = [
     "x-ssl-client-cert",
     "x-client-cert",
     "x-accel-redirect",
+    "x-user",
+    "x-webauth-user",
+    "x-authenticated-userid",
+    "x-ssl-client-verify",
+    "x-ssl-client-s-dn",
+    "x-consumer-username",
+    "x-middleware-subrequest",
+    "x-api-key",
+    "proxy",
+    "impersonate-user",
     "baggage",
 ];
-const BY_PROXIES_BEGIN: [&str; 10] = [
+const BY_PROXIES_BEGIN: [&str; 12] = [
     "x-forwarded-",
     "x-original-",
     "x-envoy-",
@@ -81,6 +91,8 @@ const BY_PROXIES_BEGIN: [&str; 10] = [
     "x-ms-client-principal",
     "cf-access-",
     "tailscale-user-",
+    "x-hasura-",
+    "oncebox-",
 ];
 
 /// Signs calls as Standard Webhooks has it.
@@ -165,7 +177,8 @@ fn forwarded(lines: &[u8]) -> HeaderMap {
 
 fn is_by_proxies(name: &HeaderName) -> bool {
     let name = name.as_str();
-    BY_PROXIES.contains(&name) || BY_PROXIES_BEGIN.iter().any(|begin| name.starts_with(begin))
+    // Many applications read `_` as `-`.
+    name.contains('_') || BY_PROXIES.contains(&name) || BY_PROXIES_BEGIN.iter().any(|begin| name.starts_with(begin))
 }
 
 /// The headers that `Connection` declares to be of this hop only.
@@ -212,9 +225,17 @@ mod tests {
         check("connection: close, x-hop\nx-hop: 1\nx-b: 2\ntransfer-encoding: chunked\n", &[("x-b", "2")]);
         check("authorization: Bearer x\ncookie: a=b\naccept-encoding: gzip\n", &[]);
         check("webhook-id: theirs\nwebhook-signature: v1,x\nidempotency-key: theirs\noncebox-attempt: 9\n", &[]);
-        for name in
-            ["x-forwarded-user", "x-http-method-override", "x-original-url", "x-real-ip", "baggage", "forwarded"]
-        {
+        for name in [
+            "x_forwarded_user",
+            "proxy",
+            "oncebox-source",
+            "x-forwarded-user",
+            "x-http-method-override",
+            "x-original-url",
+            "x-real-ip",
+            "baggage",
+            "forwarded",
+        ] {
             check(&format!("{name}: x\nx-b: 2\n"), &[("x-b", "2")]);
         }
         check("x-amzn-oidc-identity: x\nx-goog-channel-id: 1\n", &[("x-goog-channel-id", "1")]);
