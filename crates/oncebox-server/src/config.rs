@@ -31,6 +31,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use oncebox::provider::Description;
+use oncebox::secret::Secret;
 use toml::de::DeTable;
 
 use alert::AlertConfig;
@@ -38,7 +39,7 @@ use destination::DestinationConfig;
 use handler::HandlerConfig;
 use outside::{Outside, Overrides};
 use problem::{Problem, Problems, Report};
-use reader::{Scope, Table};
+use reader::{Item, Scope, Table};
 use retention::RetentionConfig;
 use server::{LogFormat, ServerConfig};
 use source::SourceConfig;
@@ -139,16 +140,17 @@ impl Config {
         [&sources, &handlers, &destinations, &alerts].into_iter().for_each(|tables| name::refuse_twins(tables));
         let names = names_of(&sources);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let tokens: Vec<(String, Item<'_>)> = handlers.iter().filter_map(token_of).collect();
         let report = root.scope().report;
         if sources.is_empty() {
             report.warn("there is no [[source]]: every webhook is answered with 404");
         }
         root.finish();
+        let handlers = handlers.into_iter().filter_map(|table| HandlerConfig::read(table, &names, store.url.dialect()));
+        let handlers: Vec<HandlerConfig> = handlers.collect();
+        refuse_shared_tokens(&server, &handlers, &tokens);
         Self {
-            handlers: handlers
-                .into_iter()
-                .filter_map(|table| HandlerConfig::read(table, &names, store.url.dialect()))
-                .collect(),
+            handlers,
             sources: sources.into_iter().filter_map(|table| SourceConfig::read(table, &server, &retention)).collect(),
             destinations: destinations.into_iter().filter_map(DestinationConfig::read).collect(),
             alerts: alerts
@@ -199,6 +201,34 @@ impl Reach {
         let store = of_store.finish().map(|_| store);
         Ok(Self { server, store, configured, senders })
     }
+}
+
+/// A handler's token opens that handler and nothing else: one that somebody else has, too, would take their rights away.
+fn refuse_shared_tokens(server: &ServerConfig, handlers: &[HandlerConfig], items: &[(String, Item<'_>)]) {
+    let of = |token: &Option<Secret>| token.as_ref().map(|token| token.expose().to_vec());
+    let mut seen: Vec<Vec<u8>> = [&server.admin_token, &server.viewer_token].into_iter().filter_map(of).collect();
+    for handler in handlers {
+        let (Some(token), Some((_, item))) = (of(&handler.token), items.iter().find(|(name, _)| *name == handler.name))
+        else {
+            continue;
+        };
+        if seen.contains(&token) {
+            item.problem("is the token of somebody else, too", "give each handler a token of its own");
+        }
+        if server.admin_token.is_none() {
+            let path = &item.scope().path;
+            item.scope().report.warn(format!(
+                "{path}: without server.admin_token whoever is on this machine needs no token; set that one, too"
+            ));
+        }
+        seen.push(token);
+    }
+}
+
+/// A handler's name and where its token stands.
+fn token_of<'a>(table: &Table<'a>) -> Option<(String, Item<'a>)> {
+    let name = names_of(std::slice::from_ref(table)).pop()?;
+    Some((name, table.peek("token")?))
 }
 
 fn names_of(tables: &[Table<'_>]) -> Vec<String> {

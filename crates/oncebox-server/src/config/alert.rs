@@ -169,6 +169,9 @@ impl AlertConfig {
                     "put a URL such as https://hooks.example.com/… into it",
                 );
             }
+            if let Ok(url) = std::str::from_utf8(url.expose()).unwrap_or_default().parse() {
+                web::warn_of_plain_text(&item, &url, "notices");
+            }
             is_target.then_some(url)
         });
         let kinds = [("webhook", AlertKind::Webhook), ("slack", AlertKind::Slack)];

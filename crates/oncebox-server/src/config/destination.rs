@@ -47,7 +47,7 @@ impl DestinationConfig {
         let name = name::other(&mut table);
         let url = table.required("url", "write url = \"https://crm.example.com/\"");
         let allow = web::allow(&mut table);
-        let url = url.and_then(|item| web::target_url(&item, &allow));
+        let url = url.and_then(|item| web::target_url(&item, &allow, "bodies"));
         let rate = table.take("rate").and_then(|item| item.parsed(parse_rate, "a rate such as \"50/s\" or \"100/m\""));
         let timeout = table.duration("timeout", Duration::from_millis(1)..=TIMEOUT_MAX);
         let destination = Self {

@@ -300,7 +300,7 @@ fn read_http(item: &Item<'_>, lease: Duration) -> Option<HttpHandler> {
     let secret = table.secret("secret");
     let rate = table.take("rate").and_then(|item| item.parsed(parse_rate, "a rate such as \"50/s\" or \"100/m\""));
     let allow = web::allow(&mut table);
-    let url = url_item.and_then(|item| web::target_url(&item, &allow));
+    let url = url_item.and_then(|item| web::target_url(&item, &allow, "bodies"));
     table.finish();
     let timeout = timeout.unwrap_or(Duration::from_secs(10).min(lease / 2));
     Some(HttpHandler { url: url?, timeout, secret, rate, allow })

@@ -119,11 +119,15 @@ impl StoreUrl {
         let (place, options) = url.split_once('?').unwrap_or((url, ""));
         let place = place.split_once("://").map_or(place, |(_, rest)| rest);
         let place = place.rsplit_once('@').map_or(place, |(_, place)| place);
-        let hosts = place.split('/').next().unwrap_or_default();
+        let hosts = place.split('/').next().unwrap_or_default().split(',');
+        // What these name is where it connects, whatever stands before.
+        let named = options
+            .split('&')
+            .filter_map(|option| option.strip_prefix("host=").or_else(|| option.strip_prefix("hostaddr=")));
         let asks = options.split('&').any(|option| {
             option.starts_with("sslrootcert=") || matches!(option, "sslmode=verify-full" | "sslmode=verify-ca")
         });
-        !asks && hosts.split(',').any(|host| !is_here(host))
+        !asks && hosts.chain(named.flat_map(|hosts| hosts.split(','))).any(|host| !is_here(host))
     }
 
     /// True when what is shown of it is not the whole.
@@ -262,6 +266,9 @@ mod tests {
             ("postgres://u@localhost,127.0.0.2/d", false),
             ("postgres://u@%2Frun%2Fpostgresql/d", false),
             ("postgres:///d?host=/run", false),
+            ("postgres:///x?host=db.example.com", true),
+            ("postgres://u@127.0.0.1/x?hostaddr=203.0.113.9", true),
+            ("postgres:///x?host=/run/postgresql", false),
         ] {
             assert_eq!(StoreUrl::Postgres(url.into()).is_unproved(), expected, "{url}");
         }

@@ -23,8 +23,10 @@ impl TelemetryConfig {
             let cure = "build with `cargo build --features otel`, or remove it";
             item.problem("this oncebox was built without traces", cure);
         }
-        let telemetry =
-            Self { otlp: otlp.and_then(|item| web::target_url(&item, &[])), headers: web::headers(&mut table) };
+        let telemetry = Self {
+            otlp: otlp.and_then(|item| web::target_url(&item, &[], "traces")),
+            headers: web::headers(&mut table),
+        };
         table.finish();
         telemetry
     }

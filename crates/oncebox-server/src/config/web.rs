@@ -24,11 +24,11 @@ const RESERVED_HEADERS: [&str; 10] = [
     "webhook-timestamp",
 ];
 
-/// A URL that we call. An address that no attempt may reach is a mistake; what a name leads to is only known then.
-pub(crate) fn target_url(item: &Item<'_>, allow: &[AddressRange]) -> Option<String> {
+/// A URL that we call, for what a warning names. An address that no attempt may reach is a mistake; what a name leads to is
+/// only known then.
+pub(crate) fn target_url(item: &Item<'_>, allow: &[AddressRange], what: &str) -> Option<String> {
     let url = checked_url(item)?;
-    let host = url.host_str().map(|host| host.trim_start_matches('[').trim_end_matches(']'));
-    let address: Option<IpAddr> = host.and_then(|host| host.parse().ok());
+    let address: Option<IpAddr> = host_of(&url).and_then(|host| host.parse().ok());
     let policy = Policy::Operator { allow: allow.to_vec() };
     if let Some(address) = address.filter(|address| !policy.admits(*address)) {
         item.problem(
@@ -36,12 +36,22 @@ pub(crate) fn target_url(item: &Item<'_>, allow: &[AddressRange]) -> Option<Stri
             format!("write another host, or allow = [\"{address}\"] beside it if that is meant"),
         );
     }
-    let is_here = host == Some("localhost") || address.is_some_and(|address| address.is_loopback());
+    warn_of_plain_text(item, &url, what);
+    Some(url.to_string())
+}
+
+/// Warns where something goes to another machine without TLS.
+pub(crate) fn warn_of_plain_text(item: &Item<'_>, url: &Url, what: &str) {
+    let address = || host_of(url).and_then(|host| host.parse().ok());
+    let is_here = host_of(url) == Some("localhost") || address().is_some_and(|address: IpAddr| address.is_loopback());
     if url.scheme() == "http" && !is_here {
         let path = &item.scope().path;
-        item.scope().report.warn(format!("{path}: bodies go to another machine as plain text; use https"));
+        item.scope().report.warn(format!("{path}: {what} go to another machine as plain text; use https"));
     }
-    Some(url.to_string())
+}
+
+fn host_of(url: &Url) -> Option<&str> {
+    url.host_str().map(|host| host.trim_start_matches('[').trim_end_matches(']'))
 }
 
 /// The URL under which senders reach us, without a slash at the end.

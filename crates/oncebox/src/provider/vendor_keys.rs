@@ -54,8 +54,8 @@ impl VendorKeys {
             own.given.extend(usable.map(|key| (position, key.trusted().named(kid.clone()))));
             own.signer = own.signer.or(keys.private);
         }
-        if own.url.as_deref().is_some_and(|url| !is_http(url)) {
-            problems.push(problem("cert_url", "this is no URL", "write https://…"));
+        if let Some(what) = own.url.as_deref().and_then(unfit_for_keys) {
+            problems.push(problem("cert_url", what, "write https://…"));
         }
         if spec.secrets.is_empty() && own.given.is_empty() && !is_fetched && own.url.is_none() {
             let cure = "add secrets = [{ file = \"key.pem\" }], or cert_url where it can be fetched";
@@ -140,6 +140,15 @@ pub(crate) fn text(spec: &SourceSpec, name: &str) -> Option<String> {
     value.map(Secret::expose).and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())
 }
 
-fn is_http(text: &str) -> bool {
-    url::Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+/// What is wrong with an address that keys are fetched from.
+pub(crate) fn unfit_for_keys(text: &str) -> Option<&'static str> {
+    let url = url::Url::parse(text).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let Some(url) = url else { return Some("this is no URL") };
+    let is_here = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost",
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    (url.scheme() == "http" && !is_here).then_some("whoever is on the way could send other keys")
 }

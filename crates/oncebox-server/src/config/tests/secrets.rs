@@ -86,6 +86,28 @@ fn a_short_token_is_refused() {
 }
 
 #[test]
+fn each_handler_has_a_token_of_its_own() {
+    let (first, second) = ("{ value = '0123456789abcdef' }", "{ value = 'fedcba9876543210' }");
+    let text = |admin: &str, one: &str, other: &str| {
+        format!(
+            "{SOURCE}[server]\nadmin_token = {admin}\n[[handler]]\nname = 'a'\npull = true\ntoken = {one}\n\
+             [[handler]]\nname = 'b'\npull = true\ntoken = {other}\n"
+        )
+    };
+    for (text, path) in [(text(first, first, second), "handler.a"), (text("{ value = '' }", first, first), "handler.b")]
+    {
+        let found = lines(&text);
+        let expected =
+            format!("{path}.token: is the token of somebody else, too; give each handler a token of its own");
+        assert!(found.len() == 1 && found[0].ends_with(&expected), "{found:?}");
+    }
+    assert_eq!(good(&text("{ value = 'another token of 16' }", first, second)).warnings, [""; 0]);
+    let warnings = good(&text("{ value = '' }", first, second)).warnings;
+    let told = warnings.iter().filter(|one| one.contains("without server.admin_token"));
+    assert_eq!(told.count(), 2, "{warnings:?}");
+}
+
+#[test]
 fn a_token_in_the_url_in_place_of_a_signature_takes_a_word() {
     let source = "[[source]]\nname = 'a'\nprovider = 'stripe'\npath_token = { value = '0123456789abcdef' }\n";
     let problems = lines(source);

@@ -4,6 +4,7 @@ use super::super::Problem;
 use super::super::field::Field;
 use super::super::mac::Encoding;
 use super::super::public_key::Algorithm;
+use super::super::vendor_keys::unfit_for_keys;
 
 /// How tokens are signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -94,7 +95,7 @@ impl Rule {
             match name {
                 "header" => rule.header = header(&field)?,
                 "alg" => alg = Some(field.word(ALGORITHMS)?),
-                "keys" => rule.keys = Some(field.text()?.to_owned()),
+                "keys" => rule.keys = Some(keys_address(&field)?),
                 "iss" => rule.iss = texts()?,
                 "aud" => rule.aud = Some(setting(&field)?),
                 "equal" => {
@@ -116,6 +117,14 @@ impl Rule {
         let cure = "add alg = \"HS256\", \"RS256\" or \"ES256\": it is never taken from the token";
         rule.alg = alg.ok_or_else(|| field.problem("nothing says how tokens are signed", cure))?;
         Ok(rule)
+    }
+}
+
+fn keys_address(field: &Field<'_>) -> Result<String, Problem> {
+    let url = field.text()?;
+    match unfit_for_keys(url) {
+        None => Ok(url.to_owned()),
+        Some(what) => Err(field.problem(what, "write https://…")),
     }
 }
 
