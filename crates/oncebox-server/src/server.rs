@@ -171,7 +171,10 @@ impl Server {
             reason = broke(&self.store, &mut batcher) => Some(reason),
         };
         if let Some(reason) = broken {
-            return Err(answer_waiting(&draining, public, reason).await);
+            let reason = answer_waiting(&draining, public, reason).await;
+            // A log that was removed is put back at the end of the writing thread.
+            let _ = tokio::time::timeout(LAST_COMMIT, self.store.close()).await;
+            return Err(reason);
         }
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();

@@ -62,11 +62,21 @@ fn after_the_file_was_removed_nothing_is_acknowledged() {
 }
 
 #[test]
-fn after_the_log_was_removed_nothing_is_acknowledged() {
-    let mut world = started();
-    let file = world.db.file().expect("a file");
-    fs::remove_file(file.with_extension("db-wal")).expect("the log can be removed");
-    expect_the_end(&mut world);
+fn after_the_log_was_removed_nothing_is_acknowledged_and_nothing_lost() {
+    for has_traffic in [true, false] {
+        let mut world = started();
+        let file = world.db.file().expect("a file");
+        fs::remove_file(file.with_extension("db-wal")).expect("the log can be removed");
+        if has_traffic {
+            expect_the_end(&mut world)
+        } else {
+            expect_stopped(&mut world)
+        }
+        world.program.restart();
+        for number in 0..STORED {
+            world.expect("custom", &event(number), "duplicate");
+        }
+    }
 }
 
 #[test]

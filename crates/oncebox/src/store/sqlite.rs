@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::sqlite_begun::BegunFile;
 use super::sqlite_checkpoint::{Checkpointer, LOG_PAGES, leave_log_at_close};
@@ -48,6 +48,8 @@ const VERSION_WITHDRAWN: i32 = 3_052_000;
 #[derive(Clone, Debug)]
 pub(super) struct Database {
     writer: mpsc::Sender<Begin>,
+    /// Closed with the writer thread's end.
+    ended: watch::Receiver<()>,
     readers: Arc<Readers>,
     unsafe_because: Option<String>,
     /// The lock file, of the server alone.
@@ -84,12 +86,16 @@ impl Database {
         };
         let watched = files.clone();
         let (writer, begins) = mpsc::channel(WAITING_MAX);
+        let (alive, ended) = watch::channel(());
         std::thread::Builder::new()
             .name("oncebox-writer".into())
-            .spawn(move || write(connection, checkpointer, watched, begins))
+            .spawn(move || {
+                write(connection, checkpointer, watched, begins);
+                drop(alive);
+            })
             .map_err(|error| StoreError::Disconnected(error.into()))?;
         let readers = Readers { path: path.to_owned(), free: Mutex::default(), slots: Semaphore::new(READERS_MAX) };
-        Ok(Self { writer, readers: Arc::new(readers), unsafe_because, lock, files })
+        Ok(Self { writer, ended, readers: Arc::new(readers), unsafe_because, lock, files })
     }
 
     /// True when this process is the file's one server, so that every other one is dead.
@@ -147,12 +153,12 @@ impl Database {
     pub(super) async fn close(&self) {
         self.readers.slots.close();
         self.readers.free.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        let Ok(tx) = self.begin().await else { return };
-        let (closed, wait) = oneshot::channel();
-        if tx.steps.send(Step::Close(closed)).await.is_ok() {
-            // The thread answers, or it is gone, and then there is nothing to wait for.
-            let _ = wait.await;
+        if let Ok(tx) = self.begin().await {
+            // A thread that ends by itself does not take it any more.
+            let _ = tx.steps.send(Step::Close).await;
         }
+        // Nothing is ever sent: it ends with the thread.
+        let _ = self.ended.clone().changed().await;
     }
 
     pub(super) async fn query(&self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {

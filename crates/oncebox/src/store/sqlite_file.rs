@@ -5,7 +5,7 @@
 //! nobody writes. A file that is overwritten in place, by `cp`, stays the same file: this cannot be seen.
 
 use std::fs::{self, File, Metadata, OpenOptions};
-use std::io;
+use std::io::{self, Seek as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +37,8 @@ fn private() -> OpenOptions {
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     files: Vec<(PathBuf, FileId)>,
+    /// The log, for the day on which it is removed.
+    log: Option<(PathBuf, File)>,
     is_told: AtomicBool,
 }
 
@@ -77,7 +79,24 @@ impl OpenFiles {
         let own = connection.path().unwrap_or_default();
         // Without them (another journal mode) there is nothing to lose.
         files.extend(["-wal", "-shm"].into_iter().filter_map(|end| found(format!("{own}{end}").into()).ok()));
-        Ok(Self { files, is_told: AtomicBool::new(false) })
+        let log = PathBuf::from(format!("{own}-wal"));
+        let log = File::open(&log).ok().map(|file| (log, file));
+        Ok(Self { files, log, is_told: AtomicBool::new(false) })
+    }
+
+    /// Puts the log back where it was removed and the database itself is in its place: what was acknowledged may be nowhere
+    /// else. For the end, when nobody writes any more.
+    pub(super) fn put_log_back(&self) {
+        let Some((path, log)) = &self.log else { return };
+        let is_lone = matches!(path.try_exists(), Ok(false));
+        let is_ours = |(path, id): &(PathBuf, FileId)| FileId::of(path).is_ok_and(|found| found == *id);
+        if !is_lone || !self.files.first().is_some_and(is_ours) {
+            return;
+        }
+        match copy_whole(log, path) {
+            Ok(()) => tracing::warn!("{} was put back as it was", path.display()),
+            Err(error) => tracing::error!("{} could not be put back: {error}", path.display()),
+        }
     }
 
     /// Looks whether they are still there. It costs a few microseconds, so it is done after every commit.
@@ -97,6 +116,18 @@ impl OpenFiles {
         }
         Err(gone)
     }
+}
+
+/// Whole or not at all.
+fn copy_whole(mut file: &File, path: &Path) -> io::Result<()> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let mut copy = private().create(true).truncate(true).open(&name)?;
+    file.seek(io::SeekFrom::Start(0))?;
+    io::copy(&mut file, &mut copy)?;
+    copy.sync_all()?;
+    fs::rename(&name, path)?;
+    path.parent().map_or(Ok(()), |folder| File::open(folder)?.sync_all())
 }
 
 #[cfg(test)]

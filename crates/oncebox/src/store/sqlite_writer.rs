@@ -18,7 +18,7 @@ pub(super) type LastJob = Box<dyn FnOnce(&Connection) -> Result<(), StoreError> 
 pub(super) enum Step {
     Run(Job),
     Commit(Option<LastJob>, oneshot::Sender<Commit>),
-    Close(oneshot::Sender<()>),
+    Close,
 }
 
 /// A transaction that waits for its turn.
@@ -42,17 +42,17 @@ pub(super) fn write(
     // Whoever still waits hears of it now.
     drop(begins);
     let file = checkpointer.map(Checkpointer::stop);
-    let is_kept = files.is_none_or(|files| files.check().is_ok());
+    let is_kept = files.as_ref().is_none_or(|files| files.check().is_ok());
     close(connection, &end, is_kept);
-    drop(file);
-    if let End::Asked(closed) = end {
-        let _ = closed.send(());
+    if let Some(files) = files.filter(|_| !is_kept) {
+        files.put_log_back();
     }
+    drop(file);
 }
 
 /// Why the writer thread ends.
 enum End {
-    Asked(oneshot::Sender<()>),
+    Asked,
     HandlesGone,
     /// Nothing that was written is sure to be kept.
     Unkept,
@@ -69,7 +69,7 @@ fn write_until_the_end(
         let Some(Begin { mut steps, refusal }) = begins.blocking_recv() else { return End::HandlesGone };
         // Nothing is locked before there is something to do.
         let first = match steps.blocking_recv() {
-            Some(Step::Close(closed)) => return End::Asked(closed),
+            Some(Step::Close) => return End::Asked,
             Some(first) => first,
             None => continue,
         };
@@ -130,7 +130,7 @@ fn converse(connection: &Connection, files: Option<&OpenFiles>, first: Step, mut
                 let _ = answer.send(outcome);
                 break;
             }
-            Some(Step::Close(_)) | None => break,
+            Some(Step::Close) | None => break,
         }
         step = steps.blocking_recv();
     }
@@ -144,7 +144,7 @@ fn close(connection: Connection, end: &End, is_kept: bool) {
         _ if !is_kept => leave_log_at_close(&connection).map(drop),
         End::Unkept => leave_log_at_close(&connection).map(drop),
         // A full checkpoint fails only while somebody else reads the file, and then the log stays beside it as ever.
-        End::Asked(_) => connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())),
+        End::Asked => connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())),
         End::HandlesGone => Ok(()),
     };
     if let Err(error) = left {
