@@ -110,6 +110,38 @@ fn statements_that_a_function_drops_cost_only_its_own_attempts() {
 }
 
 #[test]
+fn a_session_that_a_function_left_read_only_costs_others_no_attempt() {
+    let db = TestDatabase::fresh(Backend::Postgres);
+    db.execute(
+        "create table effects (id text); create function rude(text) returns void language plpgsql as \
+         $$ begin perform set_config('default_transaction_read_only', 'on', false); end $$",
+    );
+    let world = World::start_with(db, |mut setup| {
+        for (name, sql, rest) in [
+            ("rude", "select rude(:event_id)", HASTY),
+            (
+                "app",
+                "insert into effects values (:event_id)",
+                "retry = { attempts = 1, base = \"1s\", cap = \"1s\" }\n",
+            ),
+            ("idle", "select 1", "retry = { attempts = 1, base = \"1s\", cap = \"1s\" }\n"),
+        ] {
+            let handler = format!("[[handler]]\nname = \"{name}\"\nsources = [\"custom\"]\nsql = \"{sql}\"\n{rest}");
+            setup.rest.push_str(&handler);
+        }
+        setup
+    });
+    for round in 0..10 {
+        send(&world, &format!("r{round}-"), 10);
+        let open = "select count(*) from oncebox.deliveries_v1 where handler in ('app', 'idle') and state in ('ready', 'claimed')";
+        wait_until("they ran", PATIENCE, || world.db.query(open) == [["0"]]);
+    }
+    let ended = "select handler, state, count(*) from oncebox.deliveries_v1 where handler in ('app', 'idle') group by 1, 2 order by 1";
+    assert_eq!(world.db.query(ended), [["app", "done", "100"], ["idle", "done", "100"]]);
+    assert_eq!(world.db.query("select count(*) from effects"), [["100"]]);
+}
+
+#[test]
 fn a_database_that_cannot_hold_every_text_is_refused() {
     let admin = Cluster::shared().url("postgres");
     for encoding in ["LATIN1", "SQL_ASCII"] {

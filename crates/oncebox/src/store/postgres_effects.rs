@@ -34,7 +34,7 @@ impl Tx {
         let Err((index, error)) = ran else { return Ok(Ok(())) };
         let text = describe(&error);
         let blame = match classify(error) {
-            error if error.is_stale() => self.out_of_date(&error),
+            error if error.is_stale() || error.is_read_only() => self.out_of_date(&error),
             StoreError::Disconnected(_) => Blame::Session,
             StoreError::Busy(_) => Blame::Unclear,
             _ => Blame::Event,
@@ -67,7 +67,7 @@ impl Tx {
         };
         let text = describe(&error);
         let blame = match classify(error) {
-            error if error.is_stale() => self.out_of_date(&error),
+            error if error.is_stale() || error.is_read_only() => self.out_of_date(&error),
             StoreError::Disconnected(_) => Blame::Session,
             StoreError::Busy(_) => Blame::Unclear,
             // What an event does wrong is caught inside, so it is the block that is refused.
@@ -82,9 +82,10 @@ impl Tx {
 }
 
 impl Tx {
-    /// The application has changed what its statements were prepared against: no session of before is used again.
+    /// The application has changed what its statements were prepared against, or has left its session read-only: no session
+    /// of before is used again.
     fn out_of_date(&mut self, error: &StoreError) -> Blame {
-        tracing::info!("handlers' statements are prepared anew: {}", error.chain());
+        tracing::info!("handlers run on new sessions from now on: {}", error.chain());
         self.abandon(error);
         Blame::Plans
     }

@@ -75,7 +75,8 @@ enum Ran {
     Failed { at: Option<usize>, failed: Failed, error: String },
     /// Rolled back, because the session was lost while its statements ran; perhaps they ended it.
     SessionLost { error: String },
-    /// Rolled back, because the session had prepared its statements before the application changed what they read.
+    /// Rolled back, because of what the session was left with: statements from before the application changed what they
+    /// read, or a setting that lets nobody write.
     Stale { error: String },
     /// Rolled back, because these belong to somebody else by now.
     LeaseLost(Vec<EventKey>),
@@ -144,20 +145,20 @@ impl Unit<'_> {
     }
 
     async fn try_part(&self, part: &Part, deadline: Duration) -> Result<Ran, Broken> {
-        let mut nth = 1;
+        let (mut nth, mut is_second) = (1, false);
         loop {
             let countdown = Countdown::from(deadline);
             // Whoever waits in line has done nothing yet, so no attempt may fail by it.
-            let ran = match tokio::time::timeout(deadline / 2, self.begin()).await {
+            let ran = match tokio::time::timeout(deadline / 2, self.begin(is_second)).await {
                 Ok(Ok(tx)) => self.run_isolated(tx, part, countdown.left()).await?,
                 Ok(Err(error)) => Ran::Away(error),
                 Err(elapsed) => return Ok(Ran::Away(StoreError::Busy(elapsed.into()))),
             };
             match ran {
                 Ran::Away(error) if error.is_transient() && nth < TRIES_MAX => nth += 1,
-                // On a new session there is nothing old, so who fails so again has done it by itself.
-                Ran::Stale { .. } if nth == 1 => {
-                    nth += 1;
+                // On a session of its own there is nothing old, so who fails so again has done it by itself.
+                Ran::Stale { .. } if !is_second => {
+                    is_second = true;
                     continue;
                 }
                 Ran::NotCommitted(_) if nth < TRIES_MAX => nth += 1,
@@ -171,9 +172,9 @@ impl Unit<'_> {
         }
     }
 
-    async fn begin(&self) -> Result<Tx, StoreError> {
+    async fn begin(&self, apart: bool) -> Result<Tx, StoreError> {
         let store = &self.context.store;
-        let mut tx = if self.apart { store.begin_apart().await? } else { store.begin().await? };
+        let mut tx = if self.apart || apart { store.begin_apart().await? } else { store.begin().await? };
         tx.turn().await?;
         Ok(tx)
     }
@@ -318,7 +319,11 @@ fn unmarked(error: StoreError) -> Ran {
     if error.is_transient() && !error.is_read_only() {
         return Ran::Away(error);
     }
+    let is_left_so = error.is_read_only();
     let error = format!("its effect cannot be marked in the same transaction: {}", error.chain());
+    if is_left_so {
+        return Ran::Stale { error };
+    }
     Ran::Failed { at: None, failed: Failed::Transient { retry_after: None }, error }
 }
 
@@ -343,7 +348,7 @@ async fn run_statements(
         Ok(RanEach::Stopped { at, failed, error, .. }) => {
             return Err(Ran::Failed { at: at.map(|at| places[at]), failed, error });
         }
-        Err(error) if error.is_stale() => return Err(Ran::Stale { error: error.chain() }),
+        Err(error) if error.is_stale() || error.is_read_only() => return Err(Ran::Stale { error: error.chain() }),
         // The database went away, or something beside the statements.
         Err(error) => {
             let failed = Failed::Transient { retry_after: None };
@@ -393,7 +398,7 @@ impl Stop {
 
 impl From<StoreError> for Stop {
     fn from(error: StoreError) -> Self {
-        if error.is_stale() {
+        if error.is_stale() || error.is_read_only() {
             return Self::Stale(error.chain());
         }
         Self::Failed(Failed::Transient { retry_after: None }, error.chain())
