@@ -171,10 +171,7 @@ impl Server {
             reason = broke(&self.store, &mut batcher) => Some(reason),
         };
         if let Some(reason) = broken {
-            let reason = answer_waiting(&draining, public, reason).await;
-            // A log that was removed is put back at the end of the writing thread.
-            let _ = tokio::time::timeout(LAST_COMMIT, self.store.close()).await;
-            return Err(reason);
+            return Err(answer_waiting(&draining, public, &self.store, reason).await);
         }
         tracing::info!("stopping: no new connections and no new attempts, those under way finish");
         draining.request();
@@ -200,10 +197,17 @@ async fn broke(store: &Store, batcher: &mut Batcher) -> anyhow::Error {
     }
 }
 
-/// Whoever waits for an answer still hears 503 before the server goes; nothing else is waited for.
-async fn answer_waiting(draining: &Shutdown, public: JoinHandle<()>, reason: anyhow::Error) -> anyhow::Error {
+/// Whoever waits for an answer still hears 503 before the server goes, and a log that was removed is put back with the end of
+/// the writing thread; nothing else is waited for.
+async fn answer_waiting(
+    draining: &Shutdown,
+    public: JoinHandle<()>,
+    store: &Store,
+    reason: anyhow::Error,
+) -> anyhow::Error {
     draining.request();
     let _ = tokio::time::timeout(LAST_COMMIT, public).await;
+    let _ = tokio::time::timeout(LAST_COMMIT, store.close()).await;
     reason
 }
 
