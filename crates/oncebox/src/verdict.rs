@@ -81,8 +81,8 @@ pub struct Identified {
 pub enum Fingerprints {
     /// The bytes. What is new claims them.
     Bytes(Fingerprint),
-    /// Something that was signed for one delivery. Duplicates claim it as well: each retry is signed anew, and what one
-    /// was signed with must not bring another event.
+    /// Something that was signed for one delivery. Duplicates and conflicts claim it as well: each retry is signed anew, and
+    /// what one was signed with must not bring another event.
     Delivery(Fingerprint),
     /// Bytes under a type that nobody signed.
     Topic(Topic),

@@ -127,14 +127,15 @@ testkit::contract! {
         world.check();
     }
 
-    /// What contradicts a known event never runs, so its delivery is not used up: the true one may still come.
-    async fn a_conflict_uses_up_no_delivery(db: TestDatabase) {
+    /// What contradicts a known event never runs, and what it was signed with brings no other event, either: it waits for a
+    /// person.
+    async fn a_conflict_uses_up_its_delivery(db: TestDatabase) {
         let world = World::new(db).await;
         let make = |id: &str, body: &str, signed: &str| delivered(&world, id, body, signed, OnRepeat::Hold);
         world.insert_one(make("a", "1", "t-1")).await;
         assert!(matches!(world.insert_one(make("a", "2", "t-2")).await, Conflict(_)));
-        let real = make("b", "3", "t-2");
-        assert_eq!(world.insert_one(real.clone()).await, Accepted(real.key));
+        let other = make("b", "3", "t-2");
+        assert_eq!(world.insert_one(other.clone()).await, Held(other.key));
         world.check();
     }
 
