@@ -24,8 +24,8 @@ const RESERVED_HEADERS: [&str; 10] = [
     "webhook-timestamp",
 ];
 
-/// A URL that we call, for what a warning names. An address that no attempt may reach is a mistake; what a name leads to is
-/// only known then.
+/// A URL that we call; `what` is sent there, for the warning about plain text. An address that no attempt may reach is a
+/// mistake; what a name resolves to is only known at the attempt.
 pub(crate) fn target_url(item: &Item<'_>, allow: &[AddressRange], what: &str) -> Option<String> {
     let url = checked_url(item)?;
     let address: Option<IpAddr> = host_of(&url).and_then(|host| host.parse().ok());

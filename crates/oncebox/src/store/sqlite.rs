@@ -308,8 +308,8 @@ pub(super) fn open_writer(path: &Path, access: Access) -> Result<Connection, Sto
     let connection = Connection::open(path).map_err(classify)?;
     connection.busy_timeout(BUSY_WAIT).map_err(classify)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS_MAX);
-    // Without it the planner looks at the value of every LIMIT, and prepares a statement anew whenever another one is bound:
-    // a millisecond for each claim.
+    // Without it the planner reads the value bound to a LIMIT and prepares the statement again when the value changes: more
+    // than a millisecond for each claim.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true).map_err(classify)?;
     if access == Access::Server {
         make_shrinkable(&connection)?;

@@ -37,7 +37,7 @@ fn private() -> OpenOptions {
 #[derive(Debug)]
 pub(super) struct OpenFiles {
     files: Vec<(PathBuf, FileId)>,
-    /// The log, for the day on which it is removed.
+    /// An open handle to the WAL: its bytes stay readable after the file is removed.
     log: Option<(PathBuf, File)>,
     is_told: AtomicBool,
 }
@@ -84,8 +84,8 @@ impl OpenFiles {
         Ok(Self { files, log, is_told: AtomicBool::new(false) })
     }
 
-    /// Puts the log back where it was removed and the database itself is in its place: what was acknowledged may be nowhere
-    /// else. For the end, when nobody writes any more.
+    /// Writes a removed WAL back beside the database, if the database file is still the one that was opened: acknowledged
+    /// events may be nowhere else. Called at the end, when nothing is written any more.
     pub(super) fn put_log_back(&self) {
         let Some((path, log)) = &self.log else { return };
         let is_lone = matches!(path.try_exists(), Ok(false));
@@ -118,7 +118,7 @@ impl OpenFiles {
     }
 }
 
-/// Whole or not at all.
+/// Copies to a new file and renames it, so that the copy is whole or not there.
 fn copy_whole(mut file: &File, path: &Path) -> io::Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
