@@ -6,142 +6,62 @@
 //!
 //! Methods on [`Store`] open their own transaction; functions that take a [`Tx`] join the caller's.
 
-mod action_filter;
-mod actions;
-mod alerts;
-mod arrivals;
-mod arrived_secrets;
-mod attempts;
-mod backfill;
-mod begun;
-mod deliveries;
-mod delivery_reports;
-mod effects;
-mod erase;
-mod events;
 mod filler;
-mod forget;
-#[cfg_attr(not(feature = "postgres"), expect(dead_code, reason = "only Postgres runs blocks"))]
-mod handler_loop;
-mod handler_sql;
-mod handlers;
-mod hurry;
-mod inspect;
-mod leases;
-mod marks;
-mod message_actions;
+mod insert;
+mod operate;
 mod outbox;
-mod outbox_leases;
-mod outbox_reports;
-mod pulled;
-mod reconcile;
-mod repeats;
-mod reports;
-mod retention;
-mod retention_log;
-mod schema_pieces;
-mod sizes;
-mod sql;
-mod steady;
-
 #[cfg(feature = "postgres")]
 mod postgres;
-#[cfg(feature = "postgres")]
-mod postgres_batch;
-#[cfg(feature = "postgres")]
-mod postgres_connect;
-#[cfg(feature = "postgres")]
-mod postgres_danger;
-#[cfg(feature = "postgres")]
-mod postgres_deliveries;
-#[cfg(feature = "postgres")]
-mod postgres_effects;
-#[cfg(feature = "postgres")]
-mod postgres_filler;
-#[cfg(feature = "postgres")]
-mod postgres_migrate;
-#[cfg(feature = "postgres")]
-mod postgres_outbox;
-#[cfg(feature = "postgres")]
-mod postgres_reconcile;
-#[cfg(feature = "postgres")]
-mod postgres_retention;
-#[cfg(feature = "postgres")]
-mod postgres_tls;
+mod report;
+mod retention;
+mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
-#[cfg(feature = "sqlite")]
-mod sqlite_backup;
-#[cfg(feature = "sqlite")]
-mod sqlite_batch;
-#[cfg(feature = "sqlite")]
-mod sqlite_begun;
-#[cfg(feature = "sqlite")]
-mod sqlite_checkpoint;
-#[cfg(feature = "sqlite")]
-mod sqlite_deliveries;
-#[cfg(feature = "sqlite")]
-mod sqlite_effects;
-#[cfg(feature = "sqlite")]
-mod sqlite_file;
-#[cfg(feature = "sqlite")]
-mod sqlite_filler;
-#[cfg(feature = "sqlite")]
-mod sqlite_insert;
-#[cfg(feature = "sqlite")]
-mod sqlite_migrate;
-#[cfg(feature = "sqlite")]
-mod sqlite_outbox;
-#[cfg(feature = "sqlite")]
-mod sqlite_reconcile;
-#[cfg(feature = "sqlite")]
-mod sqlite_retention;
-#[cfg(feature = "sqlite")]
-mod sqlite_writer;
-mod windows;
+mod steady;
+mod work;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
-pub use action_filter::ActionFilter;
-pub use actions::{Action, ActionError, ActionKind, ActionRecord};
-pub use alerts::{NodeReport, Told};
-pub use arrivals::ArrivalCount;
-pub use arrived_secrets::{ARMED_FOR_MS, ArrivedSecret, Kept};
-pub use attempts::{Failure, Fenced};
-pub use begun::Role;
-pub use deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
-pub use delivery_reports::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTries};
-pub use effects::{EffectFailed, Failures, Ran, RanEach};
-pub use erase::{Erasure, ErasureCount, Subject, SubjectValue};
-pub use events::{Inserted, NewEvent, insert_events};
 pub use filler::{Filled, PastEvent};
-pub use handler_sql::{HandlerSql, HandlerSqlError};
-pub use handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};
-pub use inspect::{Depth, Fault, Finding};
-pub use leases::{Chores, Expired, Kin, Nearness, NodeEntry, NodeLock};
-pub use marks::{Change, Once, Prerequisite, Version};
-pub use outbox::{
+pub use insert::arrivals::ArrivalCount;
+pub use insert::arrived_secrets::{ARMED_FOR_MS, ArrivedSecret, Kept};
+pub use insert::ledger::{Inserted, NewEvent, insert_events};
+pub use operate::action_filter::ActionFilter;
+pub use operate::actions::{Action, ActionError, ActionKind, ActionRecord};
+pub use operate::alerts::{NodeReport, Told};
+pub use operate::erase::{Erasure, ErasureCount, Subject, SubjectValue};
+pub use outbox::leases::{DestinationFacts, ExpiredMessage};
+pub use outbox::messages::{
     ClaimedMessage, MessageClaims, MessageFailure, MessageFence, MessageWant, SendError, Sent, SentMarks, Written,
 };
-pub use outbox_leases::{DestinationFacts, ExpiredMessage};
-pub use outbox_reports::{MessageAttempt, MessageDetail, MessageFilter, MessageLine};
 #[cfg(feature = "postgres")]
 pub use postgres::Connections;
 #[cfg(feature = "postgres")]
-pub use postgres_retention::{Exclusive, Partition};
-pub use pulled::{PulledClaim, PulledFailure};
-pub use reconcile::{DoneDelivery, DoneFilter};
-pub use reports::{
+pub use postgres::retention::{Exclusive, Partition};
+pub use report::deliveries::{AttemptRecord, DeliveryFilter, DeliveryLine, FirstTries};
+pub use report::events::{
     ArrivalRecord, DeliveryRecord, EventDetail, EventFilter, EventRecord, PayloadRecord, QueueCount, SourceCount,
     StoreStats,
 };
+pub use report::inspect::{Depth, Fault, Finding};
+pub use report::key_range::{DeadError, Page, Recent, Waiting};
+pub use report::messages::{MessageAttempt, MessageDetail, MessageFilter, MessageLine};
+pub use report::reconcile::{DoneDelivery, DoneFilter};
+pub use report::sizes::{TableSize, TierRows};
+pub use retention::log::{LedgerRows, Removed, RetentionRecord, RunRecord, WindowRecord};
 pub use retention::{Aged, AgedDelivery, AgedRow, RetentionLock, Trail};
-pub use retention_log::{LedgerRows, Removed, RetentionRecord, RunRecord, WindowRecord};
-pub use sizes::{TableSize, TierRows};
 #[cfg(feature = "sqlite")]
 pub use sqlite::Access;
 #[cfg(feature = "sqlite")]
-pub use sqlite_backup::Copied;
-pub use windows::{DeadError, Page, Recent, Waiting};
+pub use sqlite::backup::Copied;
+pub use work::attempts::{Failure, Fenced};
+pub use work::begun::Role;
+pub use work::deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
+pub use work::effects::{EffectFailed, Failures, Ran, RanEach};
+pub use work::handler_sql::{HandlerSql, HandlerSqlError};
+pub use work::handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};
+pub use work::leases::{Chores, Expired, Kin, Nearness, NodeEntry, NodeLock};
+pub use work::order::{Change, Once, Prerequisite, Version};
+pub use work::pull::{PulledClaim, PulledFailure};
 
 use sql::Statement;
 

@@ -3,6 +3,18 @@
 //! A [`Tx`] takes its connection out of the pool for good unless it ended cleanly, by an answered COMMIT or ROLLBACK: a
 //! connection in an unknown state is closed, never handed to the next caller. Leases and due times follow the database's clock, so no time is read here.
 
+pub(super) mod batch;
+pub(super) mod connect;
+pub(super) mod deliveries;
+pub(super) mod durability;
+pub(super) mod effects;
+pub(super) mod filler;
+pub(super) mod migrate;
+pub(super) mod outbox;
+pub(super) mod reconcile;
+pub(super) mod retention;
+pub(super) mod tls;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
@@ -11,15 +23,15 @@ use deadpool::managed::{PoolError, Timeouts};
 use deadpool_postgres::ClientWrapper;
 use futures_util::future::join;
 
-use super::postgres_batch::Staged;
-use super::postgres_connect::{Link, Pool, Purpose, Sessions};
-use super::postgres_danger::Facts;
 use super::sql::postgres as sql;
 use super::{Commit, Durability, Row, StoreError, Value};
 use crate::adapter::refused_commit;
 pub(super) use crate::adapter::tokio_postgres::{as_params, classify, read_row};
+use crate::store::postgres::batch::Staged;
+use crate::store::postgres::connect::{Link, Pool, Purpose, Sessions};
+use crate::store::postgres::durability::Facts;
 
-pub(super) use super::postgres_connect::Object;
+pub(super) use crate::store::postgres::connect::Object;
 
 /// How long to wait for a connection while all are in use; a sender's own deadline is a few seconds.
 const POOL_WAIT: Duration = Duration::from_secs(2);

@@ -3,14 +3,16 @@
 //! Nothing here decides. Whoever removes payloads looks again inside the transaction, behind a lock that everybody who
 //! makes an event run again takes too, so that what came to be needed meanwhile stays.
 
+pub(super) mod log;
+
 use std::collections::HashSet;
 
-use super::handlers::Asked;
-use super::retention_log::{Removed, TABLES};
 use super::sql::Statement;
 use super::{Database, Row, Store, StoreError, Tx, TxInner, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
+use crate::store::retention::log::{Removed, TABLES};
+use crate::store::work::handlers::Asked;
 
 /// A payload or an event, with what decides over it.
 #[derive(Clone, Debug, PartialEq, Eq)]

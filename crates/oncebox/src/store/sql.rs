@@ -5,9 +5,9 @@
 
 use std::sync::LazyLock;
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-use super::deliveries::Care;
 pub(super) use crate::adapter::Statement;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::store::work::deliveries::Care;
 
 macro_rules! shared {
     ($($name:ident = $file:literal;)*) => {

@@ -3,6 +3,21 @@
 //! A transaction is a conversation with the writer thread: jobs go in, a commit or a hang-up ends it. So nothing that a
 //! dropped future does can leave a transaction open, and whoever waits for the writer waits in line.
 
+pub(super) mod backup;
+pub(super) mod batch;
+pub(super) mod begun;
+pub(super) mod checkpoint;
+pub(super) mod deliveries;
+pub(super) mod effects;
+pub(super) mod files;
+pub(super) mod filler;
+pub(super) mod migrate;
+pub(super) mod multi_row;
+pub(super) mod outbox;
+pub(super) mod reconcile;
+pub(super) mod retention;
+pub(super) mod writer;
+
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -12,12 +27,12 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use super::sqlite_begun::BegunFile;
-use super::sqlite_checkpoint::{Checkpointer, LOG_PAGES, leave_log_at_close};
-use super::sqlite_file::{OpenFiles, make_private, open_private};
-use super::sqlite_writer::{Begin, Job, LastJob, Step, write};
 use super::{Commit, Durability, Row, StoreError, Value};
 pub(super) use crate::adapter::rusqlite::{classify, read_row, read_rows};
+use crate::store::sqlite::begun::BegunFile;
+use crate::store::sqlite::checkpoint::{Checkpointer, LOG_PAGES, leave_log_at_close};
+use crate::store::sqlite::files::{OpenFiles, make_private, open_private};
+use crate::store::sqlite::writer::{Begin, Job, LastJob, Step, write};
 
 /// Who opens the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,6 @@
+//! What ingest writes: events and who owns their identities, arrivals, and secrets that a handshake brings.
+
+pub(super) mod arrivals;
+pub(super) mod arrived_secrets;
+pub(super) mod ledger;
+pub(super) mod repeats;

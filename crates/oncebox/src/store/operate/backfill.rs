@@ -1,0 +1,63 @@
+//! Giving a handler the stored events that it never had, because it came later: in the same slices and under the same ids
+//! as every action.
+
+use std::collections::HashSet;
+
+use crate::clock::UnixMillis;
+use crate::event::EventKey;
+use crate::routing::Route;
+use crate::store::operate::actions::{Progress, SLICE, Slice};
+use crate::store::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, sql};
+
+impl Store {
+    /// How many deliveries a backfill with this route would create.
+    pub async fn count_backfill(&self, filter: &ActionFilter, route: &Route) -> Result<i64, ActionError> {
+        filter.check(ActionKind::Backfill)?;
+        let mut reached = EventKey::from_bytes([0; 16]);
+        let mut missing = 0;
+        loop {
+            let mut values = filter.of_events(reached, self.dialect());
+            values.extend([Some("accepted").into(), SLICE.into()]);
+            let rows = self.query(&sql::ACTION_EVENTS, values).await?;
+            let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(missing) };
+            reached = last.key(0)?;
+            let (from, to) = (first.key(0)?.delivery_range().0, reached.delivery_range().1);
+            let values = vec![from.into(), to.into(), (&*route.handler).into()];
+            let present = self.query(&sql::DELIVERIES_BETWEEN, values).await?;
+            let present = present.iter().map(|row| row.key(0)).collect::<Result<HashSet<_>, _>>()?;
+            for row in &rows {
+                let wanted = route.wants(&row.text(1)?, &row.text(3)?);
+                missing += i64::from(wanted && !present.contains(&row.key(0)?));
+            }
+        }
+    }
+}
+
+impl Tx {
+    pub(in crate::store) async fn backfill_slice(
+        &mut self,
+        action: &Action,
+        route: &Route,
+        at: &Progress,
+        now: UnixMillis,
+    ) -> Result<Slice, StoreError> {
+        let (rows, reached) = self.events_slice(&action.filter, Some("accepted"), at).await?;
+        let mut slice = Slice { acted: 0, reached };
+        for row in &rows {
+            let key = row.key(0)?;
+            if !route.wants(&row.text(1)?, &row.text(3)?) {
+                continue;
+            }
+            if !self.keep_payload(key).await? {
+                continue;
+            }
+            let payload = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
+            let Some(payload) = payload.first() else { continue };
+            let duty = route.duty(&payload.bytes(2)?);
+            let delivery = key.of_delivery(&duty.handler);
+            let values = vec![delivery.into(), key.into(), (&*duty.handler).into(), duty.order_key.into(), now.into()];
+            slice.acted += i64::try_from(self.execute(&sql::ADD_DELIVERY, values).await?).unwrap_or(0);
+        }
+        Ok(slice)
+    }
+}

@@ -1,0 +1,109 @@
+//! Claiming and finishing on Postgres: one statement for many rows, by the database's clock.
+
+use tokio_postgres::types::ToSql;
+
+use crate::clock::UnixMillis;
+use crate::event::EventKey;
+use crate::store::postgres::{Database, Object, Tx, by_index, classify, in_time, no_connection, read_row};
+use crate::store::sql::{CLAIM_IN_ORDER_POSTGRES, CLAIM_POSTGRES, postgres as sql};
+use crate::store::work::deliveries::{Care, ClaimedRows, millis};
+use crate::store::{Fence, StoreError, Want};
+
+/// The last column of a claim.
+const FITS: usize = 17;
+
+impl Tx {
+    pub(in crate::store) async fn claim_deliveries(
+        &mut self,
+        wants: &[Want],
+        node: Option<EventKey>,
+        care: Care,
+        steady: Option<UnixMillis>,
+    ) -> Result<ClaimedRows, StoreError> {
+        let in_order = wants.iter().any(|want| want.in_order);
+        let claim = if in_order { &CLAIM_IN_ORDER_POSTGRES } else { &CLAIM_POSTGRES };
+        let handlers: Vec<&str> = wants.iter().map(|want| want.handler.as_str()).collect();
+        let limits: Vec<i64> = wants.iter().map(|want| i64::try_from(want.limit).unwrap_or(i64::MAX)).collect();
+        let leases: Vec<i64> = wants.iter().map(|want| millis(want.lease)).collect();
+        let bytes: Vec<i64> = wants.iter().map(|want| i64::try_from(want.bytes).unwrap_or(i64::MAX)).collect();
+        let rows = self
+            .step(async |client| {
+                let statement = client.prepare_cached(claim.with(care)).await?;
+                let values: [&(dyn ToSql + Sync); 6] = [&handlers, &limits, &leases, &node, &steady, &bytes];
+                by_index(client, client.query(&statement, &values)).await
+            })
+            .await;
+        match rows {
+            Ok(rows) => self.without_excess(rows).await,
+            // Another node claimed within the same order key at this very instant.
+            Err(StoreError::Refused(error)) if is_taken(error.as_ref()) => Err(StoreError::Busy(error)),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Puts back what does not fit into the bytes.
+    async fn without_excess(&mut self, rows: Vec<tokio_postgres::Row>) -> Result<ClaimedRows, StoreError> {
+        let mut claimed = ClaimedRows::default();
+        let (mut deliveries, mut tokens) = (Vec::new(), Vec::new());
+        for row in rows {
+            let row = read_row(&row)?;
+            if row.int(FITS)? == 0 {
+                deliveries.push(row.key(0)?);
+                tokens.push(row.key(1)?);
+                claimed.cut_off.insert(row.text(3)?);
+            } else {
+                claimed.rows.push(row);
+            }
+        }
+        if !deliveries.is_empty() {
+            self.step(async |client| {
+                let statement = client.prepare_cached(sql::UNCLAIM).await?;
+                client.execute(&statement, &[&deliveries, &tokens]).await
+            })
+            .await?;
+        }
+        Ok(claimed)
+    }
+
+    pub(in crate::store) async fn finish(&mut self, fences: &[Fence]) -> Result<Vec<EventKey>, StoreError> {
+        let deliveries: Vec<EventKey> = fences.iter().map(|fence| fence.delivery).collect();
+        let tokens: Vec<EventKey> = fences.iter().map(|fence| fence.token).collect();
+        let rows = self
+            .step(async |client| {
+                let statement = client.prepare_cached(sql::FINISH).await?;
+                by_index(client, client.query(&statement, &[&deliveries, &tokens])).await
+            })
+            .await?;
+        let key = |row: &tokio_postgres::Row| {
+            row.try_get::<_, uuid::Uuid>(0).map(|key| EventKey::from_bytes(key.into_bytes())).map_err(classify)
+        };
+        rows.iter().map(key).collect()
+    }
+}
+
+impl Database {
+    /// One statement that is a transaction of its own.
+    pub(in crate::store) async fn write_begun(
+        &self,
+        node: EventKey,
+        role: &str,
+        marks: &[u8],
+    ) -> Result<(), StoreError> {
+        let client = self.pool().get().await.map_err(no_connection)?;
+        let written = in_time(async {
+            let statement = client.prepare_cached(sql::WRITE_BEGUN).await.map_err(classify)?;
+            client.execute(&statement, &[&node, &role, &marks]).await.map_err(classify)
+        })
+        .await;
+        if written.is_err() {
+            // Perhaps it still runs there.
+            drop(Object::take(client));
+        }
+        written.map(drop)
+    }
+}
+
+fn is_taken(error: &(dyn std::error::Error + 'static)) -> bool {
+    let code = error.downcast_ref::<tokio_postgres::Error>().and_then(tokio_postgres::Error::code);
+    code == Some(&tokio_postgres::error::SqlState::UNIQUE_VIOLATION)
+}

@@ -1,0 +1,159 @@
+//! Reading deliveries for people and for metrics: pages, dead letters, held ones, attempts, depths.
+
+use crate::clock::UnixMillis;
+use crate::event::EventKey;
+use crate::store::report::events::{DeliveryRecord, QueueCount, like, read_delivery, rows_of};
+use crate::store::report::key_range::{Page, Range};
+use crate::store::{Row, Store, StoreError, sql};
+
+/// A delivery in a list, with the event it is of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeliveryLine {
+    /// The event's key.
+    pub key: EventKey,
+    /// The source's name.
+    pub source: String,
+    /// The sender's id.
+    pub event_id: String,
+    /// The sender's type.
+    pub event_type: String,
+    /// The delivery itself.
+    pub delivery: DeliveryRecord,
+}
+
+/// Which deliveries to list. What is absent does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct DeliveryFilter {
+    /// Exactly this state: `dead` lists the dead letters, `held` what waits for a person.
+    pub state: Option<String>,
+    /// Exactly this handler.
+    pub handler: Option<String>,
+    /// Exactly this source.
+    pub source: Option<String>,
+    /// A type, with `*` for any run of characters.
+    pub event_type: Option<String>,
+    /// The event was received not before.
+    pub since: Option<UnixMillis>,
+    /// The event was received before.
+    pub until: Option<UnixMillis>,
+    /// Exactly this event.
+    pub key: Option<EventKey>,
+    /// Older than this delivery: the cursor of the page before.
+    pub before: Option<EventKey>,
+}
+
+/// An attempt other than the one that the delivery itself tells of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AttemptRecord {
+    /// The delivery.
+    pub delivery: EventKey,
+    /// The handler's name.
+    pub handler: String,
+    /// Which attempt, from 1.
+    pub attempt: i64,
+    /// The process that made it, where it was a worker of ours.
+    pub node: Option<EventKey>,
+    /// When it was claimed.
+    pub started_at: Option<UnixMillis>,
+    /// When it ended.
+    pub ended_at: UnixMillis,
+    /// `failed`, `dead`, `superseded`, `held` or `lost`; `done` where the delivery was put back in line afterwards.
+    pub outcome: String,
+    /// The target's answer, where there was one.
+    pub status: Option<i64>,
+    /// Why.
+    pub error: Option<String>,
+}
+
+/// How the first attempts of a handler's deliveries went.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FirstTries {
+    /// The handler's name.
+    pub handler: String,
+    /// Deliveries whose first attempt ended.
+    pub tried: i64,
+    /// How many of those attempts failed.
+    pub failed: i64,
+}
+
+impl Store {
+    /// A page of deliveries, newest first.
+    pub async fn deliveries(&self, filter: &DeliveryFilter, limit: usize) -> Result<Page<DeliveryLine>, StoreError> {
+        let range = self.deliveries_range(filter).await?;
+        let values = vec![
+            range.before.into(),
+            filter.state.as_deref().into(),
+            filter.handler.as_deref().into(),
+            filter.source.as_deref().into(),
+            filter.event_type.as_deref().map(like).as_deref().into(),
+            filter.since.into(),
+            filter.until.into(),
+            filter.key.into(),
+            rows_of(limit),
+            range.floor.into(),
+            range.floor.delivery_range().0.into(),
+            range.before.delivery_range().1.into(),
+        ];
+        let statement = match filter.state.as_deref() {
+            Some("dead" | "held") => &sql::STOPPED_PAGE,
+            _ => &sql::DELIVERIES_PAGE,
+        };
+        let rows = self.query(statement, values).await?;
+        let items = rows.iter().map(read_line).collect::<Result<Vec<_>, _>>()?;
+        Ok(range.page(items, limit, |line| line.delivery.delivery))
+    }
+
+    /// Where a page of deliveries looks: those of one event, or so many as may be examined.
+    async fn deliveries_range(&self, filter: &DeliveryFilter) -> Result<Range, StoreError> {
+        let range = Range::within(filter.before, filter.since, filter.until);
+        if let Some(key) = filter.key {
+            let (first, last) = key.delivery_range();
+            return Ok(Range { before: range.before.min(last), floor: first, more: false });
+        }
+        let stopped = filter.state.as_deref().filter(|state| matches!(*state, "dead" | "held"));
+        let narrow = filter.handler.is_some() || filter.source.is_some() || filter.event_type.is_some();
+        let narrow = narrow || (filter.state.is_some() && stopped.is_none());
+        let floor = if stopped.is_some() { &sql::STOPPED_FLOOR } else { &sql::DELIVERIES_FLOOR };
+        Ok(if narrow { range.cut(self.floor(floor, range.before, stopped).await?) } else { range })
+    }
+
+    /// The attempts of an event, by handler, without the one by which a delivery is done now.
+    pub async fn attempts(&self, key: EventKey) -> Result<Vec<AttemptRecord>, StoreError> {
+        let (first, last) = key.delivery_range();
+        let rows = self.query(&sql::ATTEMPTS_OF, vec![first.into(), last.into(), key.into()]).await?;
+        rows.iter().map(read_attempt).collect()
+    }
+
+    /// What waits or is stopped, by handler, with the oldest due time of what is ready: cheap enough to ask often.
+    pub async fn queue_depths(&self) -> Result<Vec<QueueCount>, StoreError> {
+        let read = |row: &Row| {
+            let oldest_due_at = row.optional_int(3)?;
+            Ok(QueueCount { name: row.text(0)?, state: row.text(1)?, count: row.int(2)?, oldest_due_at })
+        };
+        self.query(&sql::QUEUE_DEPTHS, Vec::new()).await?.iter().map(read).collect()
+    }
+}
+
+fn read_line(row: &Row) -> Result<DeliveryLine, StoreError> {
+    Ok(DeliveryLine {
+        key: row.key(7)?,
+        source: row.text(8)?,
+        event_id: row.text(9)?,
+        event_type: row.text(10)?,
+        delivery: read_delivery(row)?,
+    })
+}
+
+fn read_attempt(row: &Row) -> Result<AttemptRecord, StoreError> {
+    Ok(AttemptRecord {
+        delivery: row.key(0)?,
+        handler: row.text(1)?,
+        attempt: row.int(2)?,
+        node: row.optional_key(3)?,
+        started_at: row.optional_int(4)?,
+        ended_at: row.int(5)?,
+        outcome: row.text(6)?,
+        status: row.optional_int(7)?,
+        error: row.optional_text(8)?,
+    })
+}

@@ -1,0 +1,267 @@
+//! Looking over a live database: the schema's pieces, the settings that the promise rests on, and what must hold between
+//! the tables. It only reads, in slices by key, so that it never holds anything up.
+//!
+//! Every slice is one statement and so sees one moment; what workers do meanwhile is never taken for a fault.
+
+use std::collections::{BTreeMap, HashSet};
+
+use crate::adapter::migrations::{Applied, Migration, POSTGRES, SQLITE, pending};
+use crate::event::EventKey;
+use crate::store::operate::actions::first_int;
+use crate::store::operate::forget::{digest, identity};
+use crate::store::report::schema_pieces::{self, Piece};
+use crate::store::{Dialect, Row, Store, StoreError, sql};
+
+/// Rows of one slice.
+const SLICE: i64 = 5000;
+/// Names given for each kind of fault.
+const EXAMPLES_MAX: usize = 5;
+
+/// How much is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Depth {
+    /// So many of the newest rows of each table.
+    Newest(i64),
+    /// Every row; on SQLite the file's structure too.
+    All,
+}
+
+/// What one check found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Finding {
+    /// What was checked, such as `deliveries`.
+    pub check: String,
+    /// How many were looked at.
+    pub looked_at: i64,
+    /// What is wrong, by kind.
+    pub faults: Vec<Fault>,
+}
+
+/// Something that must not be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// What it is.
+    pub what: String,
+    /// How many there are.
+    pub count: i64,
+    /// A few names.
+    pub examples: Vec<String>,
+}
+
+impl Store {
+    /// Looks everything over and tells after each slice how many rows were looked at so far.
+    pub async fn inspect(&self, depth: Depth, mut tell: impl FnMut(i64)) -> Result<Vec<Finding>, StoreError> {
+        let schema = self.inspect_schema().await?;
+        let whole = schema.faults.is_empty();
+        let mut findings = vec![schema, self.inspect_settings().await?];
+        // Tables that are not there cannot be looked at.
+        if !whole {
+            return Ok(findings);
+        }
+        let mut looker = Looker { store: self, depth, seen: 0, tell: &mut tell };
+        findings.push(looker.events().await?);
+        for (check, statement) in [
+            ("ledger", &sql::INSPECT_LEDGER),
+            ("payloads", &sql::INSPECT_PAYLOADS),
+            ("arrivals", &sql::INSPECT_ARRIVALS),
+            ("deliveries", &sql::INSPECT_DELIVERIES),
+            ("outbox", &sql::INSPECT_OUTBOX),
+        ] {
+            findings.push(looker.table(check, statement).await?);
+        }
+        if depth == Depth::All && self.dialect() == Dialect::Sqlite {
+            findings.push(self.inspect_file().await?);
+        }
+        Ok(findings)
+    }
+
+    async fn inspect_schema(&self) -> Result<Finding, StoreError> {
+        let known = match self.dialect() {
+            Dialect::Sqlite => SQLITE,
+            Dialect::Postgres => POSTGRES,
+        };
+        let there = self.query(&sql::SCHEMA_PIECES, Vec::new()).await?;
+        let mut present = BTreeMap::new();
+        for row in &there {
+            present.insert(Piece { kind: row.text(0)?, name: row.text(1)? }, row.int(2)? != 0);
+        }
+        let mut faults = Faults::default();
+        let applied = match first_int(&self.query(&sql::HAS_MIGRATIONS, Vec::new()).await?)? {
+            0 => Vec::new(),
+            _ => self.applied_migrations().await?,
+        };
+        match pending(known, &applied) {
+            Ok(steps) => steps.iter().for_each(|step| faults.add("migration not applied", step.name)),
+            Err(refusal) => faults.add(&refusal.to_string(), "see `oncebox migrate`"),
+        }
+        let has = |step: &&Migration| applied.iter().any(|one| one.version == step.version);
+        let wanted = schema_pieces::after(known.iter().filter(has));
+        for piece in &wanted {
+            match present.get(piece) {
+                None => faults.add(&format!("{} missing", piece.kind), &piece.name),
+                Some(true) => faults.add(&format!("{} not usable", piece.kind), &piece.name),
+                Some(false) => {}
+            }
+        }
+        Ok(faults.found("schema", i64::try_from(wanted.len()).unwrap_or(i64::MAX)))
+    }
+
+    async fn applied_migrations(&self) -> Result<Vec<Applied>, StoreError> {
+        let rows = self.query(&sql::APPLIED_MIGRATIONS, Vec::new()).await?;
+        rows.iter()
+            .map(|row| Ok(Applied { version: row.int(0)?, checksum: row.text(1)?, floor: row.int(2)? }))
+            .collect()
+    }
+
+    async fn inspect_settings(&self) -> Result<Finding, StoreError> {
+        let rows = self.query(&sql::DURABLE_SETTINGS, Vec::new()).await?;
+        let mut faults = Faults::default();
+        for row in &rows {
+            if row.int(2)? != 0 {
+                faults.add("setting that loses acknowledged events", &format!("{} = {}", row.text(0)?, row.text(1)?));
+            }
+        }
+        Ok(faults.found("settings", i64::try_from(rows.len()).unwrap_or(i64::MAX)))
+    }
+
+    async fn inspect_file(&self) -> Result<Finding, StoreError> {
+        let mut faults = Faults::default();
+        for row in &self.query(&sql::QUICK_CHECK, Vec::new()).await? {
+            let line = row.text(0)?;
+            if line != "ok" {
+                faults.add("file damaged", &line);
+            }
+        }
+        Ok(faults.found("file", 1))
+    }
+}
+
+struct Looker<'a, T> {
+    store: &'a Store,
+    depth: Depth,
+    seen: i64,
+    tell: &'a mut T,
+}
+
+impl<T: FnMut(i64)> Looker<'_, T> {
+    /// A table whose statement names each row and what is wrong with it.
+    async fn table(&mut self, check: &str, statement: &sql::Statement) -> Result<Finding, StoreError> {
+        let (mut faults, mut slices) = (Faults::default(), Slices::new(self.depth));
+        while let Some(rows) = self.next(statement, &mut slices).await? {
+            for row in &rows {
+                if let Some(what) = row.optional_text(1)? {
+                    faults.add(&what, &row.key(0)?.to_string());
+                }
+            }
+        }
+        Ok(faults.found(check, slices.seen))
+    }
+
+    /// Each event against the ledger. An identity that an operator dropped is not there, or belongs to a later event, so
+    /// as many as were dropped are no fault.
+    async fn events(&mut self) -> Result<Finding, StoreError> {
+        let (mut faults, mut slices) = (Faults::default(), Slices::new(self.depth));
+        while let Some(rows) = self.next(&sql::INSPECT_EVENTS, &mut slices).await? {
+            let mut wanted = Vec::with_capacity(rows.len());
+            for row in &rows {
+                if row.int(7)? != 0 {
+                    faults.add("conflict without its original", &row.key(0)?.to_string());
+                }
+                if row.text(4)? != "arrival" {
+                    wanted.push((row.key(0)?, identity_of(row)?));
+                }
+            }
+            let identities: Vec<_> = wanted.iter().map(|(_, identity)| *identity).collect();
+            let owners = self.store.ledger_keys(&identities).await?;
+            let missed = wanted.iter().map(|(key, _)| *key).zip(owners).filter(|(key, owner)| *owner != Some(*key));
+            let missed: Vec<_> = missed.collect();
+            let known = self.known(&missed).await?;
+            for (key, owner) in missed.iter().filter(|(key, _)| !known.contains(key)) {
+                match owner {
+                    Some(_) => faults.add("event beside another of its identity", &key.to_string()),
+                    None => faults.add("event without its identity", &key.to_string()),
+                }
+            }
+        }
+        let forgotten = first_int(&self.store.query(&sql::FORGOTTEN, Vec::new()).await?)?;
+        faults.forgive(&["event beside another of its identity", "event without its identity"], forgotten);
+        Ok(faults.found("events", slices.seen))
+    }
+
+    /// Which of these the ledger knows under an identity that cannot be made anew from the row: the parts of a joined id,
+    /// or what a signature covers, are not in it.
+    async fn known(&self, missed: &[(EventKey, Option<EventKey>)]) -> Result<HashSet<EventKey>, StoreError> {
+        let keys = || missed.iter().map(|(key, _)| *key);
+        let (Some(first), Some(last)) = (keys().min(), keys().max()) else { return Ok(HashSet::new()) };
+        let rows = self.store.query(&sql::LEDGER_KEYS_BETWEEN, vec![first.into(), last.into()]).await?;
+        rows.iter().map(|row| row.key(0)).collect()
+    }
+
+    async fn next(&mut self, statement: &sql::Statement, at: &mut Slices) -> Result<Option<Vec<Row>>, StoreError> {
+        let wanted = at.wanted();
+        if wanted == 0 {
+            return Ok(None);
+        }
+        let rows = self.store.query(statement, vec![at.before.into(), wanted.into()]).await?;
+        let Some(last) = rows.last() else { return Ok(None) };
+        at.before = last.key(0)?;
+        let count = i64::try_from(rows.len()).unwrap_or(i64::MAX);
+        at.seen += count;
+        self.seen += count;
+        (self.tell)(self.seen);
+        Ok(Some(rows))
+    }
+}
+
+fn identity_of(row: &Row) -> Result<crate::event::Identity, StoreError> {
+    let digest = digest(row)?;
+    let first = identity(row, row.key(0)?, &digest)?;
+    Ok(if row.text(6)? == "conflict" { first.of_conflict(&digest) } else { first })
+}
+
+/// How far one table's look has come.
+struct Slices {
+    before: EventKey,
+    seen: i64,
+    depth: Depth,
+}
+
+impl Slices {
+    fn new(depth: Depth) -> Self {
+        Self { before: EventKey::from_bytes([0xff; 16]), seen: 0, depth }
+    }
+
+    fn wanted(&self) -> i64 {
+        match self.depth {
+            Depth::Newest(most) => (most - self.seen).clamp(0, SLICE),
+            Depth::All => SLICE,
+        }
+    }
+}
+
+/// Faults by kind, while they are counted.
+#[derive(Default)]
+struct Faults(BTreeMap<String, Fault>);
+
+impl Faults {
+    fn add(&mut self, what: &str, example: &str) {
+        let empty = || Fault { what: what.to_owned(), count: 0, examples: Vec::new() };
+        let fault = self.0.entry(what.to_owned()).or_insert_with(empty);
+        fault.count += 1;
+        if fault.examples.len() < EXAMPLES_MAX {
+            fault.examples.push(example.to_owned());
+        }
+    }
+
+    /// Takes these kinds out where there are no more of them together than have an explanation.
+    fn forgive(&mut self, kinds: &[&str], explained: i64) {
+        let found: i64 = kinds.iter().filter_map(|kind| self.0.get(*kind)).map(|fault| fault.count).sum();
+        if found <= explained {
+            self.0.retain(|what, _| !kinds.contains(&what.as_str()));
+        }
+    }
+
+    fn found(self, check: &str, looked_at: i64) -> Finding {
+        Finding { check: check.to_owned(), looked_at, faults: self.0.into_values().collect() }
+    }
+}

@@ -1,0 +1,188 @@
+//! Reading the outbox for people and for metrics: pages, one message with its attempts, depths.
+
+use crate::clock::UnixMillis;
+use crate::event::EventKey;
+use crate::store::report::events::{QueueCount, rows_of};
+use crate::store::report::key_range::{Page, Range};
+use crate::store::{Row, Store, StoreError, sql};
+
+/// One message as `outbox_v1` shows it, with what explains it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageLine {
+    /// Its name.
+    pub id: EventKey,
+    /// The destination's name.
+    pub destination: String,
+    /// What every attempt carries.
+    pub idempotency_key: String,
+    /// Its state.
+    pub state: String,
+    /// Claims so far.
+    pub attempt: i64,
+    /// When it was written.
+    pub created_at: UnixMillis,
+    /// When the destination took it.
+    pub sent_at: Option<UnixMillis>,
+    /// When it may be claimed next, while it is ready.
+    pub next_attempt_at: Option<UnixMillis>,
+    /// The status of the latest answer.
+    pub status: Option<i64>,
+    /// The last failure.
+    pub last_error: Option<String>,
+    /// The event whose handler wrote it.
+    pub key: Option<EventKey>,
+    /// The handler that wrote it.
+    pub handler: Option<String>,
+    /// Which of the handler's calls.
+    pub step: Option<String>,
+}
+
+/// A message with all that belongs to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageDetail {
+    /// The message.
+    pub line: MessageLine,
+    /// The method.
+    pub method: String,
+    /// What is added below the destination's URL.
+    pub path: String,
+    /// A JSON object of texts.
+    pub headers: String,
+    /// The bytes.
+    pub body: Vec<u8>,
+    /// The key within which messages go out in order.
+    pub order_key: Option<String>,
+    /// The first bytes of the latest answer.
+    pub answer: Option<Vec<u8>>,
+    /// The attempts that were not taken.
+    pub attempts: Vec<MessageAttempt>,
+}
+
+/// An attempt that was not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MessageAttempt {
+    /// Which attempt, from 1.
+    pub attempt: i64,
+    /// The process that made it.
+    pub node: Option<EventKey>,
+    /// When it was claimed.
+    pub started_at: Option<UnixMillis>,
+    /// When it ended.
+    pub ended_at: UnixMillis,
+    /// `failed`, `dead` or `lost`.
+    pub outcome: String,
+    /// The answer's status, where there was one.
+    pub status: Option<i64>,
+    /// Why.
+    pub error: Option<String>,
+}
+
+/// Which messages to list. What is absent does not matter.
+#[derive(Clone, Debug, Default)]
+pub struct MessageFilter {
+    /// Exactly this state.
+    pub state: Option<String>,
+    /// Exactly this destination.
+    pub destination: Option<String>,
+    /// Written by this handler.
+    pub handler: Option<String>,
+    /// Written not before.
+    pub since: Option<UnixMillis>,
+    /// Written before.
+    pub until: Option<UnixMillis>,
+    /// Written for this event.
+    pub key: Option<EventKey>,
+    /// Older than this message: the cursor of the page before.
+    pub before: Option<EventKey>,
+}
+
+impl Store {
+    /// A page of messages, newest first.
+    pub async fn messages(&self, filter: &MessageFilter, limit: usize) -> Result<Page<MessageLine>, StoreError> {
+        let is_dead = filter.state.as_deref() == Some("dead");
+        let range = Range::within(filter.before, filter.since, filter.until);
+        let range = match is_dead {
+            true => range.cut(self.floor(&sql::DEAD_MESSAGES_FLOOR, range.before, None).await?),
+            false => range.cut(self.floor(&sql::MESSAGES_FLOOR, range.before, None).await?),
+        };
+        let values = vec![
+            range.before.into(),
+            filter.state.as_deref().into(),
+            filter.destination.as_deref().into(),
+            filter.handler.as_deref().into(),
+            filter.since.into(),
+            filter.until.into(),
+            filter.key.into(),
+            rows_of(limit),
+            range.floor.into(),
+        ];
+        let statement = if is_dead { &sql::DEAD_MESSAGES_PAGE } else { &sql::OUTBOX_PAGE };
+        let rows = self.query(statement, values).await?;
+        let items = rows.iter().map(read_line).collect::<Result<Vec<_>, _>>()?;
+        Ok(range.page(items, limit, |line| line.id))
+    }
+
+    /// The messages that handlers wrote for an event, newest first, at most so many.
+    pub async fn messages_of(&self, key: EventKey, limit: usize) -> Result<Vec<MessageLine>, StoreError> {
+        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+        self.query(&sql::MESSAGES_OF_EVENT, vec![key.into(), limit.into()]).await?.iter().map(read_line).collect()
+    }
+
+    /// One message with its attempts and the latest answer.
+    pub async fn message(&self, id: EventKey) -> Result<Option<MessageDetail>, StoreError> {
+        let rows = self.query(&sql::MESSAGE_BY_ID, vec![id.into()]).await?;
+        let Some(row) = rows.first() else { return Ok(None) };
+        let attempts = self.query(&sql::ATTEMPTS_OF_MESSAGE, vec![id.into()]).await?;
+        Ok(Some(MessageDetail {
+            line: read_line(row)?,
+            method: row.text(13)?,
+            path: row.text(14)?,
+            headers: row.text(15)?,
+            body: row.bytes(16)?,
+            order_key: row.optional_text(17)?,
+            answer: row.optional_bytes(18)?,
+            attempts: attempts.iter().map(read_attempt).collect::<Result<_, _>>()?,
+        }))
+    }
+
+    /// What waits or is stopped, by destination: cheap enough to ask often.
+    pub async fn outbox_depths(&self) -> Result<Vec<QueueCount>, StoreError> {
+        let read = |row: &Row| {
+            let oldest_due_at = row.optional_int(3)?;
+            Ok(QueueCount { name: row.text(0)?, state: row.text(1)?, count: row.int(2)?, oldest_due_at })
+        };
+        self.query(&sql::OUTBOX_DEPTHS, Vec::new()).await?.iter().map(read).collect()
+    }
+}
+
+fn read_line(row: &Row) -> Result<MessageLine, StoreError> {
+    let state = row.text(3)?;
+    let due_at = row.int(7)?;
+    Ok(MessageLine {
+        id: row.key(0)?,
+        destination: row.text(1)?,
+        idempotency_key: row.text(2)?,
+        attempt: row.int(4)?,
+        created_at: row.int(5)?,
+        sent_at: row.optional_int(6)?,
+        next_attempt_at: (state == "ready").then_some(due_at),
+        status: row.optional_int(8)?,
+        last_error: row.optional_text(9)?,
+        key: row.optional_key(10)?,
+        handler: row.optional_text(11)?,
+        step: row.optional_text(12)?,
+        state,
+    })
+}
+
+fn read_attempt(row: &Row) -> Result<MessageAttempt, StoreError> {
+    Ok(MessageAttempt {
+        attempt: row.int(0)?,
+        node: row.optional_key(1)?,
+        started_at: row.optional_int(2)?,
+        ended_at: row.int(3)?,
+        outcome: row.text(4)?,
+        status: row.optional_int(5)?,
+        error: row.optional_text(6)?,
+    })
+}

@@ -1,0 +1,86 @@
+//! What `reconcile` compares: the events marked done, and the ids that a query of the business returns.
+//!
+//! Read the marks first. An effect commits with its mark, so a query that begins later sees the effect of every mark
+//! that was read, unless somebody took it away.
+
+use std::collections::HashSet;
+
+use crate::clock::UnixMillis;
+use crate::event::EventKey;
+use crate::store::{Database, Row, Store, StoreError, sql};
+
+/// Rows of one page.
+const PAGE: i64 = 1000;
+
+/// A delivery that is marked done.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DoneDelivery {
+    /// The event's key.
+    pub key: EventKey,
+    /// The sender's id.
+    pub event_id: String,
+    /// The sender's type.
+    pub event_type: String,
+    /// The handler's name.
+    pub handler: String,
+    /// When it was done.
+    pub finished_at: Option<UnixMillis>,
+}
+
+/// Which marks to read.
+#[derive(Clone, Debug, Default)]
+pub struct DoneFilter {
+    /// Exactly this source.
+    pub source: String,
+    /// Exactly this handler.
+    pub handler: Option<String>,
+    /// The event was received not before.
+    pub since: Option<UnixMillis>,
+    /// The event was received before.
+    pub until: Option<UnixMillis>,
+}
+
+impl Store {
+    /// Every delivery that is marked done and fits, in the order of the keys.
+    pub async fn done_deliveries(&self, filter: &DoneFilter) -> Result<Vec<DoneDelivery>, StoreError> {
+        let mut reached = EventKey::from_bytes([0; 16]);
+        let mut done = Vec::new();
+        loop {
+            let values = vec![
+                reached.into(),
+                filter.source.as_str().into(),
+                filter.handler.as_deref().into(),
+                filter.since.into(),
+                filter.until.into(),
+                PAGE.into(),
+            ];
+            let rows = self.query(&sql::DONE_DELIVERIES, values).await?;
+            let Some(last) = rows.last() else { return Ok(done) };
+            reached = last.key(0)?;
+            for row in &rows {
+                done.push(read_done(row)?);
+            }
+        }
+    }
+
+    /// The first column of a query that is not ours, as text. It can change nothing.
+    pub async fn business_ids(&self, query: &str) -> Result<HashSet<String>, StoreError> {
+        let query = query.trim().trim_end_matches(';');
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => database.first_column(query).await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => database.first_column(query).await,
+        }
+    }
+}
+
+fn read_done(row: &Row) -> Result<DoneDelivery, StoreError> {
+    Ok(DoneDelivery {
+        key: row.key(1)?,
+        event_id: row.text(2)?,
+        event_type: row.text(3)?,
+        handler: row.text(4)?,
+        finished_at: row.optional_int(5)?,
+    })
+}
