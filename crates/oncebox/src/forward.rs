@@ -14,7 +14,7 @@ pub use answer::{Answered, judge, judge_message, retry_after};
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
-use crate::provider::mac::KeyForm;
+use crate::provider::scheme::mac::KeyForm;
 use crate::secret::Secret;
 use crate::trace;
 

@@ -6,7 +6,7 @@
 mod revision;
 
 use crate::event::EventKey;
-use crate::provider::json::{Hit, Pointer, Scalar, Wanted, scalar};
+use crate::provider::read::json::{Hit, Pointer, Scalar, Wanted, scalar};
 pub use revision::Revision;
 
 /// A JSON pointer to something inside the body.

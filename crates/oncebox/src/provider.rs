@@ -4,57 +4,35 @@
 //! [`crate::source::Source`] compiles it once; judging a request then only reads. The few vendors whose scheme no
 //! description can say have a file of their own here.
 
-mod address;
-mod adyen;
-mod batch;
-mod braintree;
-mod builtin;
 mod catalogue;
-mod contentful;
-mod curve;
-mod describe;
-mod diagnose;
-mod dropbox_sign;
-mod facts;
-mod field;
-mod form;
-mod handshake;
+mod description;
 mod identity;
-pub(crate) mod json;
-mod jwt;
-mod keyring;
-pub(crate) mod mac;
-mod mandrill;
-mod paypal;
-mod pin;
-mod place;
-mod public_key;
-mod sample;
-mod scheme;
-mod sign;
-mod sns;
-mod spelling;
-mod template;
-mod timestamp;
-mod twilio;
-mod vendor_keys;
-mod verifier;
-mod xml;
+mod keys;
+pub(crate) mod read;
+pub(crate) mod scheme;
+mod tools;
+mod vendor;
+
+use description::{describe, field};
+use identity::batch;
+use keys::{jwt, public_key};
+use scheme::{mac, place, template};
+use vendor::builtin;
 
 use crate::verdict::OnRepeat;
 
-pub(crate) use describe::{IdentityRule, RepeatScope};
-pub use diagnose::likely_cause;
-pub use facts::Facts;
-pub(crate) use form::unescape;
-pub(crate) use handshake::Greeting;
+pub(crate) use description::describe::{IdentityRule, RepeatScope};
+pub use description::facts::Facts;
 pub(crate) use identity::Naming;
-pub(crate) use keyring::Keyring;
-pub(crate) use place::View;
-pub use sample::{Sample, id_for, sample, sample_settings};
+pub(crate) use identity::handshake::Greeting;
+pub(crate) use keys::keyring::Keyring;
+pub(crate) use read::form::unescape;
 pub(crate) use scheme::Verified;
-pub use sign::{Draft, SignError};
-pub(crate) use verifier::Verifier;
+pub(crate) use scheme::place::View;
+pub(crate) use scheme::verifier::Verifier;
+pub use tools::diagnose::likely_cause;
+pub use tools::sample::{Sample, id_for, sample, sample_settings};
+pub use tools::sign::{Draft, SignError};
 
 /// A provider described as data: a catalogue entry, a user's own description, or one laid over the other.
 #[derive(Clone, Debug, Default)]
@@ -182,7 +160,7 @@ impl Description {
 
     /// The form of the secrets its described scheme takes; none where a scheme with code decides.
     pub fn secret_form(&self) -> Option<SecretForm> {
-        use curve::Curve;
+        use keys::curve::Curve;
         use mac::{KeyForm, Mac};
         use public_key::Algorithm;
         let token = self.jwt.as_ref().map(|rule| rule.alg);

@@ -56,9 +56,9 @@ fn read(text: &str) -> Result<BTreeMap<String, Description>, Problem> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::mac::Mac;
-    use super::super::place::{Composite, Part};
     use super::*;
+    use crate::provider::scheme::mac::Mac;
+    use crate::provider::scheme::place::{Composite, Part};
 
     #[test]
     fn the_embedded_catalogue_reads() {

@@ -6,20 +6,23 @@
 //! bytes of another moment do. Where not even the body is covered, what was signed for the delivery is all there is.
 //! Whatever cannot be named is held under the digest of its bytes and never lost.
 
+pub(super) mod batch;
+pub(super) mod handshake;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 
-use super::batch::{Around, Batch, Element};
-use super::describe::{IdentityRule, RepeatScope};
-use super::handshake::Greeting;
-use super::place::{Composite, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants, has_controls};
-use super::scheme::Verified;
-use super::timestamp::Unit;
-use super::verifier::Verifier;
 use crate::clock::UnixMillis;
 use crate::event::{Digest, Fingerprint, Identity, IdentityKind, sha256};
+use crate::provider::description::describe::{IdentityRule, RepeatScope};
+use crate::provider::identity::batch::{Around, Batch, Element};
+use crate::provider::identity::handshake::Greeting;
+use crate::provider::scheme::Verified;
+use crate::provider::scheme::place::{Composite, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants, has_controls};
+use crate::provider::scheme::timestamp::Unit;
+use crate::provider::scheme::verifier::Verifier;
 use crate::request::Request;
 use crate::source::SourceSpec;
 use crate::verdict::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat, Topic};

@@ -3,22 +3,29 @@
 //! The signature is judged before the time window, and nothing of the body is parsed before it is judged unless the
 //! scheme itself keeps a value there. Unknown versions are ignored and no weaker form is ever fallen back to.
 
+pub(super) mod address;
+pub(crate) mod mac;
+pub(super) mod place;
+pub(super) mod template;
+pub(super) mod timestamp;
+pub(super) mod verifier;
+
 use std::borrow::Cow;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName};
 use subtle::ConstantTimeEq;
 
-use super::address::Address;
-use super::batch::{Asked, Batch};
-use super::describe::{CarriedAt, Carrier, TimeAt, name_fits};
-use super::json::{self, Hit, Pointer, Scalar, Wanted};
-use super::mac::{Encoding, Key, Mac};
-use super::place::{Part, Reading, View, Wants};
-use super::template::{Filling, Template};
-use super::timestamp::{Unit, Window};
 use crate::clock::UnixMillis;
 use crate::event::Digest;
+use crate::provider::description::describe::{CarriedAt, Carrier, TimeAt, name_fits};
+use crate::provider::identity::batch::{Asked, Batch};
+use crate::provider::read::json::{self, Hit, Pointer, Scalar, Wanted};
+use crate::provider::scheme::address::Address;
+use crate::provider::scheme::mac::{Encoding, Key, Mac};
+use crate::provider::scheme::place::{Part, Reading, View, Wants};
+use crate::provider::scheme::template::{Filling, Template};
+use crate::provider::scheme::timestamp::{Unit, Window};
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{Reason, Rejection, Step};

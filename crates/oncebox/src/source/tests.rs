@@ -4,7 +4,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::*;
-use crate::provider::{Sample, sample};
+use crate::provider::Sample;
+use crate::provider::tools::sample;
 use crate::verdict::Identified;
 
 mod build;

@@ -7,12 +7,12 @@ use std::collections::BTreeMap;
 
 use super::{Scheme, SignedTime};
 use crate::provider::Problem;
-use crate::provider::address::Address;
-use crate::provider::describe::{CarriedAt, Carrier, Required, Time, TimeAt};
-use crate::provider::mac::{Key, Mac};
-use crate::provider::place::{Place, Wants};
-use crate::provider::template::Template;
-use crate::provider::timestamp::Window;
+use crate::provider::description::describe::{CarriedAt, Carrier, Required, Time, TimeAt};
+use crate::provider::scheme::address::Address;
+use crate::provider::scheme::mac::{Key, Mac};
+use crate::provider::scheme::place::{Place, Wants};
+use crate::provider::scheme::template::Template;
+use crate::provider::scheme::timestamp::Window;
 use crate::secret::Secret;
 use crate::source::SourceSpec;
 

@@ -1,10 +1,10 @@
 //! What a described scheme can tell from a request's head: whether a signature is there, has its form, and is of now.
 
-use super::super::describe::{CarriedAt, Carrier, TimeAt};
-use super::super::mac::{Key, Mac};
-use super::super::place::{Place, View};
 use super::{Group, Scheme, SignedTime, bad_timestamp, reject};
 use crate::clock::UnixMillis;
+use crate::provider::description::describe::{CarriedAt, Carrier, TimeAt};
+use crate::provider::scheme::mac::{Key, Mac};
+use crate::provider::scheme::place::{Place, View};
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
 
