@@ -1,5 +1,8 @@
 //! The config of `oncebox dev`: every provider of the catalogue as a source, one handler that logs, loopback only.
 
+pub(crate) mod provider_args;
+pub(crate) mod secrets;
+
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
@@ -13,7 +16,7 @@ use crate::config::handler::{HandlerConfig, HandlerKind, RetryConfig};
 use crate::config::outside::{Outside, Overrides};
 use crate::config::source::{SourceConfig, Stale};
 use crate::config::store::StoreUrl;
-use crate::dev_secrets::{DevSecrets, STORE_KEY, verify_token_name};
+use crate::dev::secrets::{DevSecrets, STORE_KEY, verify_token_name};
 
 /// The slugs that become sources: all but `custom`, which describes nothing by itself.
 pub(crate) fn dev_slugs() -> Vec<&'static str> {

@@ -1,40 +1,21 @@
 //! The program `oncebox`: parse the command line, run the command.
 
+mod admin;
 mod alert;
-mod arming;
-mod arrived_secrets;
-mod changes;
 mod cli;
-mod clock_skew;
 mod commands;
 #[expect(dead_code, reason = "what handlers, destinations and retention are told is checked before they run")]
 mod config;
+mod dashboard;
 mod database;
-mod destinations;
 mod dev;
-mod dev_secrets;
-mod diagnosis;
-mod forward;
-mod gauges;
-mod handler_sql;
-mod handlers;
 mod http;
+mod observe;
 mod operator;
-#[cfg(feature = "otel")]
-mod otel;
-mod processing;
-mod provider_args;
+mod public;
 mod query;
-mod rejections;
-mod retention;
-mod series;
-mod server;
-mod signals;
-mod spans;
-mod telemetry;
+mod serve;
 mod terminal;
-mod traffic;
-mod vendors;
 mod view;
 mod when;
 

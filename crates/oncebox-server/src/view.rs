@@ -12,8 +12,8 @@ use oncebox::store::{
 };
 use serde::{Deserialize, Serialize};
 
+use crate::observe::rejections::Rejected;
 use crate::query::retention::WindowView;
-use crate::rejections::Rejected;
 pub(crate) use outbox::{
     DeadLetterView, DestinationStats, MessageAttemptView, MessageDetailView, MessageView, OutboxStats,
 };
@@ -469,7 +469,7 @@ impl RejectionView {
             source: rejected.source,
             step: rejected.rejection.step.as_str().to_owned(),
             reason: rejected.rejection.reason.as_str().to_owned(),
-            diagnosis: crate::diagnosis::of_rejection(&rejected.rejection, source),
+            diagnosis: crate::observe::diagnosis::of_rejection(&rejected.rejection, source),
             off_by_seconds: rejected.rejection.off_by_seconds,
             remote: rejected.remote,
         }

@@ -22,8 +22,8 @@ use super::counts::{Counts, History, Shared};
 use super::notice::Letter;
 use super::receiver::Receiver;
 use super::{Notice, Phase, Readings, decide};
-use crate::clock_skew;
 use crate::config::alert::{Condition, Limits};
+use crate::observe::clock_skew;
 
 /// The name of the lock; a node's own name holds a slash, so that no node is called so.
 const LOCK: &str = "alerts";

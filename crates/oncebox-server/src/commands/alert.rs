@@ -10,7 +10,8 @@ use crate::alert::notice::Letter;
 use crate::alert::receiver::Receiver;
 use crate::cli::alert::{AlertArgs, AlertCommand, TestArgs};
 use crate::config::Config;
-use crate::{processing, terminal};
+use crate::serve::processing;
+use crate::terminal;
 
 /// How one try went.
 #[derive(Debug, Serialize)]

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use super::wrong_usage;
-use crate::arming::{ArmingView, WAIT_MAX};
 use crate::cli::operator::{ArmArgs, DisarmArgs};
 use crate::config::units::show_duration;
 use crate::operator::Operator;
+use crate::serve::arming::{ArmingView, WAIT_MAX};
 use crate::terminal;
 
 /// Whoever is refused hears so sooner than this.

@@ -14,8 +14,9 @@ use crate::cli::keep::CheckArgs;
 use crate::config::problem::{Problem, Problems};
 use crate::config::store::{StoreConfig, StoreUrl};
 use crate::config::{Config, Examined};
+use crate::database;
+use crate::serve::handler_sql;
 use crate::terminal;
-use crate::{database, handler_sql};
 
 /// A database that is out of reach must not hold a check up.
 const PATIENCE: Duration = Duration::from_secs(5);

@@ -10,12 +10,12 @@ use super::wrong_usage;
 use crate::cli::DevArgs;
 use crate::config::Config;
 use crate::config::store::StoreUrl;
+use crate::dev::secrets::DevSecrets;
 use crate::dev::{dev_config, secret_names, secrets_option, wants_verify_token};
-use crate::dev_secrets::DevSecrets;
-use crate::server::Server;
-use crate::signals::Signals;
-use crate::spans::Spans;
-use crate::telemetry;
+use crate::observe::spans::Spans;
+use crate::observe::telemetry;
+use crate::serve::Server;
+use crate::serve::signals::Signals;
 
 /// Runs the command.
 pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {

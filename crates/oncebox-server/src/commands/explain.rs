@@ -20,7 +20,7 @@ use oncebox::verdict::Verdict;
 use super::wrong_usage;
 use crate::cli::operator::ExplainArgs;
 use crate::config::units::show_size;
-use crate::http::public::is_encoded;
+use crate::public::is_encoded;
 use capture::Capture;
 use judge::Judge;
 use ruling::{Ruling, Summary};

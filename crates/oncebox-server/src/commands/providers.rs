@@ -15,7 +15,7 @@ use super::wrong_usage;
 use crate::cli::operator::ProvidersArgs;
 use crate::config::store::StoreUrl;
 use crate::config::units::show_duration;
-use crate::dev_secrets::DevSecrets;
+use crate::dev::secrets::DevSecrets;
 use crate::terminal;
 
 /// Runs the command.

@@ -45,7 +45,7 @@ async fn run_now(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
         },
         Operator::Database(store, _) => {
             let (clock, progress) = (Clock::system(), Run::default());
-            let run = retention::run_once(crate::retention::parts(store, &clock), progress.clone());
+            let run = retention::run_once(crate::serve::retention::parts(store, &clock), progress.clone());
             tokio::select! {
                 run = run_as(store, &clock, Some(name_of_caller()), run) => run.map_err(refuse)?,
                 never = watch(bar, async || Some(progress.thousandths())) => match never {},

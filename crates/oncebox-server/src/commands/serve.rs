@@ -6,10 +6,10 @@ use oncebox::fault::Faults;
 
 use crate::cli::ServeArgs;
 use crate::config::Config;
-use crate::server::Server;
-use crate::signals::Signals;
-use crate::spans::Spans;
-use crate::telemetry;
+use crate::observe::spans::Spans;
+use crate::observe::telemetry;
+use crate::serve::Server;
+use crate::serve::signals::Signals;
 
 /// Runs the command.
 pub(crate) async fn run(args: &ServeArgs, log: &str) -> anyhow::Result<ExitCode> {

@@ -97,9 +97,9 @@ fn read_payload(table: &mut Table<'_>, default: Duration, ledger: Duration) -> D
 
 #[cfg(test)]
 mod tests {
-    use super::super::outside::{Outside, Overrides};
-    use super::super::problem::Report;
     use super::*;
+    use crate::config::outside::{Outside, Overrides};
+    use crate::config::problem::Report;
 
     /// What a sender that retries for `window_days` makes of these windows: days of ledger and payload, or the problem.
     fn check(general: &str, own: &str, window_days: Option<u32>, expected: Result<(u64, u64), &str>) {

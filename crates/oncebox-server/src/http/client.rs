@@ -11,7 +11,7 @@ const BY_PROXIES_BEGIN: &str = "x-forwarded-";
 
 /// The sender's address: the connection's, or what the trusted proxies in front of us saw. None where such a proxy says
 /// something that cannot be read: it is then nobody's, and never the proxy's own.
-pub(super) fn client(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> Option<IpAddr> {
+pub(crate) fn client(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) -> Option<IpAddr> {
     if trusted_proxies == 0 || !headers.contains_key(FORWARDED_FOR) {
         return Some(peer);
     }
@@ -21,12 +21,12 @@ pub(super) fn client(peer: IpAddr, headers: &HeaderMap, trusted_proxies: usize) 
 }
 
 /// An address in a text, or the word for none.
-pub(super) fn shown(client: Option<IpAddr>) -> String {
+pub(crate) fn shown(client: Option<IpAddr>) -> String {
     client.map_or_else(|| "unknown".to_owned(), |client| client.to_string())
 }
 
 /// True for a request that came through a proxy.
-pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
+pub(crate) fn is_forwarded(headers: &HeaderMap) -> bool {
     headers.keys().any(|name| BY_PROXIES.contains(&name.as_str()) || name.as_str().starts_with(BY_PROXIES_BEGIN))
 }
 

@@ -22,9 +22,9 @@ use tokio::sync::{Notify, Semaphore};
 use tokio_util::task::TaskTracker;
 
 use super::problem::Problem;
-use super::prompt_reader::PromptReader;
 use super::strict_head::StrictHead;
-use crate::rejections::{Refused, Rejections};
+use crate::http::write_timeout::PromptReader;
+use crate::observe::rejections::{Refused, Rejections};
 
 /// Headers must be there after this; an idle connection is closed after it too.
 const HEADERS_WAIT: Duration = Duration::from_secs(10);

@@ -10,29 +10,29 @@ use oncebox::store::Store;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use super::answer;
 use super::problem::Problem;
+use crate::public::answer;
 
 /// A database that does not answer within this is not ready, whatever its own deadline.
-pub(super) const READY_WAIT: Duration = Duration::from_secs(2);
+pub(crate) const READY_WAIT: Duration = Duration::from_secs(2);
 /// For how long an answer is given again: strangers ask here, and must not keep the database busy.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 
 /// Asks the database, for everybody who asks within a second once.
 #[derive(Debug)]
-pub(super) struct Ready {
+pub(crate) struct Ready {
     store: Store,
     draining: Shutdown,
     last: Mutex<Option<(Instant, bool)>>,
 }
 
 impl Ready {
-    pub(super) fn new(store: Store, draining: Shutdown) -> Self {
+    pub(crate) fn new(store: Store, draining: Shutdown) -> Self {
         Self { store, draining, last: Mutex::default() }
     }
 
     /// The answer of the public listener: a word, and nothing about what is behind it.
-    pub(super) async fn answer(&self, method: &Method) -> Result<Response<Full<Bytes>>, Problem> {
+    pub(crate) async fn answer(&self, method: &Method) -> Result<Response<Full<Bytes>>, Problem> {
         if *method != Method::GET && *method != Method::HEAD {
             return Err(Problem::method("GET, HEAD".to_owned()));
         }

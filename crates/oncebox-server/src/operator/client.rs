@@ -11,13 +11,13 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
 use super::live::Live;
-use crate::arming::ArmingView;
 use crate::commands::{contradiction, wrong_usage};
 use crate::query::actions::ActionRequest;
 use crate::query::deliveries::PauseRequest;
 use crate::query::erase::{EraseRequest, Erased};
 use crate::query::retention::{RetentionRequest, RetentionView, RunView};
 use crate::query::tail::TailQuery;
+use crate::serve::arming::ArmingView;
 use crate::view::{ActionView, Done, EventDetailView, Items, MessageDetailView, StatsView};
 
 const CONNECT_WAIT: Duration = Duration::from_secs(5);

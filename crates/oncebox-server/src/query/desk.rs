@@ -9,9 +9,9 @@ use oncebox::store::Store;
 
 use crate::commands::send::DEFAULT_BASE;
 use crate::config::server::ServerConfig;
-use crate::http::public::Setup;
-use crate::rejections::Rejections;
-use crate::traffic::Traffic;
+use crate::observe::rejections::Rejections;
+use crate::observe::traffic::Traffic;
+use crate::public::Setup;
 
 /// The sender whose samples are shown where there is a choice.
 const FAVOURITE: &str = "stripe";

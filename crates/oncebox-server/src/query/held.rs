@@ -5,7 +5,7 @@ use oncebox::store::Store;
 use serde::{Deserialize, Serialize};
 
 use super::{EventsQuery, QueryError};
-use crate::diagnosis;
+use crate::observe::diagnosis;
 use crate::view::Items;
 use crate::view::screens::HeldView;
 

@@ -7,7 +7,7 @@ use oncebox::store::{EventFilter, Recent};
 
 use super::desk::Desk;
 use super::{QueryError, queues, sources};
-use crate::traffic::Minute;
+use crate::observe::traffic::Minute;
 use crate::view::screens::{DepthView, MinuteView, NumbersView, OverviewView, RateView};
 use crate::view::time;
 
@@ -91,7 +91,7 @@ fn repeats(recent: &Recent) -> (i64, i64) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::traffic::Results;
+    use crate::observe::traffic::Results;
 
     #[test]
     fn what_was_refused_did_not_arrive() {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::desk::Desk;
 use super::{QueryError, not_our_cursor, page_limit};
 use crate::commands::providers::guide;
-use crate::rejections::Rejected;
+use crate::observe::rejections::Rejected;
 use crate::view::screens::{GuideView, SecretUseView, SourceDetailView, SourceView};
 use crate::view::{Items, RejectionView, time};
 

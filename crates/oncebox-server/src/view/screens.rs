@@ -4,8 +4,8 @@ use oncebox::store::EventRecord;
 use serde::{Deserialize, Serialize};
 
 use super::EventView;
-use crate::diagnosis;
-use crate::traffic::{Minute, Results};
+use crate::observe::diagnosis;
+use crate::observe::traffic::{Minute, Results};
 use crate::view::{rate, time};
 
 /// The first page.

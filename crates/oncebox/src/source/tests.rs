@@ -5,7 +5,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::*;
 use crate::provider::Sample;
-use crate::provider::tools::sample;
+use crate::provider::sample;
 use crate::verdict::Identified;
 
 mod build;

@@ -12,7 +12,7 @@ use oncebox::provider::{self, Draft, Sample};
 use oncebox::secret::Secret;
 use oncebox::source::{Source, SourceSpec};
 
-use crate::dev_secrets::random;
+use crate::dev::secrets::random;
 
 /// Stands in the template where the id goes; as long as an id.
 const PLACEHOLDER: &str = "00000000000000000000000000000000";
@@ -147,7 +147,7 @@ impl Lines<'_> {
 fn source(provider: &str, secret: &Secret) -> anyhow::Result<Source> {
     let mut spec = SourceSpec::named(provider, provider).context("the catalogue lacks this provider")?;
     spec.secrets = vec![secret.clone()];
-    Source::build(spec).map_err(|problems| crate::provider_args::refuse(provider, &problems))
+    Source::build(spec).map_err(|problems| crate::dev::provider_args::refuse(provider, &problems))
 }
 
 #[cfg(test)]

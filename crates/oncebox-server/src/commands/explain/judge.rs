@@ -11,7 +11,7 @@ use crate::commands::wrong_usage;
 use crate::config::Config;
 use crate::config::outside::Overrides;
 use crate::config::server::BODY_BYTES_DEFAULT;
-use crate::provider_args;
+use crate::dev::provider_args;
 
 /// What captured requests are held against.
 #[derive(Debug)]

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::config::store::StoreUrl;
 use crate::dev::dev_slugs;
-use crate::dev_secrets::DevSecrets;
+use crate::dev::secrets::DevSecrets;
 
 const AT: i64 = 1_790_000_000;
 

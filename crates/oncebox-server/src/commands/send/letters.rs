@@ -107,7 +107,7 @@ mod tests {
 
     use super::*;
     use crate::config::store::StoreUrl;
-    use crate::dev_secrets::DevSecrets;
+    use crate::dev::secrets::DevSecrets;
 
     fn letters(provider: &str, plan: Plan) -> (Source, Letters) {
         let folder = tempfile::tempdir().expect("a folder");

@@ -183,7 +183,7 @@ impl fmt::Display for Place {
 
 impl Link {
     pub(in crate::store) fn new(url: &str, durability: Durability) -> Result<Self, StoreError> {
-        let (url, proof) = postgres_tls::read_mode(url);
+        let (url, proof) = tls::read_mode(url);
         let mut config: Config = url.parse().map_err(|error| StoreError::Refused(Box::new(BadUrl(error))))?;
         let hosts = places(&config)?;
         if !says(&url, "keepalives_idle") {
@@ -193,7 +193,7 @@ impl Link {
             hosts,
             patience_is_ours: !says(&url, "tcp_user_timeout"),
             config,
-            tls: postgres_tls::connector(&proof)?,
+            tls: tls::connector(&proof)?,
             durability,
             preferred: AtomicUsize::new(0),
             links: AtomicU64::new(0),

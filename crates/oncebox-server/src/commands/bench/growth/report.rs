@@ -4,9 +4,9 @@ use anyhow::Context as _;
 use serde::Serialize;
 use serde_json::{Value, json};
 
-use super::super::figures::{Figures, median, median_of};
 use super::{Room, Round};
 use crate::cli::growth::GrowthArgs;
+use crate::commands::bench::figures::{Figures, median, median_of};
 use crate::terminal;
 
 /// All figures of a run.

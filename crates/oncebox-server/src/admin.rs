@@ -1,0 +1,284 @@
+//! The admin listener: readiness, metrics and the API, behind a token unless it is loopback talking to loopback.
+//!
+//! `guard` decides who may look and who may act; the routes are written down once, here.
+
+pub(crate) mod actions;
+pub(crate) mod api;
+pub(crate) mod arm;
+pub(crate) mod erase;
+pub(crate) mod guard;
+pub(crate) mod login;
+pub(crate) mod login_limit;
+pub(crate) mod openapi;
+pub(crate) mod pull;
+pub(crate) mod retention;
+pub(crate) mod session;
+pub(crate) mod submitted;
+pub(crate) mod tail;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use axum::Router;
+use axum::extract::State;
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use hyper::body::Incoming;
+use hyper_util::service::TowerToHyperService;
+use metrics_exporter_prometheus::PrometheusHandle;
+use oncebox::clock::Clock;
+use oncebox::relay::Spared;
+use oncebox::retention::Desk as RetentionDesk;
+use oncebox::shutdown::Shutdown;
+use oncebox::store::{ActionKind, Store};
+use utoipa_axum::router::OpenApiRouter;
+use utoipa_axum::routes;
+
+use crate::admin::guard::Guard;
+use crate::admin::openapi::{Document, Refusals};
+use crate::dashboard;
+use crate::http::listener::{Answering, Peer};
+use crate::http::problem::Problem;
+use crate::observe::gauges::Gauges;
+use crate::observe::rejections::Rejections;
+use crate::observe::traffic::Traffic;
+use crate::public::Setup;
+use crate::query::actions::{ActionRequest, Known};
+use crate::query::desk::{Desk, PublicPlace};
+use crate::query::destinations::Destinations;
+use crate::query::names::{self, Configured};
+use crate::query::{self, QueryError};
+use crate::serve::arrived_secrets::ArrivedSecrets;
+use crate::view::Done;
+
+/// The admin listener's service. Cheap to clone.
+#[derive(Clone, Debug)]
+pub(crate) struct Admin(Arc<AdminParts>);
+
+/// What the admin listener shows.
+#[derive(Debug)]
+pub(crate) struct AdminParts {
+    /// The database.
+    pub(crate) store: Store,
+    /// The time.
+    pub(crate) clock: Clock,
+    /// Sources and routes.
+    pub(crate) setup: Arc<ArcSwap<Setup>>,
+    /// The last rejections.
+    pub(crate) rejections: Rejections,
+    /// The last hour of this node.
+    pub(crate) traffic: Traffic,
+    /// Where senders come in.
+    pub(crate) public: PublicPlace,
+    /// Renders the metrics.
+    pub(crate) metrics: Option<PrometheusHandle>,
+    /// Secrets that a handshake brings.
+    pub(crate) arrived: ArrivedSecrets,
+    /// Who may use it.
+    pub(crate) guard: Arc<Guard>,
+    /// Hops of `X-Forwarded-For` to believe, from the right.
+    pub(crate) trusted_proxies: usize,
+    /// Destinations that the relay spares.
+    pub(crate) spared: Spared,
+    /// What is counted when somebody looks.
+    pub(crate) gauges: Gauges,
+    /// Who removes what is over.
+    pub(crate) retention: RetentionDesk,
+    /// Set while the server stops.
+    pub(crate) draining: Shutdown,
+}
+
+impl Admin {
+    /// Builds the service.
+    pub(crate) fn new(parts: AdminParts) -> Self {
+        Self(Arc::new(parts))
+    }
+
+    /// The service of one connection.
+    pub(crate) fn for_peer(&self, router: &Router, peer: &Peer) -> AdminConnection {
+        let router = router.clone().layer(axum::Extension(peer.address));
+        AdminConnection(TowerToHyperService::new(router))
+    }
+
+    /// All routes. Whatever is under `/api` is put in by `routes!`, which takes path and method from the description in
+    /// the document, so that neither can be without the other.
+    pub(crate) fn router(&self) -> Router {
+        let (open, described) = open().split_for_parts();
+        let (looking, looked) = looking().split_for_parts();
+        let (acting, acted) = acting().split_for_parts();
+        let (pulling, pulled) = pulling().split_for_parts();
+        // Whoever logs in is nobody yet.
+        let (entering, entered) = OpenApiRouter::new().routes(routes!(login::log_in)).split_for_parts();
+        let document = Document::new([described, looked, acted, pulled, entered]);
+        let refuse = async |problem: Problem| problem.into_response().map(axum::body::Body::new);
+        open.layer(middleware::from_fn_with_state(self.clone(), guard::need_viewer_beyond_loopback))
+            .merge(looking.layer(middleware::from_fn(guard::need_viewer)))
+            .merge(acting.layer(middleware::from_fn(guard::need_operator)))
+            .merge(pulling.layer(middleware::from_fn(guard::need_consumer)))
+            .merge(entering)
+            .merge(dashboard::routes())
+            .fallback(dashboard::nothing)
+            .method_not_allowed_fallback(move || refuse(Problem::method(String::new())))
+            .layer(axum::Extension(document))
+            .layer(middleware::from_fn_with_state(self.clone(), guard::check_site))
+            .with_state(self.clone())
+    }
+
+    pub(crate) fn store(&self) -> &Store {
+        &self.0.store
+    }
+
+    pub(crate) fn clock(&self) -> &Clock {
+        &self.0.clock
+    }
+
+    pub(crate) fn setup(&self) -> Arc<Setup> {
+        self.0.setup.load_full()
+    }
+
+    /// Refuses a source or a handler that neither the config nor the database knows.
+    pub(crate) async fn check_names(&self, source: Option<&str>, handler: Option<&str>) -> Result<(), QueryError> {
+        let setup = self.setup();
+        let configured = Configured {
+            sources: setup.sources.keys().cloned().collect(),
+            handlers: setup.routes.handlers().map(str::to_owned).collect(),
+            destinations: setup.destinations.clone(),
+        };
+        names::check(self.store(), Some(&configured), source, handler).await
+    }
+
+    /// Counts or acts, with what the config knows. A filter that names nobody is refused.
+    pub(crate) async fn act(&self, kind: ActionKind, request: ActionRequest) -> Result<Done, QueryError> {
+        self.check_names(request.filter.source.as_deref(), request.filter.handler.as_deref()).await?;
+        let setup = self.setup();
+        let known = Known { routes: &setup.routes, destinations: &self.destinations() };
+        query::actions::act(self.store(), self.clock(), known, kind, request).await
+    }
+
+    /// All that the screens are made from.
+    pub(crate) fn desk(&self) -> Desk {
+        Desk {
+            store: self.0.store.clone(),
+            clock: self.0.clock.clone(),
+            setup: self.setup(),
+            traffic: self.0.traffic.clone(),
+            rejections: self.0.rejections.clone(),
+            public: self.0.public.clone(),
+        }
+    }
+
+    /// The destinations as this server sees them now.
+    pub(crate) fn destinations(&self) -> Destinations {
+        Destinations::of_server(&self.setup().destinations, &self.0.spared)
+    }
+
+    pub(crate) fn retention(&self) -> &RetentionDesk {
+        &self.0.retention
+    }
+
+    pub(crate) fn arrived(&self) -> &ArrivedSecrets {
+        &self.0.arrived
+    }
+
+    pub(crate) fn guard(&self) -> &Guard {
+        &self.0.guard
+    }
+
+    pub(crate) fn trusted_proxies(&self) -> usize {
+        self.0.trusted_proxies
+    }
+
+    pub(crate) fn is_draining(&self) -> bool {
+        self.0.draining.requested()
+    }
+
+    /// True when the server begins to stop within this time.
+    pub(crate) async fn drains_within(&self, wait: Duration) -> bool {
+        tokio::time::timeout(wait, self.0.draining.wait()).await.is_ok()
+    }
+}
+
+/// For everybody on this machine, and for whoever may look from elsewhere.
+fn open() -> OpenApiRouter<Admin> {
+    OpenApiRouter::new()
+        .routes(routes!(api::ready))
+        .routes(routes!(metrics))
+        .routes(routes!(openapi::document))
+        .routes(routes!(openapi::docs))
+}
+
+/// For whoever may look.
+fn looking() -> OpenApiRouter<Admin> {
+    OpenApiRouter::new()
+        .routes(routes!(api::overview))
+        .routes(routes!(api::stats))
+        .routes(routes!(retention::show))
+        .routes(routes!(api::sources))
+        .routes(routes!(api::source))
+        .routes(routes!(api::handlers))
+        .routes(routes!(api::destinations))
+        .routes(routes!(api::events))
+        .routes(routes!(api::event))
+        .routes(routes!(api::payload))
+        .routes(routes!(api::deliveries))
+        .routes(routes!(api::dead_letters))
+        .routes(routes!(api::dead_groups))
+        .routes(routes!(api::held))
+        .routes(routes!(api::outbox))
+        .routes(routes!(api::message))
+        .routes(routes!(api::rejections))
+        .routes(routes!(actions::log))
+        .routes(routes!(actions::one))
+        .routes(routes!(tail::tail))
+        .routes(routes!(login::show, login::log_out))
+}
+
+/// For whoever may act.
+fn acting() -> OpenApiRouter<Admin> {
+    OpenApiRouter::new()
+        .routes(routes!(actions::replay))
+        .routes(routes!(actions::backfill))
+        .routes(routes!(actions::release))
+        .routes(routes!(actions::discard))
+        .routes(routes!(actions::forget))
+        .routes(routes!(erase::erase))
+        .routes(routes!(retention::run))
+        .routes(routes!(retention::confirm))
+        .routes(routes!(actions::pause))
+        .routes(routes!(actions::resume))
+        .routes(routes!(arm::arm))
+        .routes(routes!(arm::disarm))
+}
+
+/// For whoever may act, and for the consumers of a handler.
+fn pulling() -> OpenApiRouter<Admin> {
+    OpenApiRouter::new()
+        .routes(routes!(pull::claim))
+        .routes(routes!(pull::finish))
+        .routes(routes!(pull::fail))
+        .routes(routes!(pull::extend))
+}
+
+/// One connection's service.
+#[derive(Clone, Debug)]
+pub(crate) struct AdminConnection(TowerToHyperService<Router>);
+
+impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
+    type Response = Response;
+    type Error = std::convert::Infallible;
+    type Future = Answering<axum::body::Body>;
+
+    fn call(&self, request: http::Request<Incoming>) -> Self::Future {
+        Box::pin(self.0.call(request))
+    }
+}
+
+/// The metrics in the text format of Prometheus.
+#[utoipa::path(get, path = "/metrics", tag = "numbers",
+    responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"), Refusals))]
+async fn metrics(State(admin): State<Admin>) -> Response {
+    admin.0.gauges.count(admin.store(), admin.clock(), &admin.setup(), &admin.0.spared).await;
+    let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
+    ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
+}

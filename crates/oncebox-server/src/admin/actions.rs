@@ -1,0 +1,144 @@
+//! What operators do over the API: replay, backfill, release, discard, forget, pause and resume, and the log of it.
+
+use axum::extract::rejection::{JsonRejection, QueryRejection};
+use axum::extract::{Query, State};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use oncebox::store::ActionKind;
+use serde::Serialize;
+
+use crate::admin::Admin;
+use crate::admin::api::{ApiError, Named};
+use crate::admin::guard::Teller;
+use crate::admin::openapi::Refusals;
+use crate::admin::submitted::Submitted;
+use crate::http::problem::Problem;
+use crate::query::PageQuery;
+use crate::query::actions::{self, ActionRequest};
+use crate::query::deliveries::{self, PauseRequest};
+use crate::view::{ActionView, Done, Items};
+
+/// Whether a handler is paused now.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct PausedView {
+    /// The handler's name.
+    handler: String,
+    /// Nothing of it is claimed while this is true.
+    paused: bool,
+}
+
+/// The audit log, newest first.
+#[utoipa::path(get, path = "/api/v1/actions", tag = "actions", params(PageQuery),
+    responses((status = 200, description = "A page of the audit log, newest first.", body = Items<ActionView>), Refusals))]
+pub(crate) async fn log(
+    State(admin): State<Admin>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    Ok(Json(actions::actions(admin.store(), &query?.0).await?).into_response())
+}
+
+/// How far one action came.
+#[utoipa::path(get, path = "/api/v1/actions/{id}", tag = "actions", params(("id" = String, Path, description = "Its id.")),
+    responses((status = 200, description = "How far one action came.", body = ActionView), Refusals))]
+pub(crate) async fn one(State(admin): State<Admin>, Named(id): Named) -> Result<Response, ApiError> {
+    let action = actions::action(admin.store(), &id).await?.ok_or_else(Problem::not_found)?;
+    Ok(Json(action).into_response())
+}
+
+/// Dead becomes ready; with `waiting`, what waits for its next attempt is due now.
+#[utoipa::path(post, path = "/api/v1/replay", tag = "actions", request_body = ActionRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same as `action_id`.")),
+    responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
+pub(crate) async fn replay(
+    State(admin): State<Admin>,
+    Submitted(request): Submitted<ActionRequest>,
+) -> Result<Response, ApiError> {
+    act(&admin, ActionKind::Replay, request).await
+}
+
+/// Gives a handler the stored events that it never had: `handler` and `since` are needed.
+#[utoipa::path(post, path = "/api/v1/backfill", tag = "actions", request_body = ActionRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same as `action_id`.")),
+    responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
+pub(crate) async fn backfill(
+    State(admin): State<Admin>,
+    Submitted(request): Submitted<ActionRequest>,
+) -> Result<Response, ApiError> {
+    act(&admin, ActionKind::Backfill, request).await
+}
+
+/// Held becomes ready.
+#[utoipa::path(post, path = "/api/v1/release", tag = "actions", request_body = ActionRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same as `action_id`.")),
+    responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
+pub(crate) async fn release(
+    State(admin): State<Admin>,
+    Submitted(request): Submitted<ActionRequest>,
+) -> Result<Response, ApiError> {
+    act(&admin, ActionKind::Release, request).await
+}
+
+/// Dead or held becomes discarded.
+#[utoipa::path(post, path = "/api/v1/discard", tag = "actions", request_body = ActionRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same as `action_id`.")),
+    responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
+pub(crate) async fn discard(
+    State(admin): State<Admin>,
+    Submitted(request): Submitted<ActionRequest>,
+) -> Result<Response, ApiError> {
+    act(&admin, ActionKind::Discard, request).await
+}
+
+/// Drops identities, so that a redelivery counts as new.
+#[utoipa::path(post, path = "/api/v1/forget", tag = "actions", request_body = ActionRequest,
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same as `action_id`.")),
+    responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
+pub(crate) async fn forget(
+    State(admin): State<Admin>,
+    Submitted(request): Submitted<ActionRequest>,
+) -> Result<Response, ApiError> {
+    act(&admin, ActionKind::Forget, request).await
+}
+
+async fn act(admin: &Admin, kind: ActionKind, request: ActionRequest) -> Result<Response, ApiError> {
+    Ok(Json(admin.act(kind, request).await?).into_response())
+}
+
+/// Nothing of the handler is claimed until it is resumed.
+#[utoipa::path(post, path = "/api/v1/handlers/{name}/pause", tag = "handlers", request_body = Option<PauseRequest>,
+    params(("name" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "Done.", body = PausedView), Refusals))]
+pub(crate) async fn pause(
+    State(admin): State<Admin>,
+    Extension(teller): Extension<Teller>,
+    Named(name): Named,
+    body: Result<Option<Json<PauseRequest>>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    set_paused(&admin, &teller, (&name, true), body?).await
+}
+
+/// The handler goes on.
+#[utoipa::path(post, path = "/api/v1/handlers/{name}/resume", tag = "handlers", request_body = Option<PauseRequest>,
+    params(("name" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "Done.", body = PausedView), Refusals))]
+pub(crate) async fn resume(
+    State(admin): State<Admin>,
+    Extension(teller): Extension<Teller>,
+    Named(name): Named,
+    body: Result<Option<Json<PauseRequest>>, JsonRejection>,
+) -> Result<Response, ApiError> {
+    set_paused(&admin, &teller, (&name, false), body?).await
+}
+
+async fn set_paused(
+    admin: &Admin,
+    teller: &Teller,
+    (name, paused): (&str, bool),
+    body: Option<Json<PauseRequest>>,
+) -> Result<Response, ApiError> {
+    let who = teller.says(body.and_then(|Json(body)| body.who).as_deref());
+    if !deliveries::pause(admin.store(), admin.clock(), (name, paused), Some(who)).await? {
+        return Err(Problem::not_found().into());
+    }
+    Ok(Json(PausedView { handler: name.to_owned(), paused }).into_response())
+}

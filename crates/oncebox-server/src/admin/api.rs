@@ -1,0 +1,301 @@
+//! The JSON API under `/api/v1`: reading. Lists are cursor pages with the views' column names.
+
+use axum::Json;
+use axum::extract::{
+    FromRequestParts, Query, State,
+    rejection::{JsonRejection, PathRejection, QueryRejection},
+};
+use axum::response::{IntoResponse, Response};
+use http::HeaderValue;
+use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use http::request::Parts;
+use serde::Serialize;
+
+use crate::admin::Admin;
+use crate::admin::openapi::Refusals;
+use crate::http::problem::Problem;
+use crate::http::ready::READY_WAIT;
+use crate::query::deliveries::DeliveriesQuery;
+use crate::query::held::HeldQuery;
+use crate::query::outbox::OutboxQuery;
+use crate::query::sources::RejectionsQuery;
+use crate::query::{self, EventsQuery, PageQuery, QueryError};
+use crate::view::screens::{
+    DeadGroupsView, DestinationView, HandlerView, HeldView, OverviewView, SourceDetailView, SourceView,
+};
+use crate::view::{
+    DeadLetterView, DeliveryLineView, EventDetailView, EventView, Items, MessageDetailView, MessageView, RejectionView,
+    StatsView,
+};
+
+/// The server takes events in.
+#[derive(Debug, Serialize, utoipa::ToSchema)]
+pub(crate) struct ReadyView {
+    /// Always `ready`.
+    status: &'static str,
+    /// `sqlite` or `postgres`.
+    store: &'static str,
+}
+
+/// The three numbers, the last hour, the queues.
+#[utoipa::path(get, path = "/api/v1/overview", tag = "numbers",
+    responses((status = 200, description = "The three numbers, the last hour, the queues.", body = OverviewView), Refusals))]
+pub(crate) async fn overview(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(query::overview::overview(&admin.desk()).await?).into_response())
+}
+
+/// The sources.
+#[utoipa::path(get, path = "/api/v1/sources", tag = "sources", params(PageQuery),
+    responses((status = 200, description = "The sources.", body = Items<SourceView>), Refusals))]
+pub(crate) async fn sources(
+    State(admin): State<Admin>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    let sources = query::sources::sources(&admin.desk()).await?;
+    Ok(Json(query::page_of(sources, &query, |one| one.name.clone())?).into_response())
+}
+
+/// One source, with the guide of its provider.
+#[utoipa::path(get, path = "/api/v1/sources/{name}", tag = "sources", params(("name" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "A source with the guide of its provider.", body = SourceDetailView), Refusals))]
+pub(crate) async fn source(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
+    let detail = query::sources::source(&admin.desk(), &name).await?.ok_or_else(Problem::not_found)?;
+    Ok(Json(detail).into_response())
+}
+
+/// The handlers.
+#[utoipa::path(get, path = "/api/v1/handlers", tag = "handlers", params(PageQuery),
+    responses((status = 200, description = "The handlers.", body = Items<HandlerView>), Refusals))]
+pub(crate) async fn handlers(
+    State(admin): State<Admin>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    let handlers = query::queues::handlers(&admin.desk()).await?;
+    Ok(Json(query::page_of(handlers, &query, |one| one.handler.clone())?).into_response())
+}
+
+/// The destinations.
+#[utoipa::path(get, path = "/api/v1/destinations", tag = "outbox", params(PageQuery),
+    responses((status = 200, description = "The destinations of the outbox.", body = Items<DestinationView>), Refusals))]
+pub(crate) async fn destinations(
+    State(admin): State<Admin>,
+    query: Result<Query<PageQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    let destinations = query::queues::destinations(&admin.desk()).await?;
+    Ok(Json(query::page_of(destinations, &query, |one| one.destination.clone())?).into_response())
+}
+
+/// Dead letters by error.
+#[utoipa::path(get, path = "/api/v1/dead-letters/groups", tag = "dead letters",
+    responses((status = 200, description = "Dead letters by error.", body = DeadGroupsView), Refusals))]
+pub(crate) async fn dead_groups(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    Ok(Json(query::dead::groups(admin.store()).await?).into_response())
+}
+
+/// A page of events, newest first.
+#[utoipa::path(get, path = "/api/v1/events", tag = "events", params(EventsQuery),
+    responses((status = 200, description = "A page of events, newest first.", body = Items<EventView>), Refusals))]
+pub(crate) async fn events(
+    State(admin): State<Admin>,
+    query: Result<Query<EventsQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(mut query) = query?;
+    admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
+    if query.id.is_some() {
+        query.sources = query::names::sources(admin.store()).await?;
+    }
+    Ok(Json(query::events(admin.store(), admin.clock(), query).await?).into_response())
+}
+
+/// A page of what waits for a person, newest first.
+#[utoipa::path(get, path = "/api/v1/held", tag = "events", params(HeldQuery),
+    responses((status = 200, description = "A page of what waits for a person, newest first.", body = Items<HeldView>), Refusals))]
+pub(crate) async fn held(
+    State(admin): State<Admin>,
+    query: Result<Query<HeldQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), None).await?;
+    Ok(Json(query::held::held(admin.store(), admin.clock(), query.into()).await?).into_response())
+}
+
+/// A page of deliveries, newest first.
+#[utoipa::path(get, path = "/api/v1/deliveries", tag = "handlers", params(DeliveriesQuery),
+    responses((status = 200, description = "A page of deliveries, newest first.", body = Items<DeliveryLineView>), Refusals))]
+pub(crate) async fn deliveries(
+    State(admin): State<Admin>,
+    query: Result<Query<DeliveriesQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
+    Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
+}
+
+/// A page of dead letters, newest first.
+#[utoipa::path(get, path = "/api/v1/dead-letters", tag = "dead letters", params(DeliveriesQuery),
+    responses((status = 200, description = "A page of dead letters, newest first.", body = Items<DeadLetterView>), Refusals))]
+pub(crate) async fn dead_letters(
+    State(admin): State<Admin>,
+    query: Result<Query<DeliveriesQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
+    Ok(Json(query::outbox::dead_letters(admin.store(), admin.clock(), query).await?).into_response())
+}
+
+/// A page of outbox messages, newest first.
+#[utoipa::path(get, path = "/api/v1/outbox", tag = "outbox", params(OutboxQuery),
+    responses((status = 200, description = "A page of outbox messages, newest first.", body = Items<MessageView>), Refusals))]
+pub(crate) async fn outbox(
+    State(admin): State<Admin>,
+    query: Result<Query<OutboxQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    let destinations = admin.destinations();
+    destinations.check(admin.store(), query.destination.as_deref()).await?;
+    Ok(Json(query::outbox::messages(admin.store(), admin.clock(), query, &destinations).await?).into_response())
+}
+
+/// One message with its attempts.
+#[utoipa::path(get, path = "/api/v1/outbox/{id}", tag = "outbox", params(("id" = String, Path, description = "Its id.")),
+    responses((status = 200, description = "One message with its attempts.", body = MessageDetailView), Refusals))]
+pub(crate) async fn message(State(admin): State<Admin>, Named(id): Named) -> Result<Response, ApiError> {
+    let detail =
+        query::outbox::message(admin.store(), &id, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
+    Ok(Json(detail).into_response())
+}
+
+/// One event with all that belongs to it.
+#[utoipa::path(get, path = "/api/v1/events/{key}", tag = "events", params(("key" = String, Path, description = "An event's key, or `source/event_id` with the slash as `%2F`.")),
+    responses((status = 200, description = "One event with all that belongs to it.", body = EventDetailView), Refusals))]
+pub(crate) async fn event(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
+    let detail = query::event(admin.store(), &name, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
+    Ok(Json(detail).into_response())
+}
+
+/// The raw bytes, as a download that no browser will run.
+#[utoipa::path(get, path = "/api/v1/events/{key}/payload", tag = "events", params(("key" = String, Path, description = "An event's key, or `source/event_id` with the slash as `%2F`.")),
+    responses((status = 200, description = "The bytes as they came.", body = [u8], content_type = "application/octet-stream"), Refusals))]
+pub(crate) async fn payload(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
+    let found = query::find(admin.store(), &name).await?;
+    let event = found.first().ok_or_else(Problem::not_found)?;
+    let payload = admin.store().payload(event.key).await.map_err(QueryError::from)?;
+    let payload = payload.ok_or_else(Problem::not_found)?;
+    let mut response = payload.body.into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    // The key is ours, so that nothing of the sender gets into the name of a file.
+    let name = HeaderValue::try_from(format!("attachment; filename=\"{}.bin\"", event.key));
+    headers.insert(CONTENT_DISPOSITION, name.unwrap_or(HeaderValue::from_static("attachment")));
+    let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
+    headers.insert(CONTENT_SECURITY_POLICY, policy);
+    Ok(response)
+}
+
+/// The last rejections of this node, newest first.
+#[utoipa::path(get, path = "/api/v1/rejections", tag = "sources", params(RejectionsQuery),
+    responses((status = 200, description = "The last rejections of this node, newest first.", body = Items<RejectionView>), Refusals))]
+pub(crate) async fn rejections(
+    State(admin): State<Admin>,
+    query: Result<Query<RejectionsQuery>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(query) = query?;
+    admin.check_names(query.source.as_deref(), None).await?;
+    Ok(Json(query::sources::rejections(&admin.desk(), &query)?).into_response())
+}
+
+/// The numbers of `oncebox status`.
+#[utoipa::path(get, path = "/api/v1/stats", tag = "numbers",
+    responses((status = 200, description = "The numbers of `oncebox status`.", body = StatsView), Refusals))]
+pub(crate) async fn stats(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    let setup = admin.setup();
+    let mut unverified: Vec<String> =
+        setup.sources.values().filter(|source| source.is_unverified()).map(|source| source.name().to_owned()).collect();
+    unverified.sort();
+    let mut stats = query::stats(admin.store(), admin.clock(), unverified, &admin.destinations()).await?;
+    stats.retention_forced = setup.retention_forced;
+    Ok(Json(stats).into_response())
+}
+
+/// Ready means: the database answers.
+#[utoipa::path(get, path = "/readyz", tag = "numbers",
+    responses((status = 200, description = "The database answers.", body = ReadyView), Refusals))]
+pub(crate) async fn ready(State(admin): State<Admin>) -> Result<Response, ApiError> {
+    if admin.is_draining() {
+        return Err(Problem::unavailable("the server is stopping").into());
+    }
+    let failed = match tokio::time::timeout(READY_WAIT, admin.store().ping()).await {
+        Ok(answered) => answered.err().map(|error| error.chain()),
+        Err(elapsed) => Some(elapsed.to_string()),
+    };
+    if let Some(error) = failed {
+        tracing::warn!("not ready, the database does not answer: {error}");
+        let trouble = admin.store().trouble();
+        return Err(Problem::unavailable("the database does not answer").because(trouble).into());
+    }
+    Ok(Json(ReadyView { status: "ready", store: admin.store().kind() }).into_response())
+}
+
+/// A part of the path, with a refusal that looks as all others do.
+#[derive(Debug)]
+pub(crate) struct Named(pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for Named {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        let axum::extract::Path(text) = axum::extract::Path::<String>::from_request_parts(parts, state).await?;
+        Ok(Self(text))
+    }
+}
+
+/// What an API call failed with.
+#[derive(Debug)]
+pub(crate) struct ApiError(Problem);
+
+impl From<Problem> for ApiError {
+    fn from(problem: Problem) -> Self {
+        Self(problem)
+    }
+}
+
+impl From<QueryError> for ApiError {
+    fn from(error: QueryError) -> Self {
+        Self(match error {
+            QueryError::Bad(detail) => Problem::bad_request(detail),
+            QueryError::Missing(_) => Problem::not_found(),
+            QueryError::Conflict(detail) => Problem::conflict(detail),
+            QueryError::Store(error) => {
+                tracing::warn!("the admin API could not read: {}", error.chain());
+                Problem::unavailable("the database does not answer")
+            }
+        })
+    }
+}
+
+impl From<QueryRejection> for ApiError {
+    fn from(rejection: QueryRejection) -> Self {
+        Self(Problem::bad_request(rejection.body_text()))
+    }
+}
+
+impl From<PathRejection> for ApiError {
+    fn from(rejection: PathRejection) -> Self {
+        Self(Problem::bad_request(rejection.body_text()))
+    }
+}
+
+impl From<JsonRejection> for ApiError {
+    fn from(rejection: JsonRejection) -> Self {
+        Self(Problem::bad_request(rejection.body_text()))
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        self.0.into_response().map(axum::body::Body::new)
+    }
+}

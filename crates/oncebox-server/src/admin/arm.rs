@@ -1,0 +1,96 @@
+//! `POST /api/v1/sources/{name}/arm`: lets the next handshake of a source bring its secret; `?wait=SECONDS` answers
+//! only once it came.
+
+use std::time::Duration;
+
+use axum::extract::{Query, State, rejection::QueryRejection};
+use axum::response::{IntoResponse, Response};
+use axum::{Extension, Json};
+use http::HeaderValue;
+use http::header::CACHE_CONTROL;
+use oncebox::store::Asked;
+use serde::Deserialize;
+
+use crate::admin::Admin;
+use crate::admin::api::{ApiError, Named};
+use crate::admin::guard::Teller;
+use crate::admin::openapi::Refusals;
+use crate::http::problem::Problem;
+use crate::query::{QueryError, actions};
+use crate::serve::arming::{ArmingView, WAIT_MAX, arrival};
+
+/// What an operator may ask for.
+#[derive(Debug, Deserialize, utoipa::IntoParams)]
+#[into_params(parameter_in = Query)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Wish {
+    /// Seconds to wait for the secret; without it the answer comes at once.
+    wait: Option<u64>,
+}
+
+/// Lets the next handshake of a source bring its secret.
+#[utoipa::path(post, path = "/api/v1/sources/{name}/arm", tag = "sources",
+    params(("name" = String, Path, description = "Its name."), Wish),
+    responses((status = 200, description = "Armed, or the secret came.", body = ArmingView), Refusals))]
+pub(crate) async fn arm(
+    State(admin): State<Admin>,
+    Extension(teller): Extension<Teller>,
+    Named(name): Named,
+    wish: Result<Query<Wish>, QueryRejection>,
+) -> Result<Response, ApiError> {
+    let Query(wish) = wish?;
+    let setup = admin.setup();
+    let source = setup.sources.get(&name).ok_or_else(Problem::not_found)?;
+    if !source.awaits_secret() {
+        return Err(Problem::bad_request("this source's secret does not arrive by a handshake").into());
+    }
+    if !admin.arrived().can_keep() {
+        return Err(
+            Problem::bad_request("the config has no store.secret_key to keep the secret with, or a weak one").into()
+        );
+    }
+    let who = actions::who(Some(teller.says(None)));
+    let asked = Asked { id: actions::new_id(admin.clock()), who, at: admin.clock().now() };
+    admin.store().arm_secret_as(&asked, &name).await.map_err(QueryError::from)?;
+    tracing::info!(source = name, who = asked.who, "an operator armed a source");
+    admin.arrived().look().await;
+    let view = match wish.wait {
+        None => ArmingView::armed(&name),
+        Some(seconds) => {
+            waited(&admin, &name, Duration::from_secs(seconds), source.description().shows_secret()).await?
+        }
+    };
+    let mut response = Json(view).into_response();
+    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    Ok(response)
+}
+
+/// Takes an arming back; it ends by itself after ten minutes.
+#[utoipa::path(post, path = "/api/v1/sources/{name}/disarm", tag = "sources",
+    params(("name" = String, Path, description = "Its name.")),
+    responses((status = 200, description = "No handshake's secret is taken.", body = ArmingView), Refusals))]
+pub(crate) async fn disarm(
+    State(admin): State<Admin>,
+    Extension(teller): Extension<Teller>,
+    Named(name): Named,
+) -> Result<Response, ApiError> {
+    if !admin.setup().sources.contains_key(&name) {
+        return Err(Problem::not_found().into());
+    }
+    let who = actions::who(Some(teller.says(None)));
+    let asked = Asked { id: actions::new_id(admin.clock()), who, at: admin.clock().now() };
+    if admin.store().disarm_secret_as(&asked, &name).await.map_err(QueryError::from)? {
+        tracing::info!(source = name, who = asked.who, "an operator disarmed a source");
+    }
+    admin.arrived().look().await;
+    Ok(Json(ArmingView::disarmed(&name)).into_response())
+}
+
+async fn waited(admin: &Admin, name: &str, patience: Duration, shows: bool) -> Result<ArmingView, ApiError> {
+    let came = arrival(admin.store(), name, patience.min(WAIT_MAX), || admin.is_draining()).await;
+    let Some(sealed) = came.map_err(QueryError::from)? else { return Ok(ArmingView::armed(name)) };
+    // Another node may have taken it; whoever is told that it came may send at once.
+    admin.arrived().look().await;
+    let shown = if shows { admin.arrived().open(name, &sealed) } else { None };
+    Ok(ArmingView::arrived(name, shown.as_ref()))
+}

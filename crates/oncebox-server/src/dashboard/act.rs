@@ -1,0 +1,328 @@
+//! `/act/{kind}`: replay, backfill, release, discard, forget, pause and resume. A look counts and changes nothing; the form on it
+//! acts under an action id that was made for the look, so that sending it twice acts once.
+
+use askama::Template;
+use axum::Extension;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use http::StatusCode;
+use oncebox::limits::DEPTH_MAX;
+use oncebox::store::ActionKind;
+use serde::Deserialize;
+
+use super::link::{Link, given};
+use super::pages::{PageError, Visit, page_with};
+use super::words::counted;
+use crate::admin::Admin;
+use crate::admin::api::ApiError;
+use crate::admin::guard::Teller;
+use crate::admin::login::OwnForm;
+use crate::query::actions::{ActionRequest, FilterRequest, new_id};
+use crate::query::deliveries;
+
+/// The fields of a filter, as links and forms carry them.
+const FIELDS: [&str; 9] = ["source", "type", "state", "handler", "since", "until", "key", "destination", "message"];
+/// The one field that is a yes: what waits for its next attempt is meant.
+const WAITING: (&str, &str) = ("waiting", "true");
+
+/// What an action is about, from a link.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    source: Option<String>,
+    r#type: Option<String>,
+    state: Option<String>,
+    handler: Option<String>,
+    since: Option<String>,
+    until: Option<String>,
+    key: Option<String>,
+    destination: Option<String>,
+    message: Option<String>,
+    waiting: Option<String>,
+}
+
+/// What can be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Deed {
+    Act(ActionKind),
+    Pause(bool),
+}
+
+#[derive(Template)]
+#[template(path = "act.html")]
+struct AskPage {
+    visit: Visit,
+    kind: String,
+    question: String,
+    means: &'static str,
+    is_final: bool,
+    count: i64,
+    /// What else a person should know before pressing.
+    note: String,
+    filter: Vec<(&'static str, String)>,
+    action_id: String,
+    back: Link,
+}
+
+/// Counts, and asks.
+pub(super) async fn ask(
+    State(admin): State<Admin>,
+    visit: Visit,
+    Path(kind): Path<String>,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Response, PageError> {
+    let (deed, filter) = (read(&kind)?, asked?.0.filter());
+    admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
+    question_page(&admin, visit, kind, (deed, filter), None).await
+}
+
+/// The question, with what it was before where that was less.
+async fn question_page(
+    admin: &Admin,
+    visit: Visit,
+    kind: String,
+    (deed, filter): (Deed, FilterRequest),
+    before: Option<i64>,
+) -> Result<Response, PageError> {
+    let (count, question) = match deed {
+        Deed::Act(action) => {
+            let request = ActionRequest { filter: filter.clone(), dry_run: true, ..ActionRequest::default() };
+            let count = admin.act(action, request).await?.count;
+            (count, question(action, count, &filter))
+        }
+        // There is one handler to pause, however much waits for it.
+        Deed::Pause(paused) => (1, pause_question(admin, paused, &filter).await?),
+    };
+    let status = if before.is_some() { StatusCode::CONFLICT } else { StatusCode::OK };
+    let question = AskPage {
+        note: note(admin, deed, &filter, before),
+        question,
+        means: means(deed, &filter),
+        is_final: matches!(deed, Deed::Act(ActionKind::Discard | ActionKind::Forget)),
+        back: back(deed, &filter),
+        filter: fields(&filter),
+        action_id: new_id(admin.clock()),
+        count,
+        kind,
+        visit,
+    };
+    page_with(status, &question)
+}
+
+fn note(admin: &Admin, deed: Deed, filter: &FilterRequest, before: Option<i64>) -> String {
+    if let Some(before) = before {
+        return format!("Nothing was done: you were asked about {before}, and there are more by now.");
+    }
+    let runs = matches!(deed, Deed::Act(ActionKind::Replay | ActionKind::Release));
+    match filter
+        .handler
+        .as_deref()
+        .filter(|handler| runs && !admin.setup().routes.handlers().any(|one| one == *handler))
+    {
+        Some(handler) => {
+            format!("No handler {handler} is configured here: what becomes ready waits until there is one.")
+        }
+        None => String::new(),
+    }
+}
+
+/// Acts, and leads to what came of it.
+pub(super) async fn act(
+    State(admin): State<Admin>,
+    visit: Visit,
+    Path(kind): Path<String>,
+    Extension(teller): Extension<Teller>,
+    form: Result<OwnForm, ApiError>,
+) -> Result<Response, PageError> {
+    let form = form.map_err(|_refused| PageError::stale_form())?;
+    if !visit.may_act {
+        return Err(PageError::looks_only());
+    }
+    let deed = read(&kind)?;
+    let field = |name: &str| form.get(name).map(str::to_owned);
+    let filter = FilterRequest {
+        source: field("source"),
+        r#type: field("type"),
+        state: field("state"),
+        handler: field("handler"),
+        since: field("since"),
+        until: field("until"),
+        key: field("key"),
+        destination: field("destination"),
+        message: field("message"),
+        waiting: form.get(WAITING.0) == Some(WAITING.1),
+    };
+    admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
+    let who = Some(format!("{} by the dashboard", teller.says(None)));
+    let link = match deed {
+        Deed::Act(action) => {
+            if let Some(before) = grown(&admin, action, &filter, &form).await? {
+                return question_page(&admin, visit, kind, (deed, filter), Some(before)).await;
+            }
+            let request = ActionRequest { filter, dry_run: false, action_id: field("action_id"), who };
+            let done = admin.act(action, request).await?;
+            Link::below("/audit", done.action_id.as_deref().unwrap_or_default())
+        }
+        Deed::Pause(paused) => {
+            let handler = filter.handler.ok_or_else(PageError::not_found)?;
+            if !deliveries::pause(admin.store(), admin.clock(), (&handler, paused), who).await? {
+                return Err(PageError::not_found());
+            }
+            Link::to("/handlers").with("changed", &handler)
+        }
+    };
+    Ok(Redirect::to(&link.to_string()).into_response())
+}
+
+/// The count that was asked about, where the action would concern more by now. One that was submitted before has its
+/// answer already.
+async fn grown(
+    admin: &Admin,
+    action: ActionKind,
+    filter: &FilterRequest,
+    form: &OwnForm,
+) -> Result<Option<i64>, PageError> {
+    let Some(before) = form.get("count").and_then(|count| count.parse::<i64>().ok()) else { return Ok(None) };
+    if let Some(id) = form.get("action_id")
+        && admin.store().action(id).await?.is_some()
+    {
+        return Ok(None);
+    }
+    let request = ActionRequest { filter: filter.clone(), dry_run: true, ..ActionRequest::default() };
+    Ok((admin.act(action, request).await?.count > before).then_some(before))
+}
+
+impl Asked {
+    fn filter(self) -> FilterRequest {
+        FilterRequest {
+            source: given(self.source),
+            r#type: given(self.r#type),
+            state: given(self.state),
+            handler: given(self.handler),
+            since: given(self.since),
+            until: given(self.until),
+            key: given(self.key),
+            destination: given(self.destination),
+            message: given(self.message),
+            waiting: self.waiting.as_deref() == Some(WAITING.1),
+        }
+    }
+}
+
+fn read(kind: &str) -> Result<Deed, PageError> {
+    Ok(match kind {
+        "replay" => Deed::Act(ActionKind::Replay),
+        "backfill" => Deed::Act(ActionKind::Backfill),
+        "release" => Deed::Act(ActionKind::Release),
+        "discard" => Deed::Act(ActionKind::Discard),
+        "forget" => Deed::Act(ActionKind::Forget),
+        "pause" => Deed::Pause(true),
+        "resume" => Deed::Pause(false),
+        _ => return Err(PageError::not_found()),
+    })
+}
+
+/// Asks with how many deliveries wait for the handler, counted as far as pages count.
+async fn pause_question(admin: &Admin, paused: bool, filter: &FilterRequest) -> Result<String, PageError> {
+    let Some(handler) = filter.handler.as_deref() else {
+        return Err(PageError::new(StatusCode::BAD_REQUEST, "this cannot be understood", "say which handler"));
+    };
+    let depths = admin.store().depths(DEPTH_MAX).await?;
+    let ready = depths.iter().find(|one| one.name == handler && one.state == "ready");
+    let verb = if paused { "Pause" } else { "Resume" };
+    let waits = match ready.map_or((0, false), |ready| (ready.count, ready.more)) {
+        (0, _) => "Nothing waits".to_owned(),
+        (1, _) => "1 delivery waits".to_owned(),
+        (count, true) => format!("More than {} wait", counted(count, "delivery")),
+        (count, false) => format!("{} wait", counted(count, "delivery")),
+    };
+    Ok(format!("{verb} {handler}? {waits} for it."))
+}
+
+/// The fields that are set, in a fixed order.
+fn fields(filter: &FilterRequest) -> Vec<(&'static str, String)> {
+    let values = [
+        &filter.source,
+        &filter.r#type,
+        &filter.state,
+        &filter.handler,
+        &filter.since,
+        &filter.until,
+        &filter.key,
+        &filter.destination,
+        &filter.message,
+    ];
+    let waiting = filter.waiting.then(|| (WAITING.0, WAITING.1.to_owned()));
+    FIELDS.into_iter().zip(values).filter_map(|(name, value)| Some((name, value.clone()?))).chain(waiting).collect()
+}
+
+fn question(kind: ActionKind, count: i64, filter: &FilterRequest) -> String {
+    let about_messages = filter.destination.is_some() || filter.message.is_some();
+    let letters = if about_messages { "dead message" } else { "dead letter" };
+    match kind {
+        ActionKind::Replay if filter.waiting => {
+            format!("Try {} now?", counted(count, if about_messages { "waiting message" } else { "waiting delivery" }))
+        }
+        ActionKind::Replay => format!("Replay {}?", counted(count, letters)),
+        ActionKind::Backfill => {
+            let handler = filter.handler.as_deref().unwrap_or_default();
+            format!("Give {} to {handler}?", counted(count, "stored event"))
+        }
+        ActionKind::Release if filter.key.is_some() && count == 1 => "Release this held event?".to_owned(),
+        ActionKind::Release => format!("Release {}?", counted(count, "held delivery")),
+        ActionKind::Forget => format!("Forget {}?", counted(count, "event")),
+        _ => format!("Discard {}?", counted(count, if about_messages { "message" } else { "delivery" })),
+    }
+}
+
+fn means(deed: Deed, filter: &FilterRequest) -> &'static str {
+    let about_messages = filter.destination.is_some() || filter.message.is_some();
+    match deed {
+        Deed::Act(ActionKind::Replay) if filter.waiting => {
+            "What waits for its next attempt is due now. Attempts that were made still count, and keys stay the same."
+        }
+        Deed::Act(ActionKind::Backfill) => {
+            "The handler gets the stored events that it wants and never had, and runs each. Those that it had, whatever \
+             came of them, are left alone."
+        }
+        Deed::Act(ActionKind::Replay) if about_messages => {
+            "Each becomes ready again with a fresh budget of attempts, and is sent once more under the same key."
+        }
+        Deed::Act(_) if about_messages => {
+            "What is discarded is never sent. It stays visible until retention removes it."
+        }
+        Deed::Act(ActionKind::Replay) => {
+            "Each becomes ready again with a fresh budget of attempts, and its handler runs once more. Attempts go on \
+             counting; idempotency keys stay the same."
+        }
+        Deed::Act(ActionKind::Release) => {
+            "What is held becomes ready, and its handlers run as if it had just arrived. Look at the reason first: a \
+             repeated body may run a second time what ran before."
+        }
+        Deed::Act(ActionKind::Forget) => {
+            "The identity is dropped from the ledger. If the sender sends the event again, it counts as new: every handler \
+             runs it again under new keys, also those that are done with it. The event itself stays as it is."
+        }
+        Deed::Act(_) => "What is discarded never runs. It stays visible until retention removes it.",
+        Deed::Pause(true) => {
+            "Nothing of it is claimed until it is resumed; what runs now finishes. Webhooks go on being accepted and wait."
+        }
+        Deed::Pause(false) => "What waited is claimed at once, oldest first.",
+    }
+}
+
+fn back(deed: Deed, filter: &FilterRequest) -> Link {
+    match (deed, &filter.key, &filter.message) {
+        (_, Some(key), _) if !key.contains('/') => Link::below("/events", key),
+        (_, _, Some(message)) => Link::below("/outbox", message),
+        (Deed::Pause(_) | Deed::Act(ActionKind::Backfill), ..) => Link::to("/handlers"),
+        (Deed::Act(ActionKind::Replay), ..) if filter.waiting && filter.destination.is_some() => {
+            Link::to("/destinations")
+        }
+        (Deed::Act(ActionKind::Replay), ..) if filter.waiting => Link::to("/handlers"),
+        (Deed::Act(ActionKind::Release), ..) => Link::to("/held"),
+        (Deed::Act(ActionKind::Replay | ActionKind::Discard), ..) => Link::to("/dead-letters"),
+        _ => Link::to("/events"),
+    }
+}

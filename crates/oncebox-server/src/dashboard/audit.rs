@@ -1,0 +1,102 @@
+//! `/audit`: what people did, newest first; `/audit/{id}`: what came of one action.
+
+use askama::Template;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use serde::Deserialize;
+
+use super::link::{Link, given};
+use super::pages::{PageError, Visit, page};
+use super::words::When;
+use crate::admin::Admin;
+use crate::query::{PageQuery, actions};
+use crate::view::ActionView;
+
+const ROWS: usize = 200;
+
+#[derive(Template)]
+#[template(path = "audit.html")]
+struct AuditPage {
+    visit: Visit,
+    rows: Vec<ActionRow>,
+    is_first: bool,
+    older: Option<Link>,
+}
+
+/// Which page of the log.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Asked {
+    cursor: Option<String>,
+}
+
+#[derive(Template)]
+#[template(path = "action.html")]
+struct ActionPage {
+    visit: Visit,
+    row: ActionRow,
+}
+
+/// One action.
+struct ActionRow {
+    action: ActionView,
+    started: When,
+    finished: Option<When>,
+    about: Vec<(String, String)>,
+}
+
+/// The log.
+pub(super) async fn list(
+    State(admin): State<Admin>,
+    visit: Visit,
+    asked: Result<Query<Asked>, QueryRejection>,
+) -> Result<Response, PageError> {
+    let query = PageQuery { limit: Some(ROWS), cursor: given(asked?.0.cursor) };
+    let found = actions::actions(admin.store(), &query).await?;
+    let rows = found.items.into_iter().map(|action| ActionRow::new(action, &visit)).collect();
+    let older = found.next_cursor.map(|cursor| Link::to("/audit").with("cursor", &cursor));
+    page(&AuditPage { rows, is_first: query.cursor.is_none(), older, visit })
+}
+
+/// One action.
+pub(super) async fn one(
+    State(admin): State<Admin>,
+    visit: Visit,
+    Path(id): Path<String>,
+) -> Result<Response, PageError> {
+    let action = actions::action(admin.store(), &id).await?.ok_or_else(PageError::not_found)?;
+    page(&ActionPage { row: ActionRow::new(action, &visit), visit })
+}
+
+impl ActionRow {
+    fn new(action: ActionView, visit: &Visit) -> Self {
+        Self {
+            started: When::read(&action.started_at, visit.now),
+            finished: When::maybe(action.finished_at.as_deref(), visit.now),
+            about: about(&action.filter),
+            action,
+        }
+    }
+
+    fn link(&self) -> Link {
+        Link::below("/audit", &self.action.action_id)
+    }
+
+    /// The event that a single action was about.
+    fn event(&self) -> Option<&str> {
+        self.about.iter().find(|(name, _)| name == "key").map(|(_, value)| value.as_str())
+    }
+}
+
+/// The fields of a filter that say something; times are kept as numbers.
+fn about(filter: &serde_json::Value) -> Vec<(String, String)> {
+    let Some(fields) = filter.as_object() else { return Vec::new() };
+    let text = |name: &str, value: &serde_json::Value| match value {
+        serde_json::Value::Null => None,
+        serde_json::Value::String(text) => Some(text.clone()),
+        value if matches!(name, "since" | "until") => value.as_i64().map(crate::view::time),
+        value => Some(value.to_string()),
+    };
+    fields.iter().filter_map(|(name, value)| Some((name.clone(), text(name, value)?))).collect()
+}

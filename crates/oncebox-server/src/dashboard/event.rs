@@ -1,0 +1,291 @@
+//! `/events/{key}`: did we see it, how many times, and what came of it; then all that is kept about it.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::Response;
+use jiff::Timestamp;
+use oncebox::verdict::{HeldReason, OnRepeat};
+
+use super::curl;
+use super::deliveries::{self, DeliveryStory};
+use super::link::Link;
+use super::pages::{PageError, Visit, page};
+use super::tree::{self, Row};
+use super::words::{self, When, bytes, counted};
+use crate::admin::Admin;
+use crate::observe::diagnosis;
+use crate::query;
+use crate::view::{DeliveryView, EventDetailView, EventView, MessageView, PayloadView};
+
+/// More of a body than this is downloaded, not shown.
+const BODY_CHARS_MAX: usize = 100_000;
+
+#[derive(Template)]
+#[template(path = "event.html")]
+struct EventPage {
+    visit: Visit,
+    event: EventView,
+    /// The config names its source, so that the source has a page.
+    has_source: bool,
+    kind: String,
+    first: When,
+    last: When,
+    repeats: Repeats,
+    /// What the first arrival was answered.
+    answer: &'static str,
+    held_because: Option<HeldBecause>,
+    arrivals: Vec<Arrival>,
+    /// Arrivals that are counted and not kept one by one.
+    unlisted: i64,
+    deliveries: Vec<DeliveryStory>,
+    messages: Vec<MessageView>,
+    namesakes: Vec<Namesake>,
+    payload: Option<Payload>,
+    payload_gone: Option<Gone>,
+    offers: Vec<Offer>,
+    /// Its identity left the ledger.
+    is_forgotten: bool,
+}
+
+/// Where the bytes were to be kept until.
+struct Gone {
+    until: When,
+    /// It is not over yet, so that somebody erased them.
+    is_early: bool,
+}
+
+/// Why it waits for a person, or is flagged.
+struct HeldBecause {
+    why: &'static str,
+    release_does: &'static str,
+}
+
+/// How often it came again.
+struct Repeats {
+    more: i64,
+    words: String,
+    rule: String,
+}
+
+struct Arrival {
+    at: When,
+    remote: String,
+    answer: &'static str,
+}
+
+/// Another event that carries its id.
+struct Namesake {
+    key: String,
+    kind: String,
+    state: String,
+    first: When,
+}
+
+/// The bytes, in the forms in which somebody may want them.
+struct Payload {
+    size: String,
+    remote: String,
+    headers: Vec<(String, String)>,
+    text: Option<String>,
+    cut: bool,
+    tree: Option<Vec<Row>>,
+    curl: String,
+    /// What the command lacks, since it is never stored.
+    to_fill_in: Vec<&'static str>,
+    /// The command reads the bytes from the download.
+    from_file: bool,
+}
+
+/// An action that makes sense for this event.
+struct Offer {
+    link: Link,
+    name: &'static str,
+    hint: &'static str,
+    is_final: bool,
+}
+
+/// One event.
+pub(super) async fn show(
+    State(admin): State<Admin>,
+    visit: Visit,
+    Path(name): Path<String>,
+) -> Result<Response, PageError> {
+    let detail = query::event(admin.store(), &name, &admin.destinations()).await?.ok_or_else(PageError::not_found)?;
+    let EventDetailView {
+        event,
+        recent_arrivals,
+        deliveries,
+        attempts,
+        payload,
+        messages,
+        repeats,
+        payload_kept_until,
+        namesakes,
+        remembered,
+    } = detail;
+    let mut arrivals: Vec<Arrival> = recent_arrivals
+        .into_iter()
+        .map(|one| Arrival { at: When::read(&one.at, visit.now), remote: one.remote, answer: later_answer(&event) })
+        .collect();
+    let source = admin.setup().sources.get(&event.source).cloned();
+    let answer = first_answer(&event, &deliveries, source.as_ref().map(|source| source.on_repeat()));
+    let first_remote = payload.as_ref().map(|payload| payload.remote.clone()).unwrap_or_default();
+    let first = When::read(&event.received_at, visit.now);
+    arrivals.push(Arrival { at: first.clone(), remote: first_remote, answer });
+    let more = repeats.count.max(0);
+    page(&EventPage {
+        kind: words::kind(&event.r#type),
+        last: When::read(&event.last_arrival_at, visit.now),
+        repeats: Repeats { more, words: counted(more, "more time"), rule: repeats.rule },
+        answer,
+        has_source: source.is_some(),
+        namesakes: namesakes.into_iter().map(|event| Namesake::new(event, &visit)).collect(),
+        held_because: held_because(&event),
+        unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
+        offers: offers(&event, &deliveries, remembered),
+        is_forgotten: !remembered && event.state != "conflict",
+        deliveries: deliveries::stories(&event.key, deliveries, attempts, visit.now),
+        payload: payload.map(|payload| {
+            let proof = source.as_deref().map(curl::Proof::of).unwrap_or_default();
+            Payload::new(payload, &event.key, &admin.desk().url_of(&event.source), &proof)
+        }),
+        payload_gone: payload_kept_until.as_deref().map(|until| Gone::new(until, &visit)),
+        first,
+        arrivals,
+        messages,
+        event,
+        visit,
+    })
+}
+
+impl Gone {
+    fn new(until: &str, visit: &Visit) -> Self {
+        let is_early = until.parse::<Timestamp>().is_ok_and(|until| until.as_millisecond() > visit.now);
+        Self { until: When::read(until, visit.now), is_early }
+    }
+}
+
+impl Namesake {
+    fn new(event: EventView, visit: &Visit) -> Self {
+        let (first, kind) = (When::read(&event.received_at, visit.now), words::kind(&event.r#type));
+        Self { key: event.key, kind, state: event.state, first }
+    }
+}
+
+fn held_because(event: &EventView) -> Option<HeldBecause> {
+    let reason = event.reason.as_deref()?;
+    Some(HeldBecause { why: diagnosis::of_held(Some(reason)), release_does: diagnosis::of_release(Some(reason)) })
+}
+
+/// The reasons that may also be the flag of an event that runs.
+const REPEATS: [HeldReason; 3] = [HeldReason::RepeatedBody, HeldReason::RepeatedDelivery, HeldReason::RepeatedTopic];
+
+/// What the sender heard. An event that was released or discarded since is accepted, and has kept the reason for which
+/// it was held. Only bytes that came before may have been accepted right away: a delivery that was discarded before its
+/// first attempt was held, and else it is as the source would have it.
+fn first_answer(event: &EventView, deliveries: &[DeliveryView], on_repeat: Option<OnRepeat>) -> &'static str {
+    let was_decided = || deliveries.iter().any(|one| one.state == "discarded" && one.attempt == 0);
+    match (event.state.as_str(), event.reason.as_deref()) {
+        ("held", _) => "held",
+        ("conflict", _) => "conflict",
+        (_, None) => "accepted",
+        (_, Some(reason)) if !REPEATS.iter().any(|repeat| repeat.as_str() == reason) => "held",
+        _ if on_repeat == Some(OnRepeat::Hold) || was_decided() => "held",
+        _ => "accepted",
+    }
+}
+
+/// What the sender heard when it came again.
+fn later_answer(event: &EventView) -> &'static str {
+    if event.state == "conflict" { "conflict" } else { "duplicate" }
+}
+
+/// What a person may do about it, as things stand.
+fn offers(event: &EventView, deliveries: &[DeliveryView], remembered: bool) -> Vec<Offer> {
+    let has = |state: &str| deliveries.iter().any(|one| one.state == state);
+    let held = event.state == "held" || has("held");
+    let offer = |kind: &str, name, hint, is_final| Offer {
+        link: Link::below("/act", kind).with("key", &event.key),
+        name,
+        hint,
+        is_final,
+    };
+    let mut offers = Vec::new();
+    if has("dead") {
+        offers.push(offer("replay", "Replay", "run the handlers that gave up once more", false));
+    }
+    if held {
+        offers.push(offer("release", "Release", "run its handlers", false));
+    }
+    if held || has("dead") {
+        offers.push(offer("discard", "Discard", "never run it", true));
+    }
+    if event.state != "conflict" && remembered {
+        offers.push(offer("forget", "Forget", "a redelivery by the sender counts as new", true));
+    }
+    offers
+}
+
+impl Payload {
+    fn new(payload: PayloadView, key: &str, url: &str, proof: &curl::Proof) -> Self {
+        let body = payload.body.as_deref();
+        let cut = body.and_then(|body| body.char_indices().nth(BODY_CHARS_MAX)).map(|(end, _)| end);
+        let text = body.map(|body| body[..cut.unwrap_or(body.len())].to_owned());
+        Self {
+            size: bytes(payload.body_bytes),
+            curl: curl::command(url, proof, &payload.headers, body, &format!("{key}.bin")),
+            to_fill_in: proof.variables(),
+            from_file: !body.is_some_and(curl::is_inline),
+            tree: body.and_then(|body| tree::rows(body.as_bytes())),
+            cut: cut.is_some(),
+            text,
+            remote: payload.remote,
+            headers: payload.headers,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(state: &str, reason: Option<&str>) -> EventView {
+        let view = serde_json::json!({
+            "source": "s", "event_id": "e", "key": "k", "type": "t", "body_sha256": "", "state": state, "arrivals": 1,
+            "received_at": "", "last_arrival_at": "", "identity": "id", "reason": reason, "original": null,
+        });
+        serde_json::from_value(view).expect("an event")
+    }
+
+    #[test]
+    fn the_sender_heard_what_was_true_then() {
+        let repeated = Some("repeated_body");
+        for (state, reason, on_repeat, expected) in [
+            ("accepted", None, Some(OnRepeat::Hold), "accepted"),
+            ("accepted", Some("no_id"), Some(OnRepeat::Run), "held"),
+            ("accepted", repeated, Some(OnRepeat::Run), "accepted"),
+            ("accepted", repeated, Some(OnRepeat::Hold), "held"),
+            ("accepted", repeated, None, "accepted"),
+            ("held", repeated, Some(OnRepeat::Run), "held"),
+            ("conflict", None, Some(OnRepeat::Run), "conflict"),
+        ] {
+            assert_eq!(
+                first_answer(&event(state, reason), &[], on_repeat),
+                expected,
+                "{state} {reason:?} {on_repeat:?}"
+            );
+        }
+        let discarded = |attempt: i64| {
+            let view = serde_json::json!({
+                "handler": "h", "state": "discarded", "attempt": attempt, "next_attempt_at": null, "finished_at": null,
+                "last_error": null,
+            });
+            [serde_json::from_value::<DeliveryView>(view).expect("a delivery")]
+        };
+        let accepted = event("accepted", repeated);
+        assert_eq!(first_answer(&accepted, &discarded(0), None), "held");
+        assert_eq!(first_answer(&accepted, &discarded(2), Some(OnRepeat::Run)), "accepted");
+        assert_eq!(later_answer(&event("conflict", None)), "conflict");
+        assert_eq!(later_answer(&event("held", None)), "duplicate");
+    }
+}

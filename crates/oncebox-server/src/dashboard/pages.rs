@@ -1,0 +1,182 @@
+//! What every page has: who looks, the menu, the headers that keep a browser strict, and the page for errors.
+
+use askama::Template;
+use axum::extract::FromRequestParts;
+use axum::extract::rejection::QueryRejection;
+use axum::response::{IntoResponse, Response};
+use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
+use http::request::Parts;
+use http::{HeaderValue, StatusCode};
+use oncebox::clock::UnixMillis;
+
+use crate::admin::Admin;
+use crate::admin::guard::{Caller, Proof, Role};
+use crate::query::QueryError;
+
+/// Nothing inline, nothing from elsewhere, no framing.
+const POLICY: HeaderValue = HeaderValue::from_static(
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
+     frame-ancestors 'none'; base-uri 'none'",
+);
+
+/// The menu: where it leads, what it says, and under which heading it stands.
+const MENU: [(&str, &[(&str, &str)]); 4] = [
+    ("", &[("/", "Overview"), ("/tail", "Live tail"), ("/events", "Events")]),
+    ("To look at", &[("/dead-letters", "Dead letters"), ("/held", "Held"), ("/rejections", "Rejections")]),
+    (
+        "Set-up",
+        &[("/sources", "Sources"), ("/handlers", "Handlers"), ("/destinations", "Destinations"), ("/outbox", "Outbox")],
+    ),
+    ("House", &[("/retention", "Retention"), ("/audit", "Audit log")]),
+];
+
+/// Whoever looks at a page, and what stands around its content.
+#[derive(Clone, Debug)]
+pub(super) struct Visit {
+    /// True for the operator; a viewer sees actions without being able to use them.
+    pub(super) may_act: bool,
+    /// What forms carry.
+    pub(super) form_token: String,
+    /// There is a session that can be ended.
+    pub(super) has_session: bool,
+    /// The time at which the page is made.
+    pub(super) now: UnixMillis,
+    path: String,
+}
+
+/// One entry of the menu.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) href: &'static str,
+    pub(super) name: &'static str,
+    pub(super) here: bool,
+}
+
+impl Visit {
+    /// The menu, with the page's own part marked.
+    pub(super) fn menu(&self) -> Vec<(&'static str, Vec<Entry>)> {
+        let entry = |(href, name): &(&'static str, &'static str)| {
+            let below = self.path.strip_prefix(href).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
+            Entry { href, name, here: if *href == "/" { self.path == "/" } else { below } }
+        };
+        MENU.iter().map(|(heading, entries)| (*heading, entries.iter().map(entry).collect())).collect()
+    }
+
+    /// The role in a word.
+    pub(super) fn role(&self) -> &'static str {
+        if self.may_act { "operator" } else { "viewer" }
+    }
+
+    /// The program's version.
+    pub(super) fn version(&self) -> &'static str {
+        env!("CARGO_PKG_VERSION")
+    }
+}
+
+impl FromRequestParts<Admin> for Visit {
+    type Rejection = PageError;
+
+    async fn from_request_parts(parts: &mut Parts, admin: &Admin) -> Result<Self, PageError> {
+        let caller = parts.extensions.get::<Caller>().ok_or_else(PageError::not_found)?;
+        Ok(Self {
+            may_act: caller.role == Role::Operator,
+            form_token: caller.form_token().unwrap_or_default().to_owned(),
+            has_session: matches!(caller.proof, Proof::Session { .. }),
+            now: admin.clock().now(),
+            path: parts.uri.path().to_owned(),
+        })
+    }
+}
+
+/// A page as an answer.
+pub(super) fn page(template: &impl Template) -> Result<Response, PageError> {
+    page_with(StatusCode::OK, template)
+}
+
+/// A page that is not what was asked for.
+pub(super) fn page_with(status: StatusCode, template: &impl Template) -> Result<Response, PageError> {
+    let text = template.render().map_err(|error| {
+        tracing::error!("a page could not be made: {error}");
+        PageError::new(StatusCode::INTERNAL_SERVER_ERROR, "this page could not be made", "the log says why")
+    })?;
+    let mut response = (status, text).into_response();
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
+    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
+    Ok(response)
+}
+
+/// Why there is no page.
+#[derive(Debug, Template)]
+#[template(path = "error.html")]
+pub(super) struct PageError {
+    status: StatusCode,
+    title: String,
+    detail: String,
+}
+
+impl PageError {
+    /// A refusal in words.
+    pub(super) fn new(status: StatusCode, title: &str, detail: impl Into<String>) -> Self {
+        Self { status, title: title.to_owned(), detail: detail.into() }
+    }
+
+    /// Nothing is there.
+    pub(super) fn not_found() -> Self {
+        Self::new(
+            StatusCode::NOT_FOUND,
+            "there is nothing here",
+            "the address may be misspelt, or retention has removed what it named",
+        )
+    }
+
+    /// A form that was made for somebody else, or for a session that is over.
+    pub(super) fn stale_form() -> Self {
+        Self::new(
+            StatusCode::FORBIDDEN,
+            "nothing was done",
+            "this form is not one of ours, or its session is over: load the page again",
+        )
+    }
+
+    /// Only the operator may do this.
+    pub(super) fn looks_only() -> Self {
+        Self::new(StatusCode::FORBIDDEN, "this is for the operator", "log in with the operator's token to act")
+    }
+}
+
+impl From<QueryError> for PageError {
+    fn from(error: QueryError) -> Self {
+        match error {
+            QueryError::Bad(detail) => Self::new(StatusCode::BAD_REQUEST, "this cannot be understood", detail),
+            QueryError::Missing(detail) => Self { detail, ..Self::not_found() },
+            QueryError::Conflict(detail) => {
+                Self::new(StatusCode::CONFLICT, "this contradicts what happened before", detail)
+            }
+            QueryError::Store(error) => {
+                tracing::warn!("the dashboard could not read: {}", error.chain());
+                let detail = "webhooks are answered 503 meanwhile, and their senders retry; try again in a moment";
+                Self::new(StatusCode::SERVICE_UNAVAILABLE, "the database does not answer", detail)
+            }
+        }
+    }
+}
+
+impl From<oncebox::store::StoreError> for PageError {
+    fn from(error: oncebox::store::StoreError) -> Self {
+        QueryError::from(error).into()
+    }
+}
+
+impl From<QueryRejection> for PageError {
+    fn from(rejection: QueryRejection) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "this cannot be understood", rejection.body_text())
+    }
+}
+
+impl IntoResponse for PageError {
+    fn into_response(self) -> Response {
+        // An error page holds two texts; one that fails is answered by its status alone.
+        page_with(self.status, &self).unwrap_or_else(|error| error.status.into_response())
+    }
+}

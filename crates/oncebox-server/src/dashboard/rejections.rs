@@ -1,0 +1,70 @@
+//! `/rejections`: what was refused at the door, and what is most likely the cause.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+
+use super::pages::{PageError, Visit, page};
+use super::words::{When, grouped, span};
+use crate::admin::Admin;
+use crate::query::sources;
+use crate::view::RejectionView;
+
+const ROWS: usize = 100;
+
+#[derive(Template)]
+#[template(path = "rejections.html")]
+struct RejectionsPage {
+    visit: Visit,
+    groups: Vec<Group>,
+    rows: Vec<Row>,
+    sample: Option<String>,
+}
+
+/// Rejections of one source for one reason.
+struct Group {
+    source: String,
+    step: String,
+    reason: String,
+    count: String,
+    last: When,
+    diagnosis: String,
+}
+
+struct Row {
+    at: When,
+    off_by: Option<String>,
+    rejection: RejectionView,
+}
+
+/// The latest rejections of this node, grouped and one by one.
+pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
+    let desk = admin.desk();
+    let groups = desk.rejections.groups().into_iter();
+    let groups =
+        groups.map(|group| Group::new(group.count, sources::rejection(&desk, group.last), visit.now)).collect();
+    let rows = sources::latest_rejections(&desk, None, ROWS).into_iter().map(|rejection| Row {
+        at: When::read(&rejection.at, visit.now),
+        off_by: rejection.off_by_seconds.map(off_by),
+        rejection,
+    });
+    page(&RejectionsPage { groups, rows: rows.collect(), sample: desk.sample(), visit })
+}
+
+impl Group {
+    fn new(count: u64, last: RejectionView, now: i64) -> Self {
+        Self {
+            count: grouped(i64::try_from(count).unwrap_or(i64::MAX)),
+            last: When::read(&last.at, now),
+            source: last.source,
+            step: last.step,
+            reason: last.reason,
+            diagnosis: last.diagnosis,
+        }
+    }
+}
+
+fn off_by(seconds: i64) -> String {
+    let apart = span(seconds.saturating_abs().saturating_mul(1_000));
+    if seconds < 0 { format!("signed for {apart} from now") } else { format!("signed {apart} ago") }
+}

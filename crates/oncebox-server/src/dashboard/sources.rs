@@ -1,0 +1,72 @@
+//! `/sources` and `/sources/{name}`: who sends, which secrets are in use, and how to set it up at the vendor.
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::Response;
+
+use super::link::Link;
+use super::pages::{PageError, Visit, page};
+use super::words::When;
+use crate::admin::Admin;
+use crate::query::sources;
+use crate::view::RejectionView;
+use crate::view::screens::{GuideView, SecretUseView, SourceView};
+
+/// Rejections that the page of a source shows.
+const REJECTIONS: usize = 5;
+
+#[derive(Template)]
+#[template(path = "sources.html")]
+struct SourcesPage {
+    visit: Visit,
+    rows: Vec<SourceView>,
+}
+
+#[derive(Template)]
+#[template(path = "source.html")]
+struct SourcePage {
+    visit: Visit,
+    source: SourceView,
+    secrets: Vec<Secret>,
+    guide: GuideView,
+    rejections: Vec<(When, RejectionView)>,
+    events: Link,
+    /// A command that sends it something signed.
+    sample: Option<String>,
+}
+
+/// How one secret is used. Its value is shown to nobody.
+struct Secret {
+    usage: SecretUseView,
+    last: Option<When>,
+}
+
+/// Every source.
+pub(super) async fn list(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
+    page(&SourcesPage { rows: sources::sources(&admin.desk()).await?, visit })
+}
+
+/// One source with its guide.
+pub(super) async fn one(
+    State(admin): State<Admin>,
+    visit: Visit,
+    Path(name): Path<String>,
+) -> Result<Response, PageError> {
+    let detail = sources::source(&admin.desk(), &name).await?.ok_or_else(PageError::not_found)?;
+    let latest = sources::latest_rejections(&admin.desk(), Some(&name), REJECTIONS).into_iter();
+    let rejections = latest.map(|one| (When::read(&one.at, visit.now), one)).collect();
+    let source = admin.setup().sources.get(&name).cloned();
+    let secret = |usage: &SecretUseView| Secret {
+        last: When::maybe(usage.last_matched_at.as_deref(), visit.now),
+        usage: usage.clone(),
+    };
+    page(&SourcePage {
+        secrets: detail.source.secret_uses.iter().map(secret).collect(),
+        guide: detail.guide,
+        events: Link::to("/events").with("source", &name),
+        sample: source.and_then(|source| admin.desk().sample_of(&source)),
+        source: detail.source,
+        rejections,
+        visit,
+    })
+}

@@ -1,0 +1,413 @@
+//! The running server: opens the database and the sockets, wires the parts, stops them in order.
+//!
+//! Stopping: no new connections, running requests finish, then the batcher stores what was submitted, then the admin
+//! listener goes. Reloading replaces sources and routes in one step, or not at all.
+
+pub(crate) mod arming;
+pub(crate) mod arrived_secrets;
+pub(crate) mod destinations;
+pub(crate) mod handler_sql;
+pub(crate) mod handlers;
+pub(crate) mod http_target;
+pub(crate) mod processing;
+pub(crate) mod reload;
+pub(crate) mod retention;
+pub(crate) mod signals;
+pub(crate) mod vendors;
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use arc_swap::ArcSwap;
+use metrics_exporter_prometheus::PrometheusHandle;
+use oncebox::clock::Clock;
+use oncebox::event::KeyMaker;
+use oncebox::fault::Faults;
+use oncebox::ingest::{Batcher, Ingest, SenderClock, Settings};
+use oncebox::order::BodyPointer;
+use oncebox::retention::{Retention, Settings as Keeping};
+use oncebox::routing::{Route, Routes};
+use oncebox::secret::Secret;
+use oncebox::shutdown::Shutdown;
+use oncebox::source::Source;
+use oncebox::store::{Access, Store};
+use oncebox::wake::Wake;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+
+use crate::admin::guard;
+use crate::admin::guard::Guard;
+use crate::admin::{Admin, AdminParts};
+use crate::alert::receiver::Receiver;
+use crate::alert::watch::Alerts;
+use crate::config::Config;
+use crate::config::at_start::AtStart;
+use crate::config::handler::{HandlerConfig, HandlerKind, OrderRule};
+use crate::config::server::ServerConfig;
+use crate::http::listener;
+use crate::observe::gauges::Gauges;
+use crate::observe::rejections::Rejections;
+use crate::observe::series;
+use crate::observe::traffic::Traffic;
+use crate::public::{Caps, Public, Setup};
+use crate::query::desk::PublicPlace;
+use crate::serve::arrived_secrets::ArrivedSecrets;
+use crate::serve::processing::{Prepared, Processing};
+use crate::serve::reload::Changes;
+use crate::serve::signals::{Asked, Signals};
+use crate::{alert, database};
+
+/// How long the last commit may take once every connection is closed: longer than the store's own deadline.
+const LAST_COMMIT: Duration = Duration::from_secs(12);
+
+/// How often fetched keys are looked at.
+const KEYS_EVERY: Duration = Duration::from_secs(30);
+
+/// A server with its sockets bound and its schema up to date.
+#[derive(Debug)]
+pub(crate) struct Server {
+    store: Store,
+    public: TcpListener,
+    admin: TcpListener,
+    setup: Arc<ArcSwap<Setup>>,
+    secret_key: Option<Secret>,
+    settings: Settings,
+    config: ServerConfig,
+    access: guard::Access,
+    at_start: AtStart,
+    clock: Clock,
+    handlers: Prepared,
+    keeping: Keeping,
+    alerts: Vec<Receiver>,
+}
+
+impl Server {
+    /// Opens everything; fails before anything is served.
+    pub(crate) async fn open(config: &Config, faults: Faults) -> anyhow::Result<Self> {
+        let setup = build_setup(config)?;
+        let alerts = Receiver::all(&config.alerts)?;
+        let store = database::open(&config.store, Access::Server).await?.with_faults(faults);
+        store.migrate().await.context("cannot bring the schema up to date")?;
+        if let Some(danger) = store.unsafe_because() {
+            tracing::warn!("unsafe database accepted: {danger}");
+        }
+        let clock = Clock::system();
+        store.begin_time(&clock).await.context("cannot read the time of the leases")?;
+        retention::prepare(&store, &clock, config).await;
+        let handlers = Prepared::new(&store, config, &clock).await?;
+        handler_sql::warn(&store, &config.handlers).await;
+        Ok(Self {
+            store,
+            public: bind(config.server.listen).await?,
+            admin: bind(config.server.admin_listen).await?,
+            setup: Arc::new(ArcSwap::from_pointee(setup)),
+            secret_key: config.store.secret_key.clone(),
+            settings: Settings { batch: config.store.batch, writers: config.store.writers },
+            config: config.server.clone(),
+            access: guard::Access::new(&config.server, &config.handlers),
+            at_start: AtStart::of(config),
+            clock,
+            handlers,
+            keeping: retention::settings(config),
+            alerts,
+        })
+    }
+
+    /// Where webhooks come in.
+    pub(crate) fn public_address(&self) -> anyhow::Result<SocketAddr> {
+        Ok(self.public.local_addr()?)
+    }
+
+    /// Where the admin listener is.
+    pub(crate) fn admin_address(&self) -> anyhow::Result<SocketAddr> {
+        Ok(self.admin.local_addr()?)
+    }
+
+    /// Serves until SIGTERM or SIGINT. `reload` reads the config again on SIGHUP.
+    pub(crate) async fn run(
+        self,
+        mut signals: Signals,
+        metrics: PrometheusHandle,
+        reload: impl Fn() -> anyhow::Result<Config>,
+    ) -> anyhow::Result<()> {
+        let (draining, stopped) = (Shutdown::new(), Shutdown::new());
+        let clock = self.clock;
+        let (rejections, traffic) = (Rejections::new(clock.clone()), Traffic::new(clock.clone()));
+        let (wake, keys) = (Wake::default(), Arc::new(KeyMaker::default()));
+        let (ingest, mut batcher) =
+            Batcher::start_waking(self.store.clone(), self.settings, clock.clone(), keys, wake.clone());
+        let processing = self.handlers.start(wake);
+        let retention = Retention::start(retention::parts(&self.store, &clock), self.keeping);
+        series::begin(self.store.kind(), &self.setup.load());
+        let senders = ingest.sender_clock();
+        let watched = watched(&self.store, &clock, &metrics, &senders, &self.config);
+        let alerts = Alerts::start(watched, self.alerts, draining.clone());
+        let ingest = ingest.with_errands(Arc::new(vendors::calls(clock.clone())?));
+        let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
+        let arrived =
+            ArrivedSecrets::new(self.store.clone(), self.secret_key.as_ref(), clock.clone(), self.setup.clone());
+        arrived.look().await;
+        tokio::spawn(arrived.clone().run(draining.clone()));
+        let guard = Arc::new(Guard::new(self.access, self.admin.local_addr()?)?);
+        let admin = Admin::new(AdminParts {
+            store: self.store.clone(),
+            clock,
+            setup: self.setup.clone(),
+            rejections: rejections.clone(),
+            traffic: traffic.clone(),
+            public: PublicPlace::of(&self.config, self.public.local_addr()?),
+            arrived: arrived.clone(),
+            guard: guard.clone(),
+            trusted_proxies: self.config.trusted_proxies,
+            metrics: Some(metrics),
+            spared: processing.spared(),
+            gauges: Gauges::new(senders),
+            retention: retention.desk(),
+            draining: draining.clone(),
+        });
+        let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
+        let (parts, seen) = ((self.store.clone(), self.setup.clone()), (rejections, traffic));
+        let public = Public::new(parts, ingest, caps(&self.config), seen, arrived.clone(), draining.clone());
+        let public = tokio::spawn(serve_public(self.public, public, &self.config, draining.clone()));
+        let changing = Changing {
+            setup: &self.setup,
+            guard: &guard,
+            arrived: &arrived,
+            processing: &processing,
+            alerts: &alerts,
+            retention: &retention,
+            at_start: &self.at_start,
+        };
+        let broken = tokio::select! {
+            stopped = changing.until_stop(&mut signals, reload) => stopped.err(),
+            reason = broke(&self.store, &mut batcher) => Some(reason),
+        };
+        if let Some(reason) = broken {
+            return Err(answer_waiting(&draining, public, &self.store, reason).await);
+        }
+        tracing::info!("stopping: no new connections and no new attempts, those under way finish");
+        draining.request();
+        refreshing.await.context("the refreshing of keys failed")?;
+        let (public, (), ()) = tokio::join!(public, processing.stop(self.config.grace), retention.stop());
+        public.context("the public listener failed")?;
+        finish(batcher).await;
+        stopped.request();
+        admin.await.context("the admin listener failed")?;
+        if tokio::time::timeout(LAST_COMMIT, self.store.close()).await.is_err() {
+            tracing::warn!("stopping while a statement still runs; it is rolled back");
+        }
+        tracing::info!("stopped");
+        Ok(())
+    }
+}
+
+/// Waits until nothing can be kept any more, and says why. Started anew, the server goes on with what is on the disk.
+async fn broke(store: &Store, batcher: &mut Batcher) -> anyhow::Error {
+    tokio::select! {
+        () = store.broke() => anyhow::anyhow!("the database file cannot be written to any more"),
+        () = batcher.broke() => anyhow::anyhow!("the ingest path broke"),
+    }
+}
+
+/// Whoever waits for an answer still hears 503 before the server goes, and a log that was removed is put back with the end of
+/// the writing thread; nothing else is waited for.
+async fn answer_waiting(
+    draining: &Shutdown,
+    public: JoinHandle<()>,
+    store: &Store,
+    reason: anyhow::Error,
+) -> anyhow::Error {
+    draining.request();
+    let _ = tokio::time::timeout(LAST_COMMIT, public).await;
+    let _ = tokio::time::timeout(LAST_COMMIT, store.close()).await;
+    reason
+}
+
+/// No request holds an ingest any more, so this ends with the commit that is under way.
+async fn finish(batcher: Batcher) {
+    if tokio::time::timeout(LAST_COMMIT, batcher.finish()).await.is_err() {
+        tracing::warn!("stopping before the last commit was answered; the senders will retry");
+    }
+}
+
+/// Keeps fetched keys fresh, so that requests need not wait for them.
+async fn refresh_keys(ingest: Ingest, setup: Arc<ArcSwap<Setup>>, draining: Shutdown) {
+    while tokio::time::timeout(KEYS_EVERY, draining.wait()).await.is_err() {
+        let sources: Vec<Arc<Source>> = setup.load().sources.values().cloned().collect();
+        tokio::select! {
+            () = ingest.refresh_keys(sources) => {}
+            () = draining.wait() => {}
+        }
+    }
+}
+
+/// What alerts are about.
+fn watched(
+    store: &Store,
+    clock: &Clock,
+    metrics: &PrometheusHandle,
+    senders: &SenderClock,
+    config: &ServerConfig,
+) -> alert::watch::Parts {
+    alert::watch::Parts {
+        store: store.clone(),
+        clock: clock.clone(),
+        metrics: metrics.clone(),
+        senders: senders.clone(),
+        node: processing::node_name(config.listen),
+    }
+}
+
+fn serve_public(
+    listener: TcpListener,
+    public: Public,
+    config: &ServerConfig,
+    draining: Shutdown,
+) -> impl Future<Output = ()> + use<> {
+    let refusals = Some(public.rejections());
+    let service = move |peer| public.for_peer(peer);
+    let terms = listener::Terms { connections: config.connections, grace: config.grace, refusals };
+    listener::serve(listener, terms, service, draining)
+}
+
+fn serve_admin(
+    listener: TcpListener,
+    admin: Admin,
+    config: &ServerConfig,
+    stopped: Shutdown,
+) -> impl Future<Output = ()> + use<> {
+    let router = admin.router();
+    let service = move |peer| admin.for_peer(&router, &peer);
+    let terms = listener::Terms { connections: config.connections, grace: Duration::from_secs(1), refusals: None };
+    listener::serve(listener, terms, service, stopped)
+}
+
+/// What a reload changes while the server runs.
+struct Changing<'a> {
+    setup: &'a ArcSwap<Setup>,
+    guard: &'a Guard,
+    arrived: &'a ArrivedSecrets,
+    processing: &'a Processing,
+    alerts: &'a Alerts,
+    retention: &'a Retention,
+    at_start: &'a AtStart,
+}
+
+impl Changing<'_> {
+    /// Waits until asked to stop, and reloads on the way.
+    async fn until_stop(
+        &self,
+        signals: &mut Signals,
+        reload: impl Fn() -> anyhow::Result<Config>,
+    ) -> anyhow::Result<()> {
+        loop {
+            let asked = tokio::select! {
+                asked = signals.next() => asked,
+                // Nothing would be handled any more; started anew, it goes on where it was.
+                () = self.processing.broke() => anyhow::bail!("the workers broke"),
+            };
+            match asked {
+                Asked::Stop => return Ok(()),
+                Asked::Reload => match reload() {
+                    Ok(config) => self.take_over(&config).await,
+                    Err(problems) => refuse_reload(&problems),
+                },
+            }
+        }
+    }
+
+    /// Takes a changed config, all of it or nothing.
+    async fn take_over(&self, config: &Config) {
+        let access = guard::Access::new(&config.server, &config.handlers);
+        if self.guard.would_be_open(&access) {
+            return refuse_reload(&anyhow::anyhow!(
+                "the admin listener is reachable from other machines and needs a token"
+            ));
+        }
+        let read = || Ok((build_setup(config)?, self.processing.read(config)?, Receiver::all(&config.alerts)?));
+        let (new, handlers, receivers) = match read() {
+            Ok(read) => read,
+            Err(problems) => return refuse_reload(&problems),
+        };
+        let old = self.setup.load_full();
+        let sources = Changes::between(old.configured.keys(), new.configured.keys());
+        let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
+        let reached = Changes::between(&old.destinations, &new.destinations);
+        for (name, source) in &new.sources {
+            // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
+            if let Some(earlier) = old.sources.get(name) {
+                source.inherit_keys(earlier);
+            }
+        }
+        // The workers first: whatever is stored for a new handler finds it there.
+        self.processing.change(handlers).await;
+        series::show(&new);
+        self.setup.store(Arc::new(new));
+        self.guard.replace(access);
+        self.alerts.change(receivers);
+        self.retention.set(retention::settings(config));
+        self.arrived.look().await;
+        let told = [sources.told("source"), wanted.told("handler"), reached.told("destination")];
+        tracing::info!("reloaded: {}", told.join(", "));
+        let left = self.at_start.changed(&AtStart::of(config));
+        if !left.is_empty() {
+            tracing::warn!("a reload leaves {} as it was; restart to change it", left.join(", "));
+        }
+        // A database that is slow to answer must not keep a signal to stop waiting.
+        let (store, handlers) = (self.processing.store().clone(), config.handlers.clone());
+        tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });
+    }
+}
+
+fn refuse_reload(problems: &anyhow::Error) {
+    tracing::error!("reload refused, the old config keeps running:\n{problems}");
+}
+
+fn build_setup(config: &Config) -> anyhow::Result<Setup> {
+    let destinations = config.destinations.iter().map(|one| one.name.clone()).collect();
+    let mut setup = Setup { destinations, body_bytes_max: config.server.body_limit, ..Setup::default() };
+    for source in &config.sources {
+        let built = Source::build(source.spec.clone()).map_err(|problems| {
+            let lines: Vec<String> = problems.iter().map(|one| format!("{}: {}", one.key, one.message)).collect();
+            anyhow::anyhow!("source {}: {}", source.spec.name, lines.join("; "))
+        })?;
+        if !source.allow_from.is_empty() {
+            setup.allow_from.insert(source.spec.name.clone(), source.allow_from.clone());
+        }
+        let built = Arc::new(built);
+        setup.configured.insert(source.spec.name.clone(), built.clone());
+        setup.sources.insert(source.spec.name.clone(), built);
+    }
+    let routes = config.handlers.iter().map(|handler| Route {
+        handler: handler.name.as_str().into(),
+        sources: handler.sources.clone(),
+        types: handler.types.clone(),
+        serial: serial_key(handler),
+    });
+    setup.routes = Routes::new(routes.collect());
+    let run_here = config.handlers.iter().filter(|handler| !matches!(handler.kind, HandlerKind::Pull));
+    setup.run_here = run_here.map(|handler| handler.name.clone()).collect();
+    setup.retention_forced = config.retention.force;
+    Ok(setup)
+}
+
+/// Where the key stands within which the handler runs one at a time.
+fn serial_key(handler: &HandlerConfig) -> Option<BodyPointer> {
+    let order = handler.order.as_ref().filter(|order| matches!(order.rule, OrderRule::Serial(_)))?;
+    BodyPointer::parse(&order.key)
+}
+
+fn caps(config: &ServerConfig) -> Caps {
+    Caps {
+        in_flight: config.in_flight,
+        in_flight_bytes: config.in_flight_bytes,
+        slow_bodies: config.connections.div_ceil(2),
+        trusted_proxies: config.trusted_proxies,
+    }
+}
+
+async fn bind(address: SocketAddr) -> anyhow::Result<TcpListener> {
+    TcpListener::bind(address).await.with_context(|| format!("cannot listen on {address}"))
+}
