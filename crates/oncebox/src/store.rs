@@ -7,6 +7,7 @@
 //! Methods on [`Store`] open their own transaction; functions that take a [`Tx`] join the caller's.
 
 mod filler;
+mod handling;
 mod insert;
 mod operate;
 mod outbox;
@@ -18,10 +19,18 @@ mod sql;
 #[cfg(feature = "sqlite")]
 mod sqlite;
 mod steady;
-mod work;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use filler::{Filled, PastEvent};
+pub use handling::attempts::{Failure, Fenced};
+pub use handling::begun::Role;
+pub use handling::deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
+pub use handling::effects::{EffectFailed, Failures, Ran, RanEach};
+pub use handling::handler_sql::{HandlerSql, HandlerSqlError};
+pub use handling::handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};
+pub use handling::leases::{Chores, Expired, Kin, Nearness, NodeEntry, NodeLock};
+pub use handling::order::{Change, Once, Prerequisite, Version};
+pub use handling::pull::{PulledClaim, PulledFailure};
 pub use insert::arrivals::ArrivalCount;
 pub use insert::arrived_secrets::{ARMED_FOR_MS, ArrivedSecret, Kept};
 pub use insert::ledger::{Inserted, NewEvent, insert_events};
@@ -53,15 +62,6 @@ pub use retention::{Aged, AgedDelivery, AgedRow, RetentionLock, Trail};
 pub use sqlite::Access;
 #[cfg(feature = "sqlite")]
 pub use sqlite::backup::Copied;
-pub use work::attempts::{Failure, Fenced};
-pub use work::begun::Role;
-pub use work::deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
-pub use work::effects::{EffectFailed, Failures, Ran, RanEach};
-pub use work::handler_sql::{HandlerSql, HandlerSqlError};
-pub use work::handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};
-pub use work::leases::{Chores, Expired, Kin, Nearness, NodeEntry, NodeLock};
-pub use work::order::{Change, Once, Prerequisite, Version};
-pub use work::pull::{PulledClaim, PulledFailure};
 
 use sql::Statement;
 

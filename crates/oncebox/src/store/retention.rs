@@ -11,8 +11,8 @@ use super::sql::Statement;
 use super::{Database, Row, Store, StoreError, Tx, TxInner, sql};
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
+use crate::store::handling::handlers::Asked;
 use crate::store::retention::log::{Removed, TABLES};
-use crate::store::work::handlers::Asked;
 
 /// A payload or an event, with what decides over it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 
 pub(super) use crate::adapter::Statement;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-use crate::store::work::deliveries::Care;
+use crate::store::handling::deliveries::Care;
 
 macro_rules! shared {
     ($($name:ident = $file:literal;)*) => {

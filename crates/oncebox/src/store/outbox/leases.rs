@@ -2,7 +2,7 @@
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
-use crate::store::work::deliveries::count;
+use crate::store::handling::deliveries::count;
 use crate::store::{Row, Store, StoreError, Tx, sql};
 
 /// Rows of one slice.

@@ -11,8 +11,8 @@ use crate::clock::UnixMillis;
 use crate::delivery::Next;
 use crate::event::EventKey;
 use crate::message::{Message, MessageError, Origin};
-use crate::store::work::attempts::{fenced, kept};
-use crate::store::work::deliveries::{count, millis};
+use crate::store::handling::attempts::{fenced, kept};
+use crate::store::handling::deliveries::{count, millis};
 use crate::store::{Fenced, Row, Store, StoreError, Tx, TxInner, Value, sql};
 use crate::trace::Traceparent;
 

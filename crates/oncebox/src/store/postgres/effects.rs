@@ -12,10 +12,10 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{Error, Statement};
 
 use crate::delivery::Failed;
+use crate::store::handling::effects::{Blame, EffectFailed, Step, StepFailed};
+use crate::store::handling::handler_block::Loop;
 use crate::store::postgres::{Database, Object, Tx, as_params, classify};
 use crate::store::sql::postgres as sql;
-use crate::store::work::effects::{Blame, EffectFailed, Step, StepFailed};
-use crate::store::work::handler_block::Loop;
 use crate::store::{Claimed, StoreError};
 
 /// What the answer may take beyond the statements' own deadline.

@@ -6,9 +6,9 @@ use tokio_postgres::types::ToSql;
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
+use crate::store::handling::deliveries::millis;
 use crate::store::postgres::{Tx, by_index, classify, read_row};
 use crate::store::sql::postgres as sql;
-use crate::store::work::deliveries::millis;
 use crate::store::{MessageWant, Row, Sent, StoreError};
 
 impl Tx {

@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::event::EventKey;
 use crate::store::Role;
-use crate::store::work::begun::MARK_BYTES;
+use crate::store::handling::begun::MARK_BYTES;
 
 /// The bytes of one place: far more claims than a server has in hand.
 const PLACE_BYTES: usize = 1024 * 1024;

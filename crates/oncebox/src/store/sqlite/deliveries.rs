@@ -4,9 +4,9 @@ use rusqlite::{Connection, params};
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
+use crate::store::handling::deliveries::{Care, ClaimedRows, millis};
 use crate::store::sql::{CLAIM_SQLITE, NOTE_STEADY_CLOCK, UNCLAIM_ONE, sqlite as sql};
 use crate::store::sqlite::{Tx, classify, read_rows};
-use crate::store::work::deliveries::{Care, ClaimedRows, millis};
 use crate::store::{Fence, Row, StoreError, Value, Want};
 
 /// Columns of a claim.

@@ -6,9 +6,9 @@ use rusqlite::{Connection, ErrorCode, params_from_iter};
 
 use crate::clock::Countdown;
 use crate::store::StoreError;
+use crate::store::handling::effects::{Blame, Step, StepFailed};
 use crate::store::sql::sqlite as sql;
 use crate::store::sqlite::{Database, Tx, classify};
-use crate::store::work::effects::{Blame, Step, StepFailed};
 
 /// How many steps of SQLite's machine pass between two looks at the deadline: some tenths of a millisecond.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;

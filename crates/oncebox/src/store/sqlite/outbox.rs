@@ -6,10 +6,10 @@ use rusqlite::{Connection, params};
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
+use crate::store::handling::deliveries::millis;
 use crate::store::sql::sqlite as sql;
 use crate::store::sqlite::deliveries::note_time;
 use crate::store::sqlite::{Tx, classify, read_row};
-use crate::store::work::deliveries::millis;
 use crate::store::{MessageWant, Row, Sent, StoreError};
 
 impl Tx {

@@ -4,7 +4,7 @@
 //! parameter with its type, so that both databases see what the other one does. What would end the transaction is
 //! refused: the effect and its mark are one.
 
-use crate::store::work::handler_block::Loop;
+use crate::store::handling::handler_block::Loop;
 use crate::store::{Claimed, Dialect, Value};
 
 /// The statements of a handler, ready to be prepared.

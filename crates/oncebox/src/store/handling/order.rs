@@ -11,8 +11,8 @@ use crate::event::EventKey;
 pub use crate::once::Once;
 use crate::once::mark;
 use crate::order::{Revision, finer_key};
-use crate::store::work::attempts::fenced;
-use crate::store::work::deliveries::millis;
+use crate::store::handling::attempts::fenced;
+use crate::store::handling::deliveries::millis;
 use crate::store::{Fence, Fenced, StoreError, Tx, sql};
 
 /// How a version compares with what was applied.

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 pub use crate::adapter::Fenced;
 pub(in crate::store) use crate::adapter::{fenced, kept};
-use crate::store::work::deliveries::millis;
+use crate::store::handling::deliveries::millis;
 use crate::store::{Fence, Store, StoreError, Tx, Value, sql};
 
 use crate::clock::UnixMillis;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::retry::RetryPolicy;
-use crate::store::work::deliveries::{count, millis};
+use crate::store::handling::deliveries::{count, millis};
 use crate::store::{Store, StoreError, Tx, sql};
 
 /// What a stopped delivery does to those behind it in its order key.

@@ -6,7 +6,7 @@
 use std::fmt::Write as _;
 
 use crate::limits::CHUNK_DELIVERIES_MAX;
-use crate::store::work::handler_sql::{Bind, Prepared};
+use crate::store::handling::handler_sql::{Bind, Prepared};
 use crate::store::{Claimed, Value};
 
 const TEMPLATE: &str = include_str!("../../../sql/postgres/each.sql");

@@ -12,7 +12,7 @@ use crate::clock::Countdown;
 use crate::delivery::Failed;
 use crate::limits::CHUNK_DELIVERIES_MAX;
 use crate::store::Dialect;
-use crate::store::work::handler_sql::{HandlerSql, NotText, Prepared};
+use crate::store::handling::handler_sql::{HandlerSql, NotText, Prepared};
 use crate::store::{Claimed, Database, Store, StoreError, Tx, TxInner, Value};
 
 /// What became of a batch of effects that stand or fall together.

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::clock::UnixMillis;
 use crate::delivery::{Failed, Next, after_failure};
-use crate::store::work::deliveries::count;
+use crate::store::handling::deliveries::count;
 use crate::store::{Failure, Fence, Fenced, Finished, Store, StoreError, sql};
 
 /// What is known of a delivery that somebody outside has claimed and not reported on yet.
