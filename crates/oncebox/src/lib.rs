@@ -10,6 +10,7 @@
 //! The library reads no environment and no clock of its own: both are handed in.
 
 pub mod adapter;
+mod calendar;
 pub mod circuit;
 pub mod clock;
 pub mod delivery;

@@ -3,6 +3,8 @@
 //! A database keeps one number for what an object has applied. Whatever does not fit into it is told by further numbers,
 //! each of which is looked at only where those before are equal.
 
+use crate::calendar;
+
 /// The units of a fraction: 18 digits; finer ones are cut.
 const FRACTION_DIGITS: usize = 18;
 const FRACTION_UNITS: i64 = 1_000_000_000_000_000_000;
@@ -103,56 +105,15 @@ fn of_parts(whole: i128, fraction: i64) -> Option<Revision> {
 
 /// A date or a time in microseconds since 1970, and what is finer; without a zone it is UTC.
 fn time_micros(text: &str) -> Option<(i64, i64)> {
-    let bytes = text.as_bytes();
-    let form = [(4, b'-'), (7, b'-'), (13, b':'), (16, b':')];
-    if bytes.len() == 10 {
+    if text.len() == 10 {
         return time_micros(&format!("{text}T00:00:00Z"));
     }
-    if bytes.len() < 19 || !text.is_ascii() || form.iter().any(|(at, byte)| bytes[*at] != *byte) {
-        return None;
-    }
-    if !matches!(bytes[10], b'T' | b't' | b' ') {
-        return None;
-    }
-    let digits = |from: usize, to: usize| -> Option<i64> {
-        let part = &text[from..to];
-        part.bytes().all(|byte| byte.is_ascii_digit()).then(|| part.parse().ok())?
-    };
-    let (year, month, day) = (digits(0, 4)?, digits(5, 7)?, digits(8, 10)?);
-    let (hour, minute, second) = (digits(11, 13)?, digits(14, 16)?, digits(17, 19)?);
-    let rest = &text[19..];
-    let (fraction, zone) = match rest.strip_prefix('.') {
-        Some(rest) => rest.split_at(rest.bytes().take_while(u8::is_ascii_digit).count()),
-        None => ("", rest),
-    };
-    let fraction = format!("{fraction:0<FRACTION_DIGITS$}");
-    let (micros, finer): (i64, i64) =
-        (fraction.get(..6)?.parse().ok()?, fraction.get(6..FRACTION_DIGITS)?.parse().ok()?);
-    let offset = zone_seconds(zone)?;
-    let in_range = (1..=12).contains(&month) && (1..=31).contains(&day) && hour < 24 && minute < 60 && second < 61;
-    let seconds = days_since_1970(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset;
-    in_range.then_some((seconds * 1_000_000 + micros, finer))
-}
-
-fn zone_seconds(zone: &str) -> Option<i64> {
-    let bytes = zone.as_bytes();
-    match bytes {
-        b"" | b"Z" | b"z" => Some(0),
-        [sign @ (b'+' | b'-'), h1, h2, b':', m1, m2] if [h1, h2, m1, m2].iter().all(|byte| byte.is_ascii_digit()) => {
-            let digit = |byte: &u8| i64::from(byte - b'0');
-            let seconds = (digit(h1) * 10 + digit(h2)) * 3600 + (digit(m1) * 10 + digit(m2)) * 60;
-            Some(if *sign == b'-' { -seconds } else { seconds })
-        }
-        _ => None,
-    }
-}
-
-/// Days of the Gregorian calendar, counted from March so that leap days come last.
-fn days_since_1970(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let (era, of_era) = (year.div_euclid(400), year.rem_euclid(400));
-    let of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
+    let (head, fraction, zone) = calendar::split(text)?;
+    let zone = if matches!(zone, "" | "z") { "Z" } else { zone };
+    let seconds = calendar::seconds(&head.replacen(['t', ' '], "T", 1), zone)?;
+    let fraction = format!("{:0<FRACTION_DIGITS$}", fraction.unwrap_or_default());
+    let micros: i64 = fraction.get(..6)?.parse().ok()?;
+    Some((seconds * 1_000_000 + micros, fraction.get(6..FRACTION_DIGITS)?.parse().ok()?))
 }
 
 #[cfg(test)]
@@ -194,6 +155,15 @@ mod tests {
             assert!(Revision::parse(one).is_some(), "{one}");
             assert_eq!(Revision::parse(one), Revision::parse(other), "{one} {other}");
         }
+    }
+
+    #[test]
+    fn a_day_that_no_calendar_has_is_no_version() {
+        for text in ["2023-02-29", "2024-02-31", "2024-11-31T00:00:00Z", "2024-11-15T00:00:00+99:99"] {
+            assert_eq!(Revision::parse(text), None, "{text}");
+        }
+        assert!(Revision::parse("2016-12-31T23:59:60.5Z") > Revision::parse("2016-12-31T23:59:59.9Z"));
+        assert!(Revision::parse("2024-02-29t00:00:00.5z") > Revision::parse("2024-02-29"));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::windows::{Windows, end_of, millis};
+use crate::calendar;
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::store::Partition;
@@ -17,7 +18,7 @@ const LIVING_MAX: i64 = 15;
 pub(super) fn missing(existing: &[Partition], windows: &Windows, now: UnixMillis) -> Vec<Partition> {
     let width = width_ms(windows.longest_payload());
     let today = now - now.rem_euclid(DAY_MS);
-    let end = existing.iter().map(|one| time_of(one.to)).max().unwrap_or(today);
+    let end = existing.iter().map(|one| one.to.moment()).max().unwrap_or(today);
     let mut from = end.max(today);
     let mut wanted = Vec::new();
     while from <= now + AHEAD_MS {
@@ -43,25 +44,9 @@ fn width_ms(longest: Duration) -> i64 {
     ((days + LIVING_MAX - 1) / LIVING_MAX).max(1) * DAY_MS
 }
 
-/// The time that a key begins with.
-fn time_of(key: EventKey) -> UnixMillis {
-    let mut bytes = [0; 8];
-    bytes[2..].copy_from_slice(&key.as_bytes()[..6]);
-    i64::from_be_bytes(bytes)
-}
-
 /// `payloads_d20261116`: by the day on which it begins.
 fn name(from: UnixMillis) -> String {
-    // Days since the first of March of the year 0; years that begin in March have their leap day at the end.
-    let days = from.div_euclid(DAY_MS) + 719_468;
-    let era = days.div_euclid(146_097);
-    let day_of_era = days.rem_euclid(146_097);
-    let year_of_era = (day_of_era - day_of_era / 1460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
-    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
-    let month = (5 * day_of_year + 2) / 153;
-    let day = day_of_year - (153 * month + 2) / 5 + 1;
-    let (month, next_year) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
-    format!("payloads_d{:04}{month:02}{day:02}", era * 400 + year_of_era + next_year)
+    format!("payloads_d{}", calendar::day(from))
 }
 
 #[cfg(test)]

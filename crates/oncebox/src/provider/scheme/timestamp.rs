@@ -3,6 +3,7 @@
 //! Strict on purpose: some schemes join time and body without a separator, and a loose reader would let bytes move from
 //! one to the other. The window is inclusive both ways and counted in whole seconds for senders that write seconds.
 
+use crate::calendar;
 use crate::clock::UnixMillis;
 use crate::verdict::{Reason, Rejection, Step};
 
@@ -33,7 +34,7 @@ impl Unit {
         match self {
             Self::Seconds => digits(text, 10).map(|seconds| seconds * 1000),
             Self::Millis => digits(text, 13),
-            Self::Rfc3339 => rfc3339(text.as_bytes()),
+            Self::Rfc3339 => rfc3339(text),
         }
     }
 
@@ -47,7 +48,7 @@ impl Unit {
         match self {
             Self::Seconds => format!("{:010}", time.div_euclid(1000)),
             Self::Millis => format!("{time:013}"),
-            Self::Rfc3339 => format_rfc3339(time),
+            Self::Rfc3339 => calendar::rfc3339(time),
         }
     }
 
@@ -75,65 +76,14 @@ fn digits(text: &str, count: usize) -> Option<i64> {
     (text.len() == count && text.bytes().all(|byte| byte.is_ascii_digit())).then(|| text.parse().ok())?
 }
 
-fn rfc3339(text: &[u8]) -> Option<UnixMillis> {
-    let (head, rest) = text.split_at_checked(19)?;
-    let shape = b"dddd-dd-ddTdd:dd:dd";
-    let fits = |(byte, shape): (&u8, &u8)| if *shape == b'd' { byte.is_ascii_digit() } else { byte == shape };
-    if !head.iter().zip(shape).all(fits) {
-        return None;
-    }
-    let number =
-        |from: usize, to: usize| head[from..to].iter().fold(0_i64, |sum, digit| sum * 10 + i64::from(digit - b'0'));
-    let (month, day) = (number(5, 7), number(8, 10));
-    let (hour, minute, second) = (number(11, 13), number(14, 16), number(17, 19));
-    if !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 || minute > 59 || second > 60 {
-        return None;
-    }
-    let (millis, zone) = fraction(rest)?;
-    let seconds = days(number(0, 4), month, day) * 86_400 + hour * 3600 + minute * 60 + second - offset(zone)?;
-    Some(seconds * 1000 + millis)
-}
-
-/// Milliseconds of `.123456789` and what follows it.
-fn fraction(text: &[u8]) -> Option<(i64, &[u8])> {
-    let Some(text) = text.strip_prefix(b".") else { return Some((0, text)) };
-    let count = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    let padded = text[..count].iter().copied().chain(std::iter::repeat(b'0')).take(3);
-    let millis = padded.fold(0, |sum, digit| sum * 10 + i64::from(digit - b'0'));
-    (1..=9).contains(&count).then_some((millis, &text[count..]))
-}
-
-/// Seconds east of UTC.
-fn offset(zone: &[u8]) -> Option<i64> {
-    let digit = |byte: u8| byte.is_ascii_digit().then(|| i64::from(byte - b'0'));
-    match *zone {
-        [b'Z'] => Some(0),
-        [sign @ (b'+' | b'-'), a, b, b':', c, d] => {
-            let seconds = (digit(a)? * 10 + digit(b)?) * 3600 + (digit(c)? * 10 + digit(d)?) * 60;
-            Some(if sign == b'-' { -seconds } else { seconds })
-        }
-        _ => None,
-    }
-}
-
-/// Days since 1970 of a Gregorian date; years start in March so that the leap day comes last.
-fn days(year: i64, month: i64, day: i64) -> i64 {
-    let year = if month <= 2 { year - 1 } else { year };
-    let day_of_year = (153 * ((month + 9) % 12) + 2) / 5 + day - 1;
-    365 * year + year / 4 - year / 100 + year / 400 + day_of_year - 719_468
-}
-
-fn format_rfc3339(time: UnixMillis) -> String {
-    let (seconds, millis) = (time.div_euclid(1000), time.rem_euclid(1000));
-    let (total_days, clock) = (seconds.div_euclid(86_400), seconds.rem_euclid(86_400));
-    let mut year = 1970 + total_days.div_euclid(366);
-    while days(year + 1, 1, 1) <= total_days {
-        year += 1;
-    }
-    let month = (2..=12).take_while(|month| days(year, *month, 1) <= total_days).last().unwrap_or(1);
-    let day = total_days - days(year, month, 1) + 1;
-    let (hour, minute, second) = (clock / 3600, clock / 60 % 60, clock % 60);
-    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}.{millis:03}Z")
+fn rfc3339(text: &str) -> Option<UnixMillis> {
+    let (head, fraction, zone) = calendar::split(text)?;
+    let millis = match fraction {
+        None => 0,
+        Some(digits) if (1..=9).contains(&digits.len()) => format!("{digits:0<3}").get(..3)?.parse().ok()?,
+        Some(_) => return None,
+    };
+    Some(calendar::seconds(head, zone)? * 1000 + millis)
 }
 
 #[cfg(test)]
@@ -173,9 +123,20 @@ mod tests {
         {
             assert_eq!(Unit::Rfc3339.parse(text), None, "{text}");
         }
+        assert_eq!(Unit::Rfc3339.parse("2016-12-31T23:59:60Z"), Unit::Rfc3339.parse("2017-01-01T00:00:00Z"));
         for time in [0, 951_782_400_000, 1_709_164_800_999, 1_735_689_599_000, 4_102_444_800_000] {
             assert_eq!(Unit::Rfc3339.parse(&Unit::Rfc3339.format(time)), Some(time));
         }
+    }
+
+    #[test]
+    fn a_day_that_no_calendar_has_is_no_timestamp() {
+        for text in
+            ["2024-02-30T00:00:00Z", "2023-02-29T00:00:00Z", "2024-11-31T00:00:00Z", "2024-11-15T00:00:00+99:99"]
+        {
+            assert_eq!(Unit::Rfc3339.parse(text), None, "{text}");
+        }
+        assert!(Unit::Rfc3339.parse("2024-02-29T00:00:00Z").is_some());
     }
 
     #[test]
