@@ -11,8 +11,14 @@ use ring::signature::{
     ECDSA_P256_SHA256_ASN1, ECDSA_P256_SHA256_ASN1_SIGNING, ED25519, EcdsaKeyPair, Ed25519KeyPair, KeyPair as _,
     UnparsedPublicKey, VerificationAlgorithm,
 };
+use x509_cert::der::Decode as _;
+use x509_cert::der::asn1::ObjectIdentifier;
+use x509_cert::spki::SubjectPublicKeyInfoRef;
 
+use super::public_key::{EC, P256};
 use crate::provider::scheme::mac::{Message, base64};
+
+const ED25519_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
 /// The curves that vendors sign on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,23 +87,22 @@ impl PublicKey {
 }
 
 impl Curve {
-    /// The bare point of a public key, with or without its header.
+    /// The bare point of a public key, in its standard wrapping (SPKI) or without.
     fn point(self, bytes: &[u8]) -> Option<&[u8]> {
-        let (prefix, length): (&[u8], usize) = match self {
-            Self::Ed25519 => (&ED25519_HEADER, 32),
-            Self::P256 => (&P256_HEADER, 65),
-        };
-        let bare = bytes.strip_prefix(prefix).unwrap_or(bytes);
-        (bare.len() == length).then_some(bare)
+        let length = if self == Self::Ed25519 { 32 } else { 65 };
+        let wrapped = SubjectPublicKeyInfoRef::from_der(bytes).ok();
+        let inner = wrapped.filter(|spki| self.is_named_by(spki)).and_then(|spki| spki.subject_public_key.as_bytes());
+        inner.or(Some(bytes)).filter(|point| point.len() == length)
+    }
+
+    fn is_named_by(self, spki: &SubjectPublicKeyInfoRef<'_>) -> bool {
+        let named = &spki.algorithm;
+        match self {
+            Self::Ed25519 => named.oid == ED25519_OID && named.parameters.is_none(),
+            Self::P256 => named.oids().is_ok_and(|oids| oids == (EC, Some(P256))),
+        }
     }
 }
-
-/// What stands before the point in the standard wrapping (SPKI) of a public key.
-const ED25519_HEADER: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
-const P256_HEADER: [u8; 26] = [
-    0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48, 0xce,
-    0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
-];
 
 /// The bytes that a text may stand for. Bare bytes are tried as they came before anything is cut off, because a key's
 /// own first or last byte may look like a space or a line feed.
@@ -109,7 +114,7 @@ fn wrappings(raw: &[u8]) -> Vec<Vec<u8>> {
     decoded.into_iter().flatten().collect()
 }
 
-/// What stands between the lines of a PEM text.
+/// What stands between the lines of a PEM text. Those of a variable have often become one line, which no library reads.
 fn pem(text: &str) -> Option<Vec<u8>> {
     let (label, rest) = text.strip_prefix("-----BEGIN ")?.split_once("-----")?;
     let (inner, _) = rest.split_once(&format!("-----END {label}-----"))?;
@@ -122,6 +127,13 @@ mod tests {
     use data_encoding::{BASE64, HEXLOWER};
 
     use super::*;
+
+    /// What stands before the point in the standard wrapping.
+    const ED25519_HEADER: [u8; 12] = [0x30, 0x2a, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x03, 0x21, 0x00];
+    const P256_HEADER: [u8; 26] = [
+        0x30, 0x59, 0x30, 0x13, 0x06, 0x07, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x02, 0x01, 0x06, 0x08, 0x2a, 0x86, 0x48,
+        0xce, 0x3d, 0x03, 0x01, 0x07, 0x03, 0x42, 0x00,
+    ];
 
     /// Every wrapping of the public key verifies what every wrapping of the private key signs.
     fn check(curve: Curve, private: &[u8], header: &[u8]) {
@@ -136,6 +148,7 @@ mod tests {
             BASE64.encode(&point).into(),
             BASE64.encode(&wrapped).into(),
             pem("PUBLIC KEY", &wrapped).into(),
+            pem("PUBLIC KEY", &wrapped).replace('\n', " ").into(),
         ];
         for private in [private.to_vec(), BASE64.encode(private).into(), pem("PRIVATE KEY", private).into()] {
             let signature = PublicKey::new(curve, &private).unwrap().sign(&[b"hello".into()]).unwrap();
@@ -173,6 +186,9 @@ mod tests {
         check(Curve::Ed25519, private.as_ref(), &ED25519_HEADER);
         let private = EcdsaKeyPair::generate_pkcs8(&ECDSA_P256_SHA256_ASN1_SIGNING, &random).unwrap();
         check(Curve::P256, private.as_ref(), &P256_HEADER);
+        let of_another_curve = [&P256_HEADER[..], &[4; 65]].concat();
+        assert!(PublicKey::new(Curve::P256, &of_another_curve).is_some());
+        assert!(PublicKey::new(Curve::Ed25519, &of_another_curve).is_none());
         for wrong in ["", "00", "-----BEGIN PUBLIC KEY-----", "-----BEGIN A-----\nAAAA\n-----END A-----"] {
             assert!(PublicKey::new(Curve::Ed25519, wrong.as_bytes()).is_none(), "{wrong}");
         }
