@@ -6,11 +6,15 @@
 use bytes::Bytes;
 use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL_NOPAD};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 /// What stands in place of a credential.
 const MASK: &[u8] = b"***";
 /// A shorter text is no secret, and blanking it out would leave nothing readable.
 const SECRET_BYTES_MIN: usize = 4;
+
+/// What URLs escape.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Headers that hold credentials whoever set them.
 const CREDENTIALS: [HeaderName; 4] =
@@ -81,9 +85,7 @@ fn forms(text: &[u8]) -> Vec<Vec<u8>> {
     if let Ok(text) = std::str::from_utf8(text) {
         let json = serde_json::Value::from(text).to_string();
         forms.push(json.trim_matches('"').as_bytes().to_vec());
-        let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte);
-        let escape = |byte: u8| if plain(byte) { char::from(byte).to_string() } else { format!("%{byte:02X}") };
-        forms.push(text.bytes().map(escape).collect::<String>().into_bytes());
+        forms.push(utf8_percent_encode(text, ESCAPED).to_string().into_bytes());
     }
     forms
 }

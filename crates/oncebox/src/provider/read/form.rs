@@ -5,6 +5,9 @@
 
 use std::borrow::Cow;
 
+use percent_encoding::percent_decode;
+use url::form_urlencoded;
+
 /// The pairs of a form in order, names and values decoded; bytes that are not UTF-8 stay as they are.
 pub(crate) fn pairs(text: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
     raw_pairs(text).map(|(name, value)| (decode(name), decode(value)))
@@ -48,43 +51,16 @@ pub(crate) fn field_of<'a>(pairs: impl Iterator<Item = Pair<'a>>, name: &str) ->
 
 /// Encodes text as a form value.
 pub(crate) fn encode(text: &str) -> String {
-    let mut encoded = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'*' => encoded.push(char::from(byte)),
-            b' ' => encoded.push('+'),
-            _ => encoded.push_str(&format!("%{byte:02X}")),
-        }
-    }
-    encoded
+    form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }
 
 /// Undoes percent escapes; `plus` says whether `+` is a space, as it is in forms and not in paths.
 pub(crate) fn unescape(text: &[u8], plus: bool) -> Cow<'_, [u8]> {
-    let special = |byte: &u8| *byte == b'%' || (plus && *byte == b'+');
-    let Some(mut cut) = text.iter().position(special) else { return Cow::Borrowed(text) };
-    let mut decoded = Vec::with_capacity(text.len());
-    let mut rest = text;
-    loop {
-        let (before, escape) = rest.split_at(cut);
-        decoded.extend_from_slice(before);
-        let Some((first, after)) = escape.split_first() else { return Cow::Owned(decoded) };
-        let digits = match after {
-            [high, low, after @ ..] if *first == b'%' => digit(*high).zip(digit(*low)).zip(Some(after)),
-            _ => None,
-        };
-        rest = match digits {
-            Some(((high, low), after)) => {
-                decoded.push(high << 4 | low);
-                after
-            }
-            None => {
-                decoded.push(if *first == b'+' { b' ' } else { *first });
-                after
-            }
-        };
-        cut = rest.iter().position(special).unwrap_or(rest.len());
+    if !plus || !text.contains(&b'+') {
+        return percent_decode(text).into();
     }
+    let spaced: Vec<u8> = text.iter().map(|byte| if *byte == b'+' { b' ' } else { *byte }).collect();
+    Cow::Owned(percent_decode(&spaced).collect())
 }
 
 /// Names and values as they stand, so that only what is looked for is decoded.
@@ -97,15 +73,6 @@ pub(crate) fn raw_pairs(text: &[u8]) -> impl Iterator<Item = Pair<'_>> {
 
 fn decode(text: &[u8]) -> Cow<'_, [u8]> {
     unescape(text, true)
-}
-
-fn digit(byte: u8) -> Option<u8> {
-    match byte {
-        b'0'..=b'9' => Some(byte - b'0'),
-        b'a'..=b'f' => Some(byte - b'a' + 10),
-        b'A'..=b'F' => Some(byte - b'A' + 10),
-        _ => None,
-    }
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderName};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::clock::UnixMillis;
 use crate::provider::Problem;
@@ -144,23 +145,27 @@ fn message<'a>(request: &'a Request, path: &'a str, headers: &'a str) -> [Cow<'a
     [text(request.method.as_str()), line(), text(path), line(), text(headers), line(), body]
 }
 
-/// Path and query as the vendor's library writes them.
-fn escaped(target: &str) -> String {
-    let path = escape(address::path(target), b"-_.!~*'();/?:@&=+$,#");
-    match query(target).split('?').next().unwrap_or_default() {
-        "" => path,
-        query => format!("{path}?{}", escape(&escape(query, b"-_.!~*'()"), b"-_.!~*'();/?:@&=+$,#")),
+/// What JavaScript's `encodeURIComponent` leaves as it is, for the vendor's library is written in it.
+const COMPONENT: &AsciiSet = &all_but(NON_ALPHANUMERIC, b"-_.!~*'()");
+/// What `encodeURI` leaves as it is.
+const WHOLE: &AsciiSet = &all_but(COMPONENT, b";/?:@&=+$,#");
+
+const fn all_but(set: &AsciiSet, kept: &[u8]) -> AsciiSet {
+    match kept {
+        [first, rest @ ..] => all_but(&set.remove(*first), rest),
+        // The sign itself is always escaped.
+        [] => set.add(b'%'),
     }
 }
 
-fn escape(text: &str, kept: &[u8]) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || kept.contains(&byte) {
-            escaped.push(char::from(byte));
-        } else {
-            escaped.push_str(&format!("%{byte:02X}"));
+/// Path and query as the vendor's library writes them.
+fn escaped(target: &str) -> String {
+    let path = utf8_percent_encode(address::path(target), WHOLE);
+    match query(target).split('?').next().unwrap_or_default() {
+        "" => path.to_string(),
+        query => {
+            let once = utf8_percent_encode(query, COMPONENT).to_string();
+            format!("{path}?{}", utf8_percent_encode(&once, WHOLE))
         }
     }
-    escaped
 }
