@@ -42,6 +42,8 @@ mod vendor_desk;
 pub mod verdict;
 pub mod wake;
 
+#[cfg(any(feature = "http", feature = "postgres"))]
+mod authorities;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 mod begun;
 #[cfg(feature = "axum")]

@@ -11,13 +11,14 @@ use std::time::Duration;
 use http::Uri;
 use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
+use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, RootCertStore};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
 use super::{CallError, Policy, Settings};
+use crate::authorities;
 
 /// Addresses of one host that are tried.
 const ADDRESSES_MAX: usize = 8;
@@ -36,7 +37,7 @@ struct Inner {
 
 impl Connector {
     pub(super) fn new(settings: Settings) -> Result<Self, rustls::Error> {
-        let mut roots = system_authorities();
+        let mut roots = authorities::of_system();
         for authority in settings.authorities {
             roots.add(authority)?;
         }
@@ -55,17 +56,6 @@ impl std::fmt::Debug for Connector {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_tuple("Connector").field(&self.0.policy).finish()
     }
-}
-
-/// The system's own list.
-pub(super) fn system_authorities() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    for error in &found.errors {
-        tracing::warn!("a certificate authority of the system cannot be read: {error}");
-    }
-    roots.add_parsable_certificates(found.certs);
-    roots
 }
 
 impl tower_service::Service<Uri> for Connector {

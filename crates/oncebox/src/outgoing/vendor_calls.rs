@@ -10,8 +10,8 @@ use rustls::RootCertStore;
 use rustls::pki_types::CertificateDer;
 
 use super::chain::Chain;
-use super::connect::system_authorities;
 use super::{Answer, Call, Outgoing, Policy, Settings, Target};
+use crate::authorities;
 use crate::clock::Clock;
 use crate::errands::{Errand, ErrandError, Errands, Fetched};
 use crate::verdict::{KeyWanted, NamedBy, Proof, Visit};
@@ -40,7 +40,7 @@ impl VendorCalls {
         authorities: Vec<CertificateDer<'static>>,
         hosts: HashMap<String, SocketAddr>,
     ) -> Result<Self, rustls::Error> {
-        let mut roots = system_authorities();
+        let mut roots = authorities::of_system();
         for authority in &authorities {
             roots.add(authority.clone())?;
         }

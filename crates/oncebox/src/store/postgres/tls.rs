@@ -7,14 +7,15 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use percent_encoding::percent_decode_str;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::crypto::{CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::{ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 use tokio_postgres_rustls::MakeRustlsConnect;
-use url::form_urlencoded;
 
+use crate::authorities;
 use crate::store::StoreError;
 
 /// What the server must prove.
@@ -41,7 +42,9 @@ pub(in crate::store) fn read_mode(url: &str) -> (String, Proof) {
                 }
             }
             Some(("sslrootcert", "system")) => proof = Proof::BySystem,
-            Some(("sslrootcert", file)) => proof = Proof::ByFile(decoded(file).into()),
+            Some(("sslrootcert", file)) => {
+                proof = Proof::ByFile(percent_decode_str(file).decode_utf8_lossy().into_owned().into())
+            }
             _ => options.push(option),
         }
     }
@@ -52,12 +55,6 @@ pub(in crate::store) fn read_mode(url: &str) -> (String, Proof) {
     (format!("{base}?{}", options.join("&")), proof)
 }
 
-/// A value as it was before it went into a URL, where a plus is a plus.
-fn decoded(value: &str) -> String {
-    let value = value.replace('+', "%2B");
-    form_urlencoded::parse(value.as_bytes()).map(|(text, _)| text.into_owned()).next().unwrap_or_default()
-}
-
 /// How connections are encrypted.
 pub(in crate::store) fn connector(proof: &Proof) -> Result<MakeRustlsConnect, StoreError> {
     let provider = Arc::new(ring::default_provider());
@@ -66,7 +63,7 @@ pub(in crate::store) fn connector(proof: &Proof) -> Result<MakeRustlsConnect, St
         .map_err(|error| StoreError::Refused(error.into()))?;
     let roots = match proof {
         Proof::None => None,
-        Proof::BySystem => Some(system_authorities()),
+        Proof::BySystem => Some(authorities::of_system()),
         Proof::ByFile(file) => Some(authorities_in(file)?),
     };
     let config = match roots {
@@ -87,16 +84,6 @@ fn authorities_in(file: &Path) -> Result<RootCertStore, StoreError> {
         return Err(unusable("holds no certificate in PEM form"));
     }
     Ok(roots)
-}
-
-fn system_authorities() -> RootCertStore {
-    let mut roots = RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    for error in &found.errors {
-        tracing::warn!("a certificate authority of the system cannot be read: {error}");
-    }
-    roots.add_parsable_certificates(found.certs);
-    roots
 }
 
 /// Takes any certificate, but checks that the server holds its key.
@@ -157,6 +144,7 @@ mod tests {
                 file("/a+b c.pem"),
             ),
             ("postgres://h/d?sslmode=require&sslrootcert=ca.pem", "postgres://h/d?sslmode=require", file("ca.pem")),
+            ("postgres://h/d?sslrootcert=/ca=a%3Db%26c.pem", "postgres://h/d?sslmode=require", file("/ca=a=b&c.pem")),
             // A password that looks like an option is not one.
             ("postgres://u:sslmode=verify-full@h/d", "postgres://u:sslmode=verify-full@h/d", Proof::None),
         ] {
