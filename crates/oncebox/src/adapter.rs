@@ -31,6 +31,8 @@ mod rusqlite_thread;
 pub mod sqlx_postgres;
 #[cfg(feature = "sqlx-sqlite")]
 pub mod sqlx_sqlite;
+#[cfg(any(feature = "sqlx-postgres", feature = "sqlx-sqlite"))]
+mod sqlx_transaction;
 #[cfg(feature = "tokio-postgres")]
 pub(crate) mod tokio_postgres;
 

@@ -11,61 +11,11 @@ use sqlx::postgres::types::Oid;
 use sqlx::postgres::{PgArgumentBuffer, PgPool, PgRow, PgTypeInfo};
 use sqlx::{AssertSqlSafe, Column, Encode, Executor, PgConnection, Postgres, Row as _, Type, TypeInfo};
 
+use super::sqlx_transaction::transaction;
 use super::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value, classify_postgres, refused_commit, sql};
 use crate::event::EventKey;
 
-/// An open transaction that names no lifetime, so that closures over it stay general; use it as the connection it is.
-#[derive(Debug)]
-pub struct Tx(sqlx::Transaction<'static, Postgres>);
-
-impl Transaction for sqlx::Transaction<'_, Postgres> {
-    const DIALECT: Dialect = Dialect::Postgres;
-
-    async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        let rows = bound(sql, values).fetch_all(&mut **self).await.map_err(classify)?;
-        rows.iter().map(|row| read_row(row).map_err(classify)).collect()
-    }
-
-    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-        let done = bound(sql, values).execute(&mut **self).await.map_err(classify)?;
-        Ok(done.rows_affected())
-    }
-
-    async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
-        let text = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
-        (&mut **self).execute(text).await.map(drop).map_err(classify)
-    }
-}
-
-impl Transaction for Tx {
-    const DIALECT: Dialect = Dialect::Postgres;
-
-    async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        self.0.query(sql, values).await
-    }
-
-    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-        Transaction::execute(&mut self.0, sql, values).await
-    }
-
-    async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
-        self.0.batch(sql).await
-    }
-}
-
-impl Deref for Tx {
-    type Target = PgConnection;
-
-    fn deref(&self) -> &PgConnection {
-        &self.0
-    }
-}
-
-impl DerefMut for Tx {
-    fn deref_mut(&mut self) -> &mut PgConnection {
-        &mut self.0
-    }
-}
+transaction!(Postgres, PgConnection, Dialect::Postgres);
 
 impl Pool for PgPool {
     type Tx = Tx;

@@ -8,60 +8,10 @@ use std::ops::{Deref, DerefMut};
 use sqlx::sqlite::{SqlitePool, SqliteRow};
 use sqlx::{AssertSqlSafe, Executor, Row as _, Sqlite, SqliteConnection, TypeInfo, ValueRef};
 
+use super::sqlx_transaction::transaction;
 use super::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value};
 
-/// An open transaction that names no lifetime, so that closures over it stay general; use it as the connection it is.
-#[derive(Debug)]
-pub struct Tx(sqlx::Transaction<'static, Sqlite>);
-
-impl Transaction for sqlx::Transaction<'_, Sqlite> {
-    const DIALECT: Dialect = Dialect::Sqlite;
-
-    async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        let rows = bound(sql, values).fetch_all(&mut **self).await.map_err(classify)?;
-        rows.iter().map(|row| read_row(row).map_err(classify)).collect()
-    }
-
-    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-        let done = bound(sql, values).execute(&mut **self).await.map_err(classify)?;
-        Ok(done.rows_affected())
-    }
-
-    async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
-        let text = sqlx::raw_sql(AssertSqlSafe(sql.to_owned()));
-        (&mut **self).execute(text).await.map(drop).map_err(classify)
-    }
-}
-
-impl Transaction for Tx {
-    const DIALECT: Dialect = Dialect::Sqlite;
-
-    async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        self.0.query(sql, values).await
-    }
-
-    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-        Transaction::execute(&mut self.0, sql, values).await
-    }
-
-    async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
-        self.0.batch(sql).await
-    }
-}
-
-impl Deref for Tx {
-    type Target = SqliteConnection;
-
-    fn deref(&self) -> &SqliteConnection {
-        &self.0
-    }
-}
-
-impl DerefMut for Tx {
-    fn deref_mut(&mut self) -> &mut SqliteConnection {
-        &mut self.0
-    }
-}
+transaction!(Sqlite, SqliteConnection, Dialect::Sqlite);
 
 impl Pool for SqlitePool {
     type Tx = Tx;
