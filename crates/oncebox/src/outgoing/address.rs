@@ -5,6 +5,8 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
+use ipnet::IpNet;
+
 /// Whose word a host is.
 #[derive(Clone, Debug)]
 pub enum Policy {
@@ -106,49 +108,23 @@ fn unwrapped(address: IpAddr) -> IpAddr {
 }
 
 fn within(address: IpAddr, first: IpAddr, prefix: u8) -> bool {
-    AddressRange { first, prefix }.contains(address)
+    IpNet::new(first, prefix).is_ok_and(|net| net.contains(&address.to_canonical()))
 }
 
 /// A range of addresses, such as `169.254.0.0/16`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct AddressRange {
-    first: IpAddr,
-    prefix: u8,
-}
+pub struct AddressRange(IpNet);
 
 impl AddressRange {
     /// Reads `10.0.0.0/8`, `fe80::/10` or a single address; bits behind the prefix must be zero.
     pub fn parse(text: &str) -> Option<Self> {
-        let (address, prefix) = text.split_once('/').map_or((text, None), |(address, prefix)| (address, Some(prefix)));
-        let first: IpAddr = address.parse().ok()?;
-        let bits = if first.is_ipv4() { 32 } else { 128 };
-        let prefix = match prefix {
-            Some(digits) if digits.bytes().all(|b| b.is_ascii_digit()) => digits.parse().ok()?,
-            Some(_) => return None,
-            None => bits,
-        };
-        let range = Self { first, prefix };
-        (prefix <= bits && range.masked(first) == bits_of(first)).then_some(range)
+        let net = text.parse::<IpAddr>().map(IpNet::from).or_else(|_no_address| text.parse()).ok()?;
+        (net == net.trunc()).then_some(Self(net))
     }
 
     /// True when the address lies in the range; an IPv4 address written as IPv6 counts as IPv4.
     pub fn contains(&self, address: IpAddr) -> bool {
-        let address = address.to_canonical();
-        self.first.is_ipv4() == address.is_ipv4() && self.masked(address) == bits_of(self.first)
-    }
-
-    fn masked(&self, address: IpAddr) -> u128 {
-        let width = if address.is_ipv4() { 32 } else { 128 };
-        let host_bits = width - u32::from(self.prefix).min(width);
-        let mask = u128::MAX.checked_shl(host_bits).unwrap_or(0);
-        bits_of(address) & mask
-    }
-}
-
-fn bits_of(address: IpAddr) -> u128 {
-    match address {
-        IpAddr::V4(v4) => u128::from(v4.to_bits()),
-        IpAddr::V6(v6) => v6.to_bits(),
+        self.0.contains(&address.to_canonical())
     }
 }
 
