@@ -59,7 +59,7 @@ fn stored(receipt: Receipt) -> Response<Full<Bytes>> {
     };
     if let Some(outcome) = outcome {
         response.headers_mut().insert(ONCEBOX_KEY, header_of(outcome.key()));
-        response.headers_mut().insert(ONCEBOX_STATUS, HeaderValue::from_static(word(outcome)));
+        response.headers_mut().insert(ONCEBOX_STATUS, HeaderValue::from_static(outcome.as_str()));
     }
     response
 }
@@ -80,22 +80,13 @@ fn single(outcomes: &[Inserted]) -> String {
 }
 
 fn listed(outcomes: &[Inserted]) -> String {
-    let status = overall(outcomes).map_or("accepted", |outcome| word(*outcome));
+    let status = overall(outcomes).map_or("accepted", |outcome| outcome.as_str());
     let events: Vec<String> = outcomes.iter().map(one).collect();
     format!(r#"{{"status":"{status}","events":[{}]}}"#, events.join(","))
 }
 
 fn one(outcome: &Inserted) -> String {
-    format!(r#"{{"status":"{}","key":"{}"}}"#, word(*outcome), outcome.key())
-}
-
-fn word(outcome: Inserted) -> &'static str {
-    match outcome {
-        Inserted::Accepted(_) | Inserted::Repeated(_) => "accepted",
-        Inserted::Held(_) => "held",
-        Inserted::Duplicate(_) => "duplicate",
-        Inserted::Conflict(_) | Inserted::ConflictAgain(_) => "conflict",
-    }
+    format!(r#"{{"status":"{}","key":"{}"}}"#, outcome.as_str(), outcome.key())
 }
 
 fn replied(reply: Reply) -> Response<Full<Bytes>> {

@@ -39,7 +39,7 @@ pub(super) fn unavailable(events: &[NewEvent]) {
 
 /// Counts an event that was committed.
 pub(super) fn stored(source: &str, inserted: Inserted) {
-    arrivals(source, result(inserted));
+    arrivals(source, inserted.as_str());
 }
 
 /// Leaves an event's line; a duplicate has a line of its own kind, so that "did we see it" is one search.
@@ -55,15 +55,6 @@ pub(super) fn log(entry: &Entry) {
         Inserted::Conflict(_) | Inserted::ConflictAgain(_) => {
             tracing::warn!(source, event_id, %key, "conflict: this id came before with another body");
         }
-    }
-}
-
-fn result(inserted: Inserted) -> &'static str {
-    match inserted {
-        Inserted::Accepted(_) | Inserted::Repeated(_) => "accepted",
-        Inserted::Held(_) => "held",
-        Inserted::Duplicate(_) => "duplicate",
-        Inserted::Conflict(_) | Inserted::ConflictAgain(_) => "conflict",
     }
 }
 

@@ -64,6 +64,16 @@ impl Inserted {
         }
     }
 
+    /// The word for it in answers and metrics.
+    pub fn as_str(&self) -> &'static str {
+        match self {
+            Self::Accepted(_) | Self::Repeated(_) => "accepted",
+            Self::Held(_) => "held",
+            Self::Duplicate(_) => "duplicate",
+            Self::Conflict(_) | Self::ConflictAgain(_) => "conflict",
+        }
+    }
+
     /// True when deliveries were stored that can run at once.
     pub fn is_runnable(&self) -> bool {
         matches!(self, Self::Accepted(_) | Self::Repeated(_))
