@@ -25,6 +25,11 @@ pub fn sha256(bytes: &[u8]) -> Digest {
 pub struct EventKey(Uuid);
 
 impl EventKey {
+    /// No key is smaller.
+    pub const MIN: Self = Self(Uuid::nil());
+    /// No key is larger.
+    pub const MAX: Self = Self(Uuid::max());
+
     /// Reads the 16 bytes that the database holds.
     pub const fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(Uuid::from_bytes(bytes))

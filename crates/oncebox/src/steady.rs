@@ -83,7 +83,7 @@ impl Jump {
     /// What the statement that settles it binds: how far, how many before, who we are, and by when another process must
     /// have begun and what it must have seen to know better.
     pub(crate) fn values(&self, node: Option<EventKey>) -> Vec<Value> {
-        let node = node.unwrap_or_else(|| EventKey::from_bytes([0; 16]));
+        let node = node.unwrap_or(EventKey::MIN);
         let (began, seen) = self.expected.map_or((0, i64::MAX), |expected| (expected, expected + APART_MS));
         vec![self.by.into(), self.settled.into(), node.into(), began.into(), seen.into()]
     }

@@ -167,7 +167,7 @@ impl Tx {
             about.into(),
             asked.who.as_str().into(),
             acted.into(),
-            EventKey::from_bytes([0; 16]).into(),
+            EventKey::MIN.into(),
             asked.at.into(),
         ];
         self.execute(&sql::LOG_ACTION, values).await?;

@@ -248,7 +248,7 @@ mod tests {
 
     #[test]
     fn only_the_same_place_proves_that_one_process_followed_the_other() {
-        let entry = |name: &str| NodeEntry { name: name.to_owned(), node: EventKey::from_bytes([0; 16]) };
+        let entry = |name: &str| NodeEntry { name: name.to_owned(), node: EventKey::MIN };
         let check = |ours: &str, other: &str, expected| {
             assert_eq!(entry(ours).nearness(&entry(other)), expected, "{ours} {other}");
         };

@@ -3,7 +3,6 @@
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::store::operate::actions::{ActionError, ActionKind};
-use crate::store::report::key_range::{HIGHEST, LOWEST};
 use crate::store::{Dialect, Value};
 
 /// Which events or deliveries are meant. What is absent does not matter, but something must be there.
@@ -69,7 +68,7 @@ impl ActionFilter {
     /// `$1` and `$6` bound the keys, so that an action on one event reads that one and not the table. A key's own time is
     /// never before its event's; where a clock was set back it is after it, so `until` bounds no keys.
     fn values(&self, after: EventKey, named: Option<(EventKey, EventKey)>, dialect: Dialect) -> Vec<Value> {
-        let (first, last) = named.unwrap_or((self.since.map_or(LOWEST, EventKey::at), HIGHEST));
+        let (first, last) = named.unwrap_or((self.since.map_or(EventKey::MIN, EventKey::at), EventKey::MAX));
         let glob = self.event_type.as_deref().map(|glob| pattern(glob, dialect));
         vec![
             just_below(first).max(after).into(),

@@ -15,7 +15,6 @@ use crate::store::{Row, Store, StoreError, Tx, Value, sql};
 
 /// Rows of one slice.
 pub(in crate::store) const SLICE: i64 = 500;
-pub(in crate::store) const FIRST: EventKey = EventKey::from_bytes([0; 16]);
 
 /// What an operator wants.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -125,7 +124,7 @@ impl Store {
         if filter.is_about_messages() {
             return self.count_messages(filter).await;
         }
-        let first = EventKey::from_bytes([0; 16]);
+        let first = EventKey::MIN;
         if kind == ActionKind::Forget {
             return self.count_forgettable(filter).await;
         }
@@ -223,7 +222,7 @@ impl Store {
         now: UnixMillis,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        let first = EventKey::from_bytes([0; 16]);
+        let first = EventKey::MIN;
         let (id, kind, who) = (action.id.as_str(), action.kind.as_str(), action.who.as_str());
         let values = vec![id.into(), kind.into(), about.into(), who.into(), counted.into(), first.into(), now.into()];
         tx.execute(&sql::OPEN_ACTION, values).await?;
@@ -256,7 +255,7 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let (phase, reached) = match slice.reached {
             Some(reached) => (progress.phase, reached),
-            None => (progress.phase + 1, EventKey::from_bytes([0; 16])),
+            None => (progress.phase + 1, EventKey::MIN),
         };
         let over = i64::from(phase >= phases);
         let id = action.id.as_str();

@@ -13,7 +13,7 @@ impl Store {
     /// How many deliveries a backfill with this route would create.
     pub async fn count_backfill(&self, filter: &ActionFilter, route: &Route) -> Result<i64, ActionError> {
         filter.check(ActionKind::Backfill)?;
-        let mut reached = EventKey::from_bytes([0; 16]);
+        let mut reached = EventKey::MIN;
         let mut missing = 0;
         loop {
             let mut values = filter.of_events(reached, self.dialect());

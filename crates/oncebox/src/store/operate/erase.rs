@@ -64,7 +64,7 @@ impl Store {
     /// How much an erasure would concern. By value this reads the body of every event of the source.
     pub async fn count_erasure(&self, subject: &Subject) -> Result<ErasureCount, ActionError> {
         let mut total = ErasureCount::default();
-        let mut reached = EventKey::from_bytes([0; 16]);
+        let mut reached = EventKey::MIN;
         loop {
             let found = self.find_subject(subject, reached).await?;
             let Some(last) = found.last else { return Ok(total) };
@@ -88,7 +88,7 @@ impl Store {
         // Counting reads every body, so it is not done again for an erasure that goes on.
         let counted = if known { 0 } else { self.count_erasure(&erasure.subject).await?.events };
         self.open_action(&action, &about, counted, now).await?;
-        let mut reached = EventKey::from_bytes([0; 16]);
+        let mut reached = EventKey::MIN;
         loop {
             let found = self.find_subject(&erasure.subject, reached).await?;
             self.faults.at("actions.slice").await.map_err(StoreError::from)?;

@@ -32,7 +32,7 @@ impl Store {
 
     async fn count_events(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
         let state = filter.state.as_deref();
-        let mut values = filter.of_events(EventKey::from_bytes([0; 16]), self.dialect());
+        let mut values = filter.of_events(EventKey::MIN, self.dialect());
         values.extend([state.into()]);
         let statement = if waits(state) { &sql::WAITING_ACTION_COUNT } else { &sql::ACTION_COUNT_EVENTS };
         Ok(first_int(&self.query(statement, values).await?)?)

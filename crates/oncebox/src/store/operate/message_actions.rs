@@ -5,7 +5,6 @@ use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::store::operate::action_filter::just_below;
 use crate::store::operate::actions::{Progress, SLICE, Slice, count, first_int};
-use crate::store::report::key_range::{HIGHEST, LOWEST};
 use crate::store::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};
 
 impl ActionFilter {
@@ -25,21 +24,21 @@ impl ActionFilter {
 
     pub(in crate::store) fn message_values(&self, after: EventKey) -> Vec<Value> {
         // An id that is named bounds the ids, so that an action on one message reads that one.
-        let first = self.message.unwrap_or(LOWEST);
+        let first = self.message.unwrap_or(EventKey::MIN);
         vec![
             just_below(first).max(after).into(),
             self.destination.as_deref().into(),
             self.handler.as_deref().into(),
             self.since.into(),
             self.until.into(),
-            self.message.unwrap_or(HIGHEST).into(),
+            self.message.unwrap_or(EventKey::MAX).into(),
         ]
     }
 }
 
 impl Store {
     pub(in crate::store) async fn count_messages(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
-        let values = filter.message_values(EventKey::from_bytes([0; 16]));
+        let values = filter.message_values(EventKey::MIN);
         let dead = first_int(&self.query(&sql::MESSAGE_ACTION_COUNT, values.clone()).await?)?;
         if !filter.waiting {
             return Ok(dead);

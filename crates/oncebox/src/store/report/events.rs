@@ -4,7 +4,7 @@ use crate::clock::UnixMillis;
 use crate::event::{EventKey, Identity, joined_id};
 use crate::limits::{DEPTH_MAX, LEDGER_EXAMINED_MAX, PAGE_EXAMINED_MAX};
 use crate::store::insert::arrivals::parse_recent;
-use crate::store::report::key_range::{HIGHEST, Page, Range, Recent, Waiting, count};
+use crate::store::report::key_range::{Page, Range, Recent, Waiting, count};
 use crate::store::{Row, Store, StoreError, Value, sql};
 
 /// One event as `events_v1` shows it, with what explains it.
@@ -246,7 +246,7 @@ impl Store {
         limit: usize,
         examined_max: usize,
     ) -> Result<Page<EventRecord>, StoreError> {
-        let asked = vec![after.into(), HIGHEST.into(), count(examined_max.saturating_sub(1))];
+        let asked = vec![after.into(), EventKey::MAX.into(), count(examined_max.saturating_sub(1))];
         let last = self.query(&sql::EVENTS_EDGE, asked).await?;
         let last = last.first().map(|row| row.key(0)).transpose()?;
         let values = vec![
@@ -255,7 +255,7 @@ impl Store {
             optional_text(filter.state.clone()),
             optional_text(filter.event_type.as_deref().map(like)),
             count(limit),
-            last.unwrap_or(HIGHEST).into(),
+            last.unwrap_or(EventKey::MAX).into(),
         ];
         let rows = self.query(&sql::EVENTS_AFTER, values).await?;
         let items = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
@@ -302,7 +302,7 @@ impl Store {
 
     /// The sources of the newest events.
     pub async fn sources_seen(&self) -> Result<Vec<String>, StoreError> {
-        let values = vec![count(PAGE_EXAMINED_MAX), HIGHEST.into()];
+        let values = vec![count(PAGE_EXAMINED_MAX), EventKey::MAX.into()];
         self.query(&sql::SOURCES_SEEN, values).await?.iter().map(|row| row.text(0)).collect()
     }
 

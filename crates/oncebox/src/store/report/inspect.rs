@@ -228,7 +228,7 @@ struct Slices {
 
 impl Slices {
     fn new(depth: Depth) -> Self {
-        Self { before: EventKey::from_bytes([0xff; 16]), seen: 0, depth }
+        Self { before: EventKey::MAX, seen: 0, depth }
     }
 
     fn wanted(&self) -> i64 {

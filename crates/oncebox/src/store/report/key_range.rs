@@ -12,10 +12,6 @@ use crate::store::report::events::{QueueCount, SourceCount};
 use crate::store::sql::Statement;
 use crate::store::{Row, Store, StoreError, Value, sql};
 
-/// Below every key, and above.
-pub(in crate::store) const LOWEST: EventKey = EventKey::from_bytes([0; 16]);
-pub(in crate::store) const HIGHEST: EventKey = EventKey::from_bytes([0xff; 16]);
-
 /// How far a wall clock may be set back before a person has to confirm the time.
 const SET_BACK_MS: UnixMillis = 10 * 60 * 1000;
 
@@ -91,9 +87,9 @@ impl Range {
         since: Option<UnixMillis>,
         until: Option<UnixMillis>,
     ) -> Self {
-        let floor = since.map_or(LOWEST, EventKey::at);
-        let end = until.map_or(HIGHEST, |until| EventKey::at(until.saturating_add(SET_BACK_MS)));
-        Self { before: before.unwrap_or(HIGHEST).min(end), floor, more: false }
+        let floor = since.map_or(EventKey::MIN, EventKey::at);
+        let end = until.map_or(EventKey::MAX, |until| EventKey::at(until.saturating_add(SET_BACK_MS)));
+        Self { before: before.unwrap_or(EventKey::MAX).min(end), floor, more: false }
     }
 
     /// Cut at the last row that may be examined.
@@ -147,13 +143,13 @@ impl Store {
         before: Option<EventKey>,
         events_max: usize,
     ) -> Result<Recent, StoreError> {
-        let (after, before) = (after.unwrap_or(LOWEST), before.unwrap_or(HIGHEST));
+        let (after, before) = (after.unwrap_or(EventKey::MIN), before.unwrap_or(EventKey::MAX));
         let floor = self.floor_after(&sql::EVENTS_FLOOR, before, None, events_max).await?;
         let since = floor.filter(|floor| *floor > after);
         let first = since.unwrap_or(after);
-        let until = if before == HIGHEST { UnixMillis::MAX } else { before.moment() };
+        let until = if before == EventKey::MAX { UnixMillis::MAX } else { before.moment() };
         let events = self.query(&sql::RECENT_EVENTS, vec![first.into(), before.into(), until.into()]).await?;
-        let last = if before == HIGHEST { before } else { before.delivery_range().0 };
+        let last = if before == EventKey::MAX { before } else { before.delivery_range().0 };
         let range = || vec![Value::from(first.delivery_range().0), last.into()];
         let deliveries = self.query(&sql::RECENT_DELIVERIES, range()).await?;
         let failures = self.query(&sql::RECENT_FIRST_FAILURES, range()).await?;
@@ -192,7 +188,7 @@ impl Store {
 
     /// The newest messages by destination and state.
     pub async fn recent_messages(&self, messages_max: usize) -> Result<Vec<QueueCount>, StoreError> {
-        self.query(&sql::RECENT_MESSAGES, vec![count(messages_max), HIGHEST.into()])
+        self.query(&sql::RECENT_MESSAGES, vec![count(messages_max), EventKey::MAX.into()])
             .await?
             .iter()
             .map(read_queue)

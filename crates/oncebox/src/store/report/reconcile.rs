@@ -43,7 +43,7 @@ pub struct DoneFilter {
 impl Store {
     /// Every delivery that is marked done and fits, in the order of the keys.
     pub async fn done_deliveries(&self, filter: &DoneFilter) -> Result<Vec<DoneDelivery>, StoreError> {
-        let mut reached = EventKey::from_bytes([0; 16]);
+        let mut reached = EventKey::MIN;
         let mut done = Vec::new();
         loop {
             let values = vec![

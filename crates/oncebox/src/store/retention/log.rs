@@ -275,7 +275,7 @@ impl Store {
         let mut tx = self.begin().await?;
         let (id, who) = (asked.id.as_str(), asked.who.as_str());
         let about = r#"{"retention":"run now"}"#;
-        let first = EventKey::from_bytes([0; 16]);
+        let first = EventKey::MIN;
         let values =
             vec![id.into(), "retention".into(), about.into(), who.into(), Value::Null, first.into(), asked.at.into()];
         tx.execute(&sql::OPEN_ACTION, values).await?;
@@ -285,7 +285,7 @@ impl Store {
     /// Ends that line with how many rows went.
     pub async fn end_run_as(&self, asked: &Asked, removed: i64, now: UnixMillis) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        let first = EventKey::from_bytes([0; 16]);
+        let first = EventKey::MIN;
         let (id, phase, over) = (asked.id.as_str(), 1_i64, 1_i64);
         let values = vec![id.into(), removed.into(), phase.into(), first.into(), over.into(), now.into()];
         tx.execute(&sql::ADVANCE_ACTION, values).await?;
