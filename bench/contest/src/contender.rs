@@ -5,14 +5,15 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
+use lab::figures::Figures;
+use lab::{load, usage};
 use serde::Serialize;
 use testkit::postgres::Cluster;
 use testkit::program::Program;
 use testkit::{Backend, TestDatabase, free_port};
 
-use crate::figures::Figures;
+use crate::Args;
 use crate::stranger::{DATABASE_VARIABLE, TABLE};
-use crate::{Args, load, stripe, usage};
 
 const START_WAIT: Duration = Duration::from_secs(30);
 
@@ -121,8 +122,7 @@ impl Contender {
             Kind::Naive => stranger("naive", self.database.as_ref()),
             Kind::OnPostgres | Kind::OnSqlite => {
                 let url = self.database.as_ref().map_or("", TestDatabase::url);
-                let config = config(free_port(), free_port(), url);
-                Ok(Server::Oncebox(Box::new(Program::serve_with(&self.build, &config, &[("ONCEBOX_LOG", "warn")]))))
+                Ok(Server::Oncebox(Box::new(lab::server::start(&self.build, url))))
             }
         }
     }
@@ -170,14 +170,4 @@ fn stranger(name: &str, database: Option<&TestDatabase>) -> anyhow::Result<Serve
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(server)
-}
-
-/// One delivery row per event, as a real inbox has; nobody claims it, because ingest is what is measured.
-fn config(public: u16, admin: u16, url: &str) -> String {
-    let secret = stripe::SECRET;
-    format!(
-        "[server]\nlisten = \"127.0.0.1:{public}\"\nadmin_listen = \"127.0.0.1:{admin}\"\n\n[store]\nurl = \"{url}\"\n\n\
-         [[source]]\nname = \"stripe\"\nprovider = \"stripe\"\nsecrets = [{{ value = \"{secret}\" }}]\n\n\
-         [[handler]]\nname = \"contest\"\npull = true\n"
-    )
 }

@@ -5,12 +5,8 @@
 //! ratios of one run say much. The run fails when a contender stored another number of events than it accepted.
 
 mod contender;
-mod figures;
-mod load;
 mod report;
 mod stranger;
-mod stripe;
-mod usage;
 
 use std::path::PathBuf;
 

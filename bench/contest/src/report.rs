@@ -1,12 +1,12 @@
 //! The tables: medians of the rounds, and the ratios of each round.
 
-use comfy_table::{Table, presets};
+use comfy_table::Table;
+use lab::figures::{Figures, median, table};
 use serde::Serialize;
 use serde_json::json;
 
 use crate::Args;
 use crate::contender::Turn;
-use crate::figures::{Figures, median};
 
 /// What every contender reached in one round, in the order of their names.
 #[derive(Clone, Debug, Serialize)]
@@ -95,11 +95,5 @@ fn ratios(args: &Args, names: &[&str], rounds: &[Round]) -> Table {
             shown(&|round| round[at].one.p50_ms / round[NAIVE].one.p50_ms),
         ]);
     }
-    table
-}
-
-fn table(header: &[&str]) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(header.iter().copied());
     table
 }

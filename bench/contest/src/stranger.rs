@@ -9,11 +9,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::routing::post;
 use deadpool_postgres::{Manager, ManagerConfig, Pool, RecyclingMethod};
+use lab::stripe;
 use ring::hmac;
 use serde::Deserialize;
 use tokio_postgres::NoTls;
-
-use crate::stripe;
 
 /// Names the database of the one that stores.
 pub(crate) const DATABASE_VARIABLE: &str = "CONTEST_DATABASE";

@@ -2,24 +2,29 @@
 
 use std::time::Duration;
 
+use comfy_table::{Table, presets};
 use serde::Serialize;
 
 use crate::load::Seen;
 
 /// The figures of one load.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Figures {
+pub struct Figures {
     /// Accepted events a second.
-    pub(crate) rate: f64,
-    pub(crate) p50_ms: f64,
-    pub(crate) p99_ms: f64,
-    /// Processor time an event, in microseconds.
-    pub(crate) server_cpu_us: f64,
-    pub(crate) postgres_cpu_us: f64,
+    pub rate: f64,
+    /// Half of the answers came within so many milliseconds.
+    pub p50_ms: f64,
+    /// 99 of 100.
+    pub p99_ms: f64,
+    /// Processor time of the server for an event, in microseconds.
+    pub server_cpu_us: f64,
+    /// The same of the database.
+    pub postgres_cpu_us: f64,
 }
 
 impl Figures {
-    pub(crate) fn new(seen: &mut Seen, server: Duration, postgres: Duration) -> Self {
+    /// Sums up a load during which server and database used so much processor time.
+    pub fn new(seen: &mut Seen, server: Duration, postgres: Duration) -> Self {
         seen.measured.sort_unstable();
         let count = seen.measured.len().max(1) as f64;
         let each = |time: Duration| time.as_secs_f64() * 1e6 / count;
@@ -33,7 +38,7 @@ impl Figures {
     }
 
     /// Server and database together.
-    pub(crate) fn cpu_us(&self) -> f64 {
+    pub fn cpu_us(&self) -> f64 {
         self.server_cpu_us + self.postgres_cpu_us
     }
 }
@@ -45,13 +50,20 @@ fn percentile(sorted: &[u32], share: f64) -> f64 {
     sorted.get(at).map_or(0.0, |micros| f64::from(*micros) / 1e3)
 }
 
-/// None without values.
-pub(crate) fn median(mut values: Vec<f64>) -> Option<f64> {
+/// The middle value, or the mean of the two in the middle; none without values.
+pub fn median(mut values: Vec<f64>) -> Option<f64> {
     values.retain(|value| value.is_finite());
     values.sort_by(f64::total_cmp);
     let half = values.len() / 2;
     let upper = *values.get(half)?;
     Some(if values.len() % 2 == 1 { upper } else { f64::midpoint(values[half - 1], upper) })
+}
+
+/// An empty table of this head.
+pub fn table(header: &[&str]) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(header.iter().copied());
+    table
 }
 
 #[cfg(test)]

@@ -19,19 +19,19 @@ const STOPPING: u8 = 2;
 
 /// What one load saw.
 #[derive(Debug, Default)]
-pub(crate) struct Seen {
+pub struct Seen {
     /// Answers that said `accepted`, from the first to the last request.
-    pub(crate) accepted: u64,
+    pub accepted: u64,
     /// Those of requests that were begun within the measured time, with how long each took, in microseconds.
-    pub(crate) measured: Vec<u32>,
+    pub measured: Vec<u32>,
     /// Anything but `accepted`.
-    pub(crate) others: u64,
+    pub others: u64,
     /// How long the measured time was.
-    pub(crate) elapsed: Duration,
+    pub elapsed: Duration,
 }
 
 /// Runs the load; `at_edges` is called when the measured time begins and when it ends.
-pub(crate) async fn run<T>(
+pub async fn run<T>(
     address: &str,
     connections: usize,
     seconds: u64,

@@ -14,12 +14,12 @@ struct Stat {
 }
 
 /// Processor time that a process has used so far.
-pub(crate) fn of_process(process: u32) -> Duration {
+pub fn of_process(process: u32) -> Duration {
     read(process).map_or(Duration::ZERO, |stat| stat.own)
 }
 
 /// That of the server behind a Postgres session: the session's parent and all its children, ended ones too.
-pub(crate) fn of_postgres(backend: u32) -> Duration {
+pub fn of_postgres(backend: u32) -> Duration {
     let Some(postmaster) = read(backend).map(|stat| stat.parent) else { return Duration::ZERO };
     let all = all();
     let is_ours = |(process, stat): &(&u32, &Stat)| **process == postmaster || stat.parent == postmaster;
@@ -28,7 +28,7 @@ pub(crate) fn of_postgres(backend: u32) -> Duration {
 }
 
 /// Resident memory in MiB.
-pub(crate) fn resident_mib(process: u32) -> f64 {
+pub fn resident_mib(process: u32) -> f64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
     let kib =
         status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.trim().strip_suffix("kB")?.trim().parse().ok());
