@@ -2,7 +2,7 @@
 // taken within a round, and the median over the rounds is what counts. Absolute figures of different runs say little.
 //
 //   npm install --prefix bench/graphile
-//   node bench/graphile/compare.mjs --database postgres://postgres@localhost/bench [--oncebox target/release/oncebox]
+//   node bench/graphile/compare.mjs --database postgres://postgres@localhost/bench [--lab target/release/lab]
 //       [--rounds 5] [--events 20000] [--jobs 20000]
 //
 // The database fills with made-up events and jobs: never use one that you need.
@@ -22,7 +22,7 @@ const LOCAL_QUEUE = 500;
 const { values: options } = parseArgs({
   options: {
     database: { type: "string" },
-    oncebox: { type: "string", default: "target/release/oncebox" },
+    lab: { type: "string", default: "target/release/lab" },
     rounds: { type: "string", default: "5" },
     events: { type: "string", default: "20000" },
     jobs: { type: "string", default: "20000" },
@@ -84,8 +84,8 @@ function report(all) {
 }
 
 async function oncebox(args) {
-  const bench = ["bench", "--handling", "--json", "--rounds", "1", "--events", options.events, ...args];
-  const { stdout } = await promisify(execFile)(options.oncebox, bench);
+  const bench = ["handling", "--json", "--rounds", "1", "--events", options.events, ...args];
+  const { stdout } = await promisify(execFile)(options.lab, bench);
   return Object.fromEntries(JSON.parse(stdout).ways.map((way) => [way.key, way.median]));
 }
 

@@ -5,7 +5,6 @@
 
 pub(crate) mod action;
 pub(crate) mod alert;
-pub(crate) mod growth;
 pub(crate) mod keep;
 pub(crate) mod operator;
 mod private;
@@ -170,7 +169,7 @@ Examples:
     Alert(AlertArgs),
     /// Copy an SQLite database while the server goes on
     Backup(BackupArgs),
-    /// Measure how fast events are accepted, or fill a database
+    /// Measure how fast events are accepted
     Bench(BenchArgs),
 }
 

@@ -6,7 +6,6 @@
 //!
 //! Methods on [`Store`] open their own transaction; functions that take a [`Tx`] join the caller's.
 
-mod filler;
 mod handling;
 mod insert;
 mod operate;
@@ -21,7 +20,6 @@ mod sqlite;
 mod steady;
 
 pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
-pub use filler::{Filled, PastEvent};
 pub use handling::attempts::{Failure, Fenced};
 pub use handling::begun::Role;
 pub use handling::deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
@@ -55,7 +53,6 @@ pub use report::inspect::{Depth, Fault, Finding};
 pub use report::key_range::{DeadError, Page, Recent, Waiting};
 pub use report::messages::{MessageAttempt, MessageDetail, MessageFilter, MessageLine};
 pub use report::reconcile::{DoneDelivery, DoneFilter};
-pub use report::sizes::{TableSize, TierRows};
 pub use retention::log::{LedgerRows, Removed, RetentionRecord, RunRecord, WindowRecord};
 pub use retention::{Aged, AgedDelivery, AgedRow, RetentionLock, Trail};
 #[cfg(feature = "sqlite")]

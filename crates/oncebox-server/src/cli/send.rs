@@ -5,7 +5,6 @@ use std::time::Duration;
 use clap::Args;
 use oncebox::secret::Secret;
 
-use super::growth::BenchCommand;
 use super::private::{private, secret, secret_in_env, secret_in_file, store_url};
 use super::values::{Setting, duration, setting, share, size};
 use crate::config::store::StoreUrl;
@@ -84,14 +83,8 @@ Examples:
   oncebox bench
   oncebox bench --database postgres://postgres@localhost/bench --seconds 20
   oncebox bench --duplicates 0.5 --body-size 4KiB
-  oncebox bench --to http://127.0.0.1:8080/in/stripe
-  oncebox bench fill --events 10M --database sqlite:large.db
-  oncebox bench growth --rows 1M")]
-#[command(args_conflicts_with_subcommands = true)]
+  oncebox bench --to http://127.0.0.1:8080/in/stripe")]
 pub(crate) struct BenchArgs {
-    /// Something else than a load on one server
-    #[command(subcommand)]
-    pub(crate) command: Option<BenchCommand>,
     /// The embedded server's database; ONCEBOX_DATABASE is not read here on purpose
     #[arg(long, value_name = "URL", conflicts_with = "to", value_parser = private(store_url))]
     pub(crate) database: Option<StoreUrl>,
@@ -116,15 +109,6 @@ pub(crate) struct BenchArgs {
     /// How many rounds
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub(crate) rounds: u64,
-    /// Measure handling in place of ingest: a filled queue, one by one, in batches, and with failures
-    #[arg(long, conflicts_with_all = ["to", "duplicates"])]
-    pub(crate) handling: bool,
-    /// Measure the relay in place of ingest: a filled outbox against the same client without one
-    #[arg(long, conflicts_with_all = ["to", "duplicates", "handling"])]
-    pub(crate) relay: bool,
-    /// Events in each run of --handling, messages in each run of --relay
-    #[arg(long, value_name = "N", default_value_t = 20_000, conflicts_with = "to", value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
-    pub(crate) events: u64,
     /// Print JSON
     #[arg(long)]
     pub(crate) json: bool,

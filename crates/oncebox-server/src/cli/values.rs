@@ -35,19 +35,6 @@ pub(crate) fn size(text: &str) -> Result<usize, String> {
     parse_size(text).ok_or_else(|| "write a size such as 512B, 64KiB or 1MiB".to_owned())
 }
 
-/// Reads a number of things: `20000`, `10k`, `10M`.
-pub(crate) fn amount(text: &str) -> Result<u64, String> {
-    let (digits, unit) = match text.strip_suffix(['k', 'K']) {
-        Some(digits) => (digits, 1_000),
-        None => text.strip_suffix(['m', 'M']).map_or((text, 1), |digits| (digits, 1_000_000)),
-    };
-    let number = digits.parse::<u64>().ok().and_then(|number| number.checked_mul(unit));
-    number.filter(|number| *number <= AMOUNT_MAX).ok_or_else(|| "write a number such as 20000, 10k or 10M".to_owned())
-}
-
-/// More events than any machine of ours holds.
-const AMOUNT_MAX: u64 = 100_000_000_000;
-
 /// Reads what to log: a level, or `target=level`, several with commas. A word that is neither would silence everything.
 pub(crate) fn log_filter(text: &str) -> Result<String, String> {
     if text.trim().is_empty() {

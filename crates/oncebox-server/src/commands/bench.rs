@@ -1,18 +1,12 @@
 //! `oncebox bench`: how fast events are accepted, over real sockets, by a real server process.
 //!
-//! `fill` makes a database that looks as after weeks, `growth` compares a small inbox with a large one.
-//! `--handling` measures how fast they are handled instead, `--relay` how fast messages go out, both in this process.
 //! Without `--to` this same binary is started as `serve` on a throw-away config, so that what is measured is what runs in
-//! production; only the load comes from this process.
+//! production; only the load comes from this process. `bench/lab` measures what is not the senders' side.
 
 mod child;
 mod figures;
-mod fill;
-mod growth;
-mod handling;
 mod load;
 mod process;
-mod relay;
 mod script;
 mod wire;
 
@@ -25,7 +19,6 @@ use serde_json::json;
 
 use super::send::{Target, development_secret};
 use super::wrong_usage;
-use crate::cli::growth::BenchCommand;
 use crate::cli::send::BenchArgs;
 use crate::config::store::StoreUrl;
 use crate::terminal::{self, Progress};
@@ -47,11 +40,6 @@ pub(crate) async fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn measure(args: &BenchArgs) -> anyhow::Result<ExitCode> {
-    match &args.command {
-        Some(BenchCommand::Fill(args)) => return fill::run(args).await,
-        Some(BenchCommand::Growth(args)) => return growth::run(args).await,
-        None => {}
-    }
     if let Some(to) = &args.to {
         return against(args, to).await;
     }
@@ -59,12 +47,6 @@ async fn measure(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     let database = args.database.clone().unwrap_or_else(|| StoreUrl::Sqlite(folder.path().join("bench.db")));
     if args.database.is_some() {
         eprintln!("warning: {database} is filled with made-up events; never use one that you need");
-    }
-    if args.handling {
-        return handling::run(args, &database).await;
-    }
-    if args.relay {
-        return relay::run(args, &database).await;
     }
     let secret = child::made_up_secret()?;
     let script = Arc::new(Script::stripe(&secret, args.body_size, args.duplicates)?);

@@ -43,13 +43,6 @@ fn every_command_has_help() {
 }
 
 #[test]
-fn a_bench_of_the_relay() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let figures = oncebox_json(folder.path(), &["bench", "--relay", "--events", "500", "--json"], 0);
-    assert!(figures["ratio"].as_f64() > Some(0.0) && figures["messages"] == 500, "{figures}");
-}
-
-#[test]
 fn a_bench_tells_how_it_was_refused() {
     let inbox = inbox::Inbox::dev();
     let args = ["bench", "--to", &inbox.url(), "--secret", "whsec_wrong", "--seconds", "1", "--connections", "2"];

@@ -8,7 +8,7 @@ pub(super) mod connect;
 pub(super) mod deliveries;
 pub(super) mod durability;
 pub(super) mod effects;
-pub(super) mod filler;
+pub(super) mod inspect;
 pub(super) mod migrate;
 pub(super) mod outbox;
 pub(super) mod reconcile;

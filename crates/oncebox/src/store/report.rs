@@ -1,4 +1,4 @@
-//! What operators read: lists, counts, sizes and findings.
+//! What operators read: lists, counts and findings.
 
 pub(super) mod deliveries;
 pub(super) mod events;
@@ -7,4 +7,3 @@ pub(super) mod key_range;
 pub(super) mod messages;
 pub(super) mod reconcile;
 pub(super) mod schema_pieces;
-pub(super) mod sizes;

@@ -42,7 +42,6 @@ shared! {
     KEEP_SECRET = "shared/keep_secret.sql";
     ARRIVED_SECRETS = "shared/arrived_secrets.sql";
     ARRIVALS_OF = "shared/arrivals_of.sql";
-    COUNT_LEDGER = "shared/count_ledger.sql";
     COUNT_RECENT = "shared/count_recent.sql";
     DELIVERIES_OF = "shared/deliveries_of.sql";
     EVENT_BY_KEY = "shared/event_by_key.sql";
@@ -156,9 +155,6 @@ shared! {
     MESSAGE_ACTION_SLICE = "shared/message_action_slice.sql";
     DESTINATIONS = "shared/destinations.sql";
     REMEMBER = "shared/remember.sql";
-    EVENT_ROWS = "shared/event_rows.sql";
-    PAYLOAD_ROWS = "shared/payload_rows.sql";
-    DELIVERY_ROWS = "shared/delivery_rows.sql";
     INSPECT_LEDGER = "shared/inspect_ledger.sql";
     INSPECT_EVENTS = "shared/inspect_events.sql";
     INSPECT_PAYLOADS = "shared/inspect_payloads.sql";
@@ -226,7 +222,6 @@ of_two! {
     COUNT_BARE_EVENTS = "postgres/count_bare_events.sql", "sqlite/count_bare_events.sql";
     HAS_MIGRATIONS = "postgres/has_migrations.sql", "sqlite/has_migrations.sql";
     APPLIED_MIGRATIONS = "postgres/applied_migrations.sql", "sqlite/applied_migrations.sql";
-    TABLE_SIZES = "postgres/table_sizes.sql", "sqlite/table_sizes.sql";
     SCHEMA_PIECES = "postgres/schema_pieces.sql", "sqlite/schema_pieces.sql";
     DURABLE_SETTINGS = "postgres/durable_settings.sql", "sqlite/durable_settings.sql";
 }
@@ -254,11 +249,6 @@ pub(super) static WAITING_MESSAGES_SLICE: LazyLock<Statement> =
 /// Only SQLite is asked this.
 pub(super) static QUICK_CHECK: LazyLock<Statement> =
     LazyLock::new(|| Statement::of_two("", include_str!("../../sql/sqlite/quick_check.sql")));
-
-/// Only Postgres is asked this.
-#[cfg(feature = "postgres")]
-pub(super) static LOG_POSITION: LazyLock<Statement> =
-    LazyLock::new(|| Statement::of_two(include_str!("../../sql/postgres/log_position.sql"), ""));
 
 /// The claim of one database, once for each care: what differs is which deliveries it may take.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
@@ -361,10 +351,6 @@ pub(super) mod postgres {
     pub(in crate::store) const SENT: &str = include_str!("../../sql/postgres/sent.sql");
     pub(in crate::store) const BY_INDEX: &str = include_str!("../../sql/postgres/by_index.sql");
     pub(in crate::store) const KEEP_ANSWERS: &str = include_str!("../../sql/postgres/keep_answers.sql");
-    pub(in crate::store) const FILL_LEDGER: &str = include_str!("../../sql/postgres/fill_ledger.sql");
-    pub(in crate::store) const FILL_EVENTS: &str = include_str!("../../sql/postgres/fill_events.sql");
-    pub(in crate::store) const FILL_PAYLOADS: &str = include_str!("../../sql/postgres/fill_payloads.sql");
-    pub(in crate::store) const FILL_DELIVERIES: &str = include_str!("../../sql/postgres/fill_deliveries.sql");
     pub(in crate::store) const LEDGER_KEYS: &str = include_str!("../../sql/postgres/ledger_keys.sql");
     pub(in crate::store) const LOCK_NODE: &str = include_str!("../../sql/postgres/lock_node.sql");
     pub(in crate::store) const NODE_IS_GONE: &str = include_str!("../../sql/postgres/node_is_gone.sql");
@@ -411,7 +397,6 @@ pub(super) mod sqlite {
     pub(in crate::store) const CLAIM_MESSAGE: &str = include_str!("../../sql/sqlite/claim_message.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/sqlite/sent.sql");
     pub(in crate::store) const KEEP_ANSWER: &str = include_str!("../../sql/sqlite/keep_answer.sql");
-    pub(in crate::store) const FILL_DELIVERY: &str = include_str!("../../sql/sqlite/fill_delivery.sql");
     pub(in crate::store) const LEDGER_KEY: &str = include_str!("../../sql/sqlite/ledger_key.sql");
     pub(in crate::store) const INSERT_DELIVERY: &str = include_str!("../../sql/sqlite/insert_delivery.sql");
     pub(in crate::store) const REMOVE_PAYLOAD: &str = include_str!("../../sql/sqlite/remove_payload.sql");

@@ -10,7 +10,7 @@ pub(super) mod checkpoint;
 pub(super) mod deliveries;
 pub(super) mod effects;
 pub(super) mod files;
-pub(super) mod filler;
+pub(super) mod inspect;
 pub(super) mod migrate;
 pub(super) mod multi_row;
 pub(super) mod outbox;

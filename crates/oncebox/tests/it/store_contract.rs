@@ -13,7 +13,6 @@ pub(crate) mod deliveries;
 mod durability;
 mod effects;
 mod erase;
-mod filler;
 mod insert;
 mod inspect;
 mod joined;

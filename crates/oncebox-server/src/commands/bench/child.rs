@@ -24,7 +24,8 @@ const DATABASE_VARIABLE: &str = "BENCH_DATABASE";
 /// A running server.
 #[derive(Debug)]
 pub(super) struct Server {
-    child: Child,
+    /// Ended with us.
+    _child: Child,
     address: SocketAddr,
     process: Process,
 }
@@ -48,7 +49,7 @@ impl Server {
         wait_until_it_listens(&mut child, public).await?;
         let id = child.id().context("the server ended at once")?;
         let with_postgres = matches!(database, StoreUrl::Postgres(_));
-        Ok(Self { child, address: public, process: Process { id, with_postgres } })
+        Ok(Self { _child: child, address: public, process: Process { id, with_postgres } })
     }
 
     /// Where webhooks go.
@@ -59,11 +60,6 @@ impl Server {
     /// Whose processor time to read.
     pub(super) fn process(&self) -> Process {
         self.process
-    }
-
-    /// Ends it, so that the next one may open the same file.
-    pub(super) async fn stop(mut self) -> anyhow::Result<()> {
-        self.child.kill().await.context("cannot stop the server")
     }
 }
 

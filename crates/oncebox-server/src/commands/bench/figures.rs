@@ -98,11 +98,6 @@ impl Figures {
         }
     }
 
-    /// All processor time for each answer, as far as it is known.
-    pub(super) fn cpu_us(&self) -> Option<f64> {
-        self.server_cpu_us.map(|server| server + self.postgres_cpu_us.unwrap_or(0.0))
-    }
-
     /// The statuses that are not 2xx, as `401 × 40`.
     pub(super) fn refusals(&self) -> String {
         let one = |(status, count): (&u16, &u64)| format!("{status} × {count}");
@@ -168,7 +163,7 @@ fn add_all(all: &mut BTreeMap<u16, u64>, more: &BTreeMap<u16, u64>) {
 }
 
 /// The middle value, or the mean of the two in the middle.
-pub(super) fn median(mut values: Vec<f64>) -> Option<f64> {
+fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() % 2 {
@@ -218,7 +213,8 @@ mod tests {
         let figures = Figures::new(counts, Duration::from_secs(2), Some(spent), Some(2048));
         assert_eq!((figures.rate, figures.p50_ms, figures.p999_ms), (1.0, 2.0, 9.0));
         assert_eq!((figures.accepted, figures.duplicate, figures.failed), (1, 1, 1));
-        assert_eq!((figures.cpu_us(), figures.rss_mib), (Some(30.0), Some(2.0)));
+        assert_eq!((figures.server_cpu_us, figures.postgres_cpu_us), (Some(20.0), Some(10.0)));
+        assert_eq!(figures.rss_mib, Some(2.0));
         let twice = median_of(&[figures.clone(), figures.clone()]).expect("two rounds");
         assert_eq!((twice.rate, twice.failed), (1.0, 2));
     }

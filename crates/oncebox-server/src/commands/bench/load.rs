@@ -41,15 +41,6 @@ const STOPPING: u8 = 2;
 impl Load {
     /// Runs the round.
     pub(super) async fn run(&self, script: &Arc<Script>) -> anyhow::Result<Figures> {
-        Ok(self.run_reading(script, async || None).await?.0)
-    }
-
-    /// Runs the round, and says by how much a reading rose while it was measured.
-    pub(super) async fn run_reading(
-        &self,
-        script: &Arc<Script>,
-        read: impl AsyncFn() -> Option<i64>,
-    ) -> anyhow::Result<(Figures, Option<i64>)> {
         let phase = Arc::new(AtomicU8::new(WARMING));
         let mut connections = JoinSet::new();
         for number in 0..self.connections {
@@ -58,14 +49,12 @@ impl Load {
         }
         let phases = async {
             tokio::time::sleep(WARM_UP).await;
-            let first = read().await;
             let (before, started) = (self.times(), Instant::now());
             phase.store(MEASURING, Ordering::Relaxed);
             tokio::time::sleep(Duration::from_secs(self.seconds)).await;
             phase.store(STOPPING, Ordering::Relaxed);
             let (after, elapsed) = (self.times(), started.elapsed());
-            let rise = first.zip(read().await).map(|(first, last)| last - first);
-            (before, after, elapsed, rise)
+            (before, after, elapsed)
         };
         let collected = async {
             let mut counts = Counts::default();
@@ -75,10 +64,10 @@ impl Load {
             anyhow::Ok(counts)
         };
         // A connection that fails ends the round at once.
-        let ((before, after, elapsed, rise), counts) = tokio::try_join!(async { anyhow::Ok(phases.await) }, collected)?;
+        let ((before, after, elapsed), counts) = tokio::try_join!(async { anyhow::Ok(phases.await) }, collected)?;
         let spent = before.zip(after).map(|(before, after)| after.since(before));
         let resident = self.process.and_then(|process| process::resident_kib(process.id));
-        Ok((Figures::new(counts, elapsed, spent, resident), rise))
+        Ok(Figures::new(counts, elapsed, spent, resident))
     }
 
     fn times(&self) -> Option<process::Times> {

@@ -37,12 +37,6 @@ pub(super) fn resident_kib(process: u32) -> Option<u64> {
     line.trim().strip_suffix("kB")?.trim().parse().ok()
 }
 
-/// Bytes that a process has sent to disk.
-pub(super) fn written_bytes(process: u32) -> Option<i64> {
-    let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
-    io.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.parse().ok()
-}
-
 /// Ended backends count through their parent, so that none is lost in between. None when no process has that name:
 /// the database is on another machine.
 fn all_postgres() -> Option<Duration> {
@@ -89,6 +83,5 @@ mod tests {
     fn our_own_process_is_found() {
         assert!(Times::read(std::process::id(), false).is_some());
         assert!(resident_kib(std::process::id()).is_some_and(|kib| kib > 100));
-        assert!(written_bytes(std::process::id()).is_some());
     }
 }

@@ -6,11 +6,11 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::adapter::migrations::{Applied, Migration, POSTGRES, SQLITE, pending};
-use crate::event::EventKey;
+use crate::event::{EventKey, Identity};
 use crate::store::operate::actions::first_int;
 use crate::store::operate::forget::{digest, identity};
 use crate::store::report::schema_pieces::{self, Piece};
-use crate::store::{Dialect, Row, Store, StoreError, sql};
+use crate::store::{Database, Dialect, Row, Store, StoreError, sql};
 
 /// Rows of one slice.
 const SLICE: i64 = 5000;
@@ -49,6 +49,16 @@ pub struct Fault {
 }
 
 impl Store {
+    /// The keys that the ledger has for these identities, in their order.
+    pub async fn ledger_keys(&self, identities: &[Identity]) -> Result<Vec<Option<EventKey>>, StoreError> {
+        match &self.database {
+            #[cfg(feature = "sqlite")]
+            Database::Sqlite(database) => database.ledger_keys(identities.to_vec()).await,
+            #[cfg(feature = "postgres")]
+            Database::Postgres(database) => database.ledger_keys(identities).await,
+        }
+    }
+
     /// Looks everything over and tells after each slice how many rows were looked at so far.
     pub async fn inspect(&self, depth: Depth, mut tell: impl FnMut(i64)) -> Result<Vec<Finding>, StoreError> {
         let schema = self.inspect_schema().await?;
