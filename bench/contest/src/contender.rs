@@ -92,7 +92,7 @@ impl Contender {
         let (client, connection) = tokio_postgres::connect(&self.postgres, tokio_postgres::NoTls).await?;
         let session = tokio::spawn(connection);
         let backend: i32 = client.query_one("select pg_backend_pid()", &[]).await?.get(0);
-        let spent = || (usage::of_process(server.pid()), usage::of_postgres(backend.unsigned_abs()));
+        let spent = async || (usage::of_process(server.pid()), usage::of_postgres(backend.unsigned_abs()));
         let (mut seen, first, last) =
             load::run(server.address(), connections, args.seconds, args.body_size, spent).await?;
         drop(client);

@@ -1,4 +1,4 @@
-//! `oncebox bench growth`: the same load on a small inbox and on a large one, in turns, and the room that an event takes.
+//! `lab growth`: the same load on a small inbox and on a large one, in turns, and the room that an event takes.
 //!
 //! What grows with the ledger is the tree of identities, which lie everywhere in it: more pages to read, and more pages to
 //! write whole after each checkpoint. Ratios are medians over paired rounds, so that a slow moment of the machine falls on
@@ -6,25 +6,18 @@
 
 mod report;
 
-use std::process::ExitCode;
-use std::sync::Arc;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Context as _, bail};
-use oncebox::secret::Secret;
-use oncebox::store::{Access, Store, TableSize, TierRows};
+use anyhow::{Context as _, ensure};
 use serde::Serialize;
+use testkit::program::Program;
 
-use super::child::{Folder, Server, made_up_secret};
-use super::figures::Figures;
-use super::fill::{self, Filling};
-use super::load::Load;
-use super::script::Script;
-use super::{kind, process};
-use crate::cli::growth::GrowthArgs;
-use crate::commands::wrong_usage;
-use crate::config::store::{StoreConfig, StoreUrl};
-use crate::database;
-use crate::terminal::{self, Progress};
+use crate::args::GrowthArgs;
+use crate::database::{Connection, Database};
+use crate::figures::Figures;
+use crate::fill::{self, Filling};
+use crate::{load, server, usage};
 use report::Report;
 
 /// What the events of both are made from.
@@ -34,6 +27,8 @@ const SEED: u64 = 1;
 #[derive(Clone, Debug, Default, Serialize)]
 struct Round {
     figures: Figures,
+    /// Events that were accepted in the measured time.
+    accepted: usize,
     /// Bytes of log (Postgres) or of log and checkpoints (SQLite) written for each event.
     written: Option<f64>,
 }
@@ -48,123 +43,132 @@ struct Room {
 }
 
 /// Runs the command.
-pub(super) async fn run(args: &GrowthArgs) -> anyhow::Result<ExitCode> {
-    let folders = (Folder::create()?, Folder::create()?);
-    let secret = made_up_secret()?;
-    let (small_url, large_url) = urls(args, &folders)?;
-    terminal::note(format!("warning: {small_url} and {large_url} are filled with made-up events"));
-    let small = Inbox::start(args, args.small_rows, &small_url, &folders.0, &secret).await?;
-    let large = Inbox::start(args, args.rows, &large_url, &folders.1, &secret).await?;
-    let script = Arc::new(Script::stripe(&secret, args.body_size, 0.0)?);
+pub async fn run(args: &GrowthArgs) -> anyhow::Result<String> {
+    let build = build(args)?;
+    let (large, _large_folder) = Database::named_or_temporary(args.database.as_deref())?;
+    let must_be_named = args.small_database.is_none() && matches!(large, Database::Postgres(_));
+    ensure!(!must_be_named, "name a second, empty database with --small-database; both are filled");
+    let (small, _small_folder) = Database::named_or_temporary(args.small_database.as_deref())?;
+    ensure!(small.kind() == large.kind(), "both databases must be of one kind");
+    let kind = large.kind();
+    let small = Inbox::start(args, args.small_rows, small, &build).await?;
+    let large = Inbox::start(args, args.rows, large, &build).await?;
     let (mut at_small, mut at_large) = (Vec::new(), Vec::new());
-    let mut progress = Progress::of_long_steps(args.rounds * 2, "measurements");
     for number in 0..args.rounds {
+        eprintln!("round {} of {}", number + 1, args.rounds);
         // Who goes first changes, so that neither always has the other's checkpoint to bear.
         for turn in [number % 2 == 0, number % 2 != 0] {
             let (inbox, rounds) = if turn { (&small, &mut at_small) } else { (&large, &mut at_large) };
-            rounds.push(inbox.round(args, &script).await?);
-            progress.step();
+            rounds.push(inbox.round(args).await?);
         }
     }
-    drop(progress);
-    let room = large.room;
-    small.stop().await?;
-    large.stop().await?;
-    let report = Report::new(args, kind(&large_url), at_small, at_large, room)?;
-    if args.json {
-        terminal::print_json(&report.view())?;
-    } else {
-        terminal::print(report.text())?;
-    }
-    match report.failed() {
-        0 => Ok(ExitCode::SUCCESS),
-        failed => bail!("{failed} requests were not answered with 2xx"),
-    }
+    let report = Report::new(args, kind, at_small, at_large, large.room)?;
+    if args.json { Ok(serde_json::to_string_pretty(&report.view())?) } else { Ok(report.text()) }
 }
 
-fn urls(args: &GrowthArgs, folders: &(Folder, Folder)) -> anyhow::Result<(StoreUrl, StoreUrl)> {
-    let file = |folder: &Folder| StoreUrl::Sqlite(folder.path().join("bench.db"));
-    let large = args.database.clone().unwrap_or_else(|| file(&folders.1));
-    let small = match (&args.small_database, &large) {
-        (Some(url), _) => url.clone(),
-        (None, StoreUrl::Sqlite(_)) => file(&folders.0),
-        (None, StoreUrl::Postgres(_)) => {
-            return Err(wrong_usage("name a second, empty database with --small-database; both are filled"));
-        }
+/// The program to measure.
+fn build(args: &GrowthArgs) -> anyhow::Result<PathBuf> {
+    let path = match &args.oncebox {
+        Some(path) => std::path::absolute(path)?,
+        None => std::env::current_exe().context("cannot find this program")?.with_file_name("oncebox"),
     };
-    if kind(&small) != kind(&large) {
-        return Err(wrong_usage("both databases must be of one kind"));
-    }
-    Ok((small, large))
+    ensure!(path.is_file(), "{} is not there: cargo build -p oncebox-server, or say --oncebox", path.display());
+    Ok(path)
 }
 
 /// A filled database with a server on it.
 struct Inbox {
-    server: Server,
-    store: Store,
-    process: u32,
+    server: Program,
+    connection: Connection,
+    /// Our own session, where the database is Postgres.
+    backend: Option<u32>,
     room: Room,
 }
 
+/// What was used up to one moment.
+#[derive(Clone, Copy)]
+struct Spent {
+    server: Duration,
+    postgres: Duration,
+    written: Option<i64>,
+}
+
 impl Inbox {
-    async fn start(
-        args: &GrowthArgs,
-        events: u64,
-        url: &StoreUrl,
-        folder: &Folder,
-        secret: &Secret,
-    ) -> anyhow::Result<Self> {
-        let (payloads, body_size) = (args.payloads, args.body_size);
-        let filling = Filling { events, payloads, seed: SEED, body_size, slice: fill::slice_on(url), add: false };
-        let store = fill::open(url).await?;
-        fill::fill(&store, filling).await?;
-        let room = room(&store).await?;
-        store.close().await;
-        // Its lock goes with it, and the server wants that.
-        drop(store);
-        let server = Server::start(folder, url, secret).await?;
-        let config = StoreConfig { writers: 1, ..database::config_of(url) };
-        let store = database::open(&config, Access::Visitor).await?;
-        let process = server.process().id;
-        Ok(Self { server, store, process, room })
+    async fn start(args: &GrowthArgs, events: u64, database: Database, build: &Path) -> anyhow::Result<Self> {
+        let (payloads, body_size, slice) = (args.payloads, args.body_size, fill::slice_on(&database));
+        fill::fill(&database, Filling { events, payloads, seed: SEED, body_size, slice, add: false }).await?;
+        let connection = database.connect().await?;
+        let room = Room::measure(&database, &connection).await?;
+        let backend = match &connection {
+            Connection::Sqlite(_) => None,
+            Connection::Postgres(_) => Some(connection.number("SELECT pg_backend_pid()::bigint").await?),
+        };
+        let backend = backend.and_then(|process| u32::try_from(process).ok());
+        let server = server::start(build, &database.url());
+        Ok(Self { server, connection, backend, room })
     }
 
-    async fn round(&self, args: &GrowthArgs, script: &Arc<Script>) -> anyhow::Result<Round> {
-        let (address, process) = (self.server.address(), Some(self.server.process()));
-        let load = Load { address, connections: args.connections, seconds: args.seconds, process };
-        let (figures, written) = load.run_reading(script, async || self.written().await).await?;
-        #[expect(clippy::cast_precision_loss, reason = "figures for people")]
-        let written = written.filter(|_| figures.accepted > 0).map(|bytes| bytes as f64 / figures.accepted as f64);
-        Ok(Round { figures, written })
+    async fn round(&self, args: &GrowthArgs) -> anyhow::Result<Round> {
+        let (address, connections) = (self.server.public_addr(), usize::from(args.connections));
+        let (mut seen, first, last) =
+            load::run(address, connections, args.seconds, args.body_size, async || self.spent().await).await?;
+        ensure!(seen.others == 0, "{} answers were not `accepted`", seen.others);
+        let accepted = seen.measured.len();
+        let written = first.written.zip(last.written).filter(|_| accepted > 0);
+        let written = written.map(|(first, last)| (last - first) as f64 / accepted as f64);
+        let server = last.server.saturating_sub(first.server);
+        let figures = Figures::new(&mut seen, server, last.postgres.saturating_sub(first.postgres));
+        Ok(Round { figures, accepted, written })
     }
 
-    /// Bytes written so far: the position of Postgres's log, or what the server sent to disk.
-    async fn written(&self) -> Option<i64> {
-        match self.store.log_position().await {
-            Ok(Some(position)) => Some(position),
-            _ => process::written_bytes(self.process),
-        }
-    }
-
-    async fn stop(self) -> anyhow::Result<()> {
-        self.store.close().await;
-        self.server.stop().await
+    /// Bytes written are the position of Postgres's log, or what the server sent to disk.
+    async fn spent(&self) -> Spent {
+        let server = self.server.pid();
+        let written = match self.backend {
+            Some(_) => self.connection.number(include_str!("../sql/postgres/log_position.sql")).await.ok(),
+            None => usage::written_bytes(server),
+        };
+        let postgres = self.backend.map_or(Duration::ZERO, usage::of_postgres);
+        Spent { server: usage::of_process(server), postgres, written }
     }
 }
 
-#[expect(clippy::cast_precision_loss, reason = "figures for people")]
-async fn room(store: &Store) -> anyhow::Result<Room> {
-    let sizes: Vec<TableSize> = store.table_sizes().await.context("cannot read the sizes of tables")?;
-    let rows: TierRows = store.tier_rows().await.context("cannot count rows")?;
-    let each = |table: &str, rows: i64| {
-        let size = sizes.iter().find(|size| size.table == table);
-        let bytes = size.map_or(0, |size| size.rows_bytes + size.index_bytes);
-        if rows > 0 { bytes as f64 / rows as f64 } else { 0.0 }
-    };
-    Ok(Room {
-        ledger: each("ledger", rows.ledger),
-        event: each("events", rows.events),
-        payload: each("payloads", rows.payloads),
-        delivery: each("deliveries", rows.deliveries),
-    })
+impl Room {
+    async fn measure(database: &Database, connection: &Connection) -> anyhow::Result<Self> {
+        let each = async |table: &str| {
+            let bytes = database.bytes_of(connection, table).await.context("cannot read the sizes of tables")?;
+            let rows = database.rows_of(connection, table).await.context("cannot count rows")?;
+            anyhow::Ok(if rows > 0 { bytes as f64 / rows as f64 } else { 0.0 })
+        };
+        Ok(Self {
+            ledger: each("ledger").await?,
+            event: each("events").await?,
+            payload: each("payloads").await?,
+            delivery: each("deliveries").await?,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+    use crate::args::{Cli, Command};
+
+    #[tokio::test]
+    async fn databases_are_named_well_or_refused() {
+        let program = std::env::current_exe().expect("this program");
+        let program = program.to_str().expect("text");
+        let url = "postgres://nobody@127.0.0.1:1/x";
+        for (databases, part) in [
+            (vec!["--database", url], "--small-database"),
+            (vec!["--database", url, "--small-database", "sqlite:x.db"], "of one kind"),
+        ] {
+            let line = [&["lab", "growth", "--oncebox", program], &databases[..]].concat();
+            let Command::Growth(args) = Cli::parse_from(line).command else { panic!("it is growth") };
+            let error = run(&args).await.expect_err(part).to_string();
+            assert!(error.contains(part), "{error}");
+        }
+    }
 }

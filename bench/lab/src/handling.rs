@@ -1,32 +1,30 @@
-//! `oncebox bench --handling`: how fast a filled queue is worked off, each effect committed together with its mark.
+//! `lab handling`: how fast a filled queue is worked off, each effect committed together with its mark.
 //!
 //! One by one is what a plain job queue does: a claim, an effect and a mark for each delivery, alone or ten at a time. In
 //! batches is what the workers do, first with a handler that never fails, then with one event in a thousand failing.
 //! `bench/graphile/compare.mjs` runs this beside another queue.
 
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
+use futures_util::future::try_join_all;
 use oncebox::clock::Clock;
 use oncebox::event::{Identity, IdentityKind, KeyMaker, sha256};
 use oncebox::handler::{HandlerSpec, OrderRules, Work};
 use oncebox::retry::RetryPolicy;
 use oncebox::store::{
-    Access, Claimed, Commit, Finished, HandlerSql, NewEvent, NodeEntry, Ran, Store, Want, insert_events,
+    Claimed, Commit, Failures, Finished, HandlerSql, NewEvent, NodeEntry, RanEach, Store, Want, insert_events,
 };
 use oncebox::verdict::{Identified, OnOtherBody, OnRepeat};
 use oncebox::wake::Wake;
 use oncebox::worker::{Parts, Workers};
 use serde_json::json;
 
-use super::kind;
-use crate::cli::send::BenchArgs;
-use crate::config::store::StoreUrl;
-use crate::database;
-use crate::terminal::{self, Progress};
+use crate::args::QueueArgs;
+use crate::database::Database;
+use crate::figures::median;
 
 /// Deliveries at once, one by one.
 const CONCURRENCY: usize = 10;
@@ -68,31 +66,30 @@ impl Way {
 }
 
 /// Runs the measurement.
-pub(super) async fn run(args: &BenchArgs, url: &StoreUrl) -> anyhow::Result<ExitCode> {
-    let bench = Bench::open(url, args).await?;
-    let mut progress = Progress::of_long_steps(args.rounds * Way::ALL.len() as u64, "runs");
+pub async fn run(args: &QueueArgs) -> anyhow::Result<String> {
+    let (database, _folder) = Database::named_or_temporary(args.database.as_deref())?;
+    let bench = Bench::open(&database, args).await?;
     let mut rates: Vec<Vec<f64>> = vec![Vec::new(); Way::ALL.len()];
     for round in 0..args.rounds {
+        eprintln!("round {} of {}", round + 1, args.rounds);
         for (way, rates) in Way::ALL.into_iter().zip(&mut rates) {
             rates.push(bench.measure(way, round).await?);
-            progress.step();
         }
     }
-    drop(progress);
     bench.store.close().await;
-    let medians: Vec<f64> = rates.iter_mut().map(|rates| median(rates)).collect();
+    let medians: Vec<f64> = rates.iter().map(|rates| median(rates.clone()).unwrap_or_default()).collect();
+    let kind = database.kind();
     if args.json {
         let ways = Way::ALL.into_iter().zip(&rates).zip(&medians);
         let ways = ways.map(
             |((way, rates), median)| json!({"key": way.key(), "way": way.name(), "median": median, "rounds": rates}),
         );
-        terminal::print_json(&json!({"what": format!("handling on {}", kind(url)), "ways": ways.collect::<Vec<_>>()}))?;
-    } else {
-        let head = format!("handling on {}: claim, one effect row and done, {} events a run\n", kind(url), args.events);
-        let lines = Way::ALL.into_iter().zip(&medians).map(|(way, rate)| format!("{:<34}{rate:>9.0} /s", way.name()));
-        terminal::print(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")))?;
+        let all = json!({"what": format!("handling on {kind}"), "ways": ways.collect::<Vec<_>>()});
+        return Ok(serde_json::to_string_pretty(&all)?);
     }
-    Ok(ExitCode::SUCCESS)
+    let head = format!("handling on {kind}: claim, one effect row and done, {} events a run\n", args.events);
+    let lines = Way::ALL.into_iter().zip(&medians).map(|(way, rate)| format!("{:<34}{rate:>9.0} /s", way.name()));
+    Ok(format!("{head}\n{}", lines.collect::<Vec<_>>().join("\n")))
 }
 
 struct Bench {
@@ -105,24 +102,15 @@ struct Bench {
 }
 
 impl Bench {
-    async fn open(url: &StoreUrl, args: &BenchArgs) -> anyhow::Result<Self> {
-        let store = database::open(&database::config_of(url), Access::Server).await?;
-        store.migrate().await.context("cannot bring the schema up to date")?;
+    async fn open(database: &Database, args: &QueueArgs) -> anyhow::Result<Self> {
+        let store = database.open().await?;
+        database.connect().await?.execute(CREATE).await.context("cannot make the table of effects")?;
         let sql = Arc::new(HandlerSql::parse(EFFECT, store.dialect())?);
         let events = usize::try_from(args.events).context("too many events")?;
         let body = Bytes::from(vec![b'x'; args.body_size]);
         let bench = Self { store, clock: Clock::system(), keys: KeyMaker::default(), sql, events, body };
         bench.store.register_handlers(&[bench.handler().facts()]).await?;
-        bench.create_table().await?;
         Ok(bench)
-    }
-
-    /// Handlers are the one way into the database, so a delivery makes the table.
-    async fn create_table(&self) -> anyhow::Result<()> {
-        self.fill("table", 1, |_| false).await?;
-        let claimed = self.claim(1).await?;
-        let create = HandlerSql::parse(CREATE, self.store.dialect())?;
-        self.effect(&create, &claimed).await
     }
 
     async fn measure(&self, way: Way, round: u64) -> anyhow::Result<f64> {
@@ -147,13 +135,10 @@ impl Bench {
                 if claimed.is_empty() {
                     return anyhow::Ok(());
                 }
-                self.effect(&self.sql, &claimed).await?;
+                self.effect(&claimed).await?;
             }
         });
-        for line in join_all(lines).await {
-            line?;
-        }
-        Ok(())
+        try_join_all(lines).await.map(drop)
     }
 
     async fn in_batches(&self) -> anyhow::Result<()> {
@@ -200,11 +185,12 @@ impl Bench {
         Ok(self.store.claim(&want, None, self.clock.now()).await?.claimed)
     }
 
-    async fn effect(&self, sql: &HandlerSql, claimed: &[Claimed]) -> anyhow::Result<()> {
-        let fences: Vec<_> = claimed.iter().map(|one| one.fence).collect();
+    async fn effect(&self, claimed: &[Claimed]) -> anyhow::Result<()> {
+        let (fences, batch): (Vec<_>, Vec<_>) = claimed.iter().map(|one| (one.fence, one)).unzip();
         let mut tx = self.store.begin().await?;
-        if let Ran::Failed { error, .. } = tx.run_handler(sql, claimed, LEASE).await? {
-            bail!("the handler failed: {error}");
+        let ran = tx.run_each(&self.sql, &batch, Failures::Together, LEASE).await?;
+        if !matches!(&ran, RanEach::Written(failed) if failed.is_empty()) {
+            bail!("the handler failed: {ran:?}");
         }
         match (tx.finish(&fences, self.clock.now()).await?, tx.commit().await) {
             (Finished::All, Commit::Committed) => Ok(()),
@@ -253,26 +239,4 @@ impl Bench {
             handlers: vec![HANDLER.into()],
         }
     }
-}
-
-/// Runs futures side by side on this task: what they share is borrowed.
-async fn join_all<T>(futures: impl Iterator<Item = impl Future<Output = T>>) -> Vec<T> {
-    let mut running: Vec<_> = futures.map(|future| (Box::pin(future), None)).collect();
-    std::future::poll_fn(|context| {
-        let mut pending = false;
-        for (future, output) in running.iter_mut().filter(|(_, output)| output.is_none()) {
-            match future.as_mut().poll(context) {
-                std::task::Poll::Ready(value) => *output = Some(value),
-                std::task::Poll::Pending => pending = true,
-            }
-        }
-        if pending { std::task::Poll::Pending } else { std::task::Poll::Ready(()) }
-    })
-    .await;
-    running.into_iter().filter_map(|(_, output)| output).collect()
-}
-
-pub(super) fn median(rates: &mut [f64]) -> f64 {
-    rates.sort_by(f64::total_cmp);
-    rates.get(rates.len() / 2).copied().unwrap_or_default()
 }

@@ -1,7 +1,14 @@
-//! Measurements of Oncebox that are no part of the product. `bench/contest` shares the load and the figures.
+//! Measurements of Oncebox that are no part of the product: how fast handlers and the relay are, and what a large inbox
+//! costs. `bench/contest` shares the load and the figures.
 
+pub mod args;
+pub mod database;
 pub mod figures;
+pub mod fill;
+pub mod growth;
+pub mod handling;
 pub mod load;
+pub mod relay;
 pub mod server;
 pub mod stripe;
 pub mod usage;

@@ -36,7 +36,7 @@ pub async fn run<T>(
     connections: usize,
     seconds: u64,
     body_size: usize,
-    at_edges: impl Fn() -> T,
+    at_edges: impl AsyncFn() -> T,
 ) -> anyhow::Result<(Seen, T, T)> {
     // Ids differ between loads, too.
     static LOADS: AtomicU64 = AtomicU64::new(0);
@@ -49,11 +49,12 @@ pub async fn run<T>(
     }
     let phases = async {
         tokio::time::sleep(WARM_UP).await;
-        let (before, started) = (at_edges(), Instant::now());
+        let (before, started) = (at_edges().await, Instant::now());
         phase.store(MEASURING, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_secs(seconds)).await;
         phase.store(STOPPING, Ordering::Relaxed);
-        anyhow::Ok((before, at_edges(), started.elapsed()))
+        let elapsed = started.elapsed();
+        anyhow::Ok((before, at_edges().await, elapsed))
     };
     let answers = async {
         let mut seen = Seen::default();

@@ -1,8 +1,7 @@
-//! `oncebox bench --relay`: how fast a filled outbox goes out to a receiver on this machine, and how fast the same client
+//! `lab relay`: how fast a filled outbox goes out to a receiver on this machine, and how fast the same client
 //! posts the same bytes, headers included, without any outbox, in turns: the share that claiming and marking leave.
 
 use std::collections::HashMap;
-use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -13,22 +12,19 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 use oncebox::clock::{Clock, UnixMillis};
 use oncebox::event::KeyMaker;
-use oncebox::message::Message;
 use oncebox::outgoing::{Call, Outgoing, Policy, Settings, Target};
 use oncebox::relay::{DestinationSpec, Parts, Relay};
 use oncebox::retry::RetryPolicy;
-use oncebox::store::{Access, Commit, NodeEntry, Store};
+use oncebox::store::{NodeEntry, Store};
 use oncebox::wake::Wake;
 use serde_json::json;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{TcpListener, TcpStream};
+use tokio_postgres::types::ToSql;
 
-use super::handling::median;
-use super::kind;
-use crate::cli::send::BenchArgs;
-use crate::config::store::StoreUrl;
-use crate::database;
-use crate::terminal::{self, Progress};
+use crate::args::QueueArgs;
+use crate::database::{Connection, Database};
+use crate::figures::median;
 
 /// Calls at once, in both ways.
 const CONCURRENCY: usize = 32;
@@ -39,42 +35,38 @@ const ANSWER: &[u8] = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nok";
 const FILL: usize = 500;
 
 /// Runs the measurement.
-pub(super) async fn run(args: &BenchArgs, url: &StoreUrl) -> anyhow::Result<ExitCode> {
-    let bench = Bench::open(url, args).await?;
-    let mut progress = Progress::of_long_steps(args.rounds * 2, "runs");
+pub async fn run(args: &QueueArgs) -> anyhow::Result<String> {
+    let (database, _folder) = Database::named_or_temporary(args.database.as_deref())?;
+    let mut bench = Bench::open(&database, args).await?;
     let (mut bare, mut relayed) = (Vec::new(), Vec::new());
-    for _ in 0..args.rounds {
+    for round in 0..args.rounds {
+        eprintln!("round {} of {}", round + 1, args.rounds);
         bare.push(bench.bare().await?);
-        progress.step();
         relayed.push(bench.relayed().await?);
-        progress.step();
     }
-    drop(progress);
     bench.store.close().await;
-    let (bare_median, relayed_median) = (median(&mut bare), median(&mut relayed));
+    let of = |rates: &[f64]| median(rates.to_vec()).unwrap_or_default();
+    let (kind, bare_median, relayed_median) = (database.kind(), of(&bare), of(&relayed));
     let ratio = relayed_median / bare_median;
     if args.json {
-        terminal::print_json(&json!({
-            "what": format!("relay on {}", kind(url)), "messages": args.events, "concurrency": CONCURRENCY,
+        let all = json!({
+            "what": format!("relay on {kind}"), "messages": args.events, "concurrency": CONCURRENCY,
             "bare": {"median": bare_median, "rounds": bare}, "relay": {"median": relayed_median, "rounds": relayed},
             "ratio": ratio,
-        }))?;
-    } else {
-        terminal::print(format!(
-            "relay on {}: claim, call and mark, {} messages a run, {CONCURRENCY} calls at once\n\n\
-             {:<34}{bare_median:>9.0} /s\n{:<34}{relayed_median:>9.0} /s\n{:<34}{ratio:>9.2}",
-            kind(url),
-            args.events,
-            "the client alone",
-            "the relay",
-            "ratio",
-        ))?;
+        });
+        return Ok(serde_json::to_string_pretty(&all)?);
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(format!(
+        "relay on {kind}: claim, call and mark, {} messages a run, {CONCURRENCY} calls at once\n\n\
+         {:<34}{bare_median:>9.0} /s\n{:<34}{relayed_median:>9.0} /s\n{:<34}{ratio:>9.2}",
+        args.events, "the client alone", "the relay", "ratio",
+    ))
 }
 
 struct Bench {
     store: Store,
+    /// Fills the outbox, as an application would.
+    connection: Connection,
     clock: Clock,
     keys: KeyMaker,
     messages: usize,
@@ -85,9 +77,9 @@ struct Bench {
 }
 
 impl Bench {
-    async fn open(url: &StoreUrl, args: &BenchArgs) -> anyhow::Result<Self> {
-        let store = database::open(&database::config_of(url), Access::Server).await?;
-        store.migrate().await.context("cannot bring the schema up to date")?;
+    async fn open(database: &Database, args: &QueueArgs) -> anyhow::Result<Self> {
+        let store = database.open().await?;
+        let connection = database.connect().await?;
         let received = Arc::new(AtomicUsize::new(0));
         let listener = TcpListener::bind("127.0.0.1:0").await.context("cannot listen")?;
         let target = Target::parse(&format!("http://{}/", listener.local_addr()?))?;
@@ -97,7 +89,7 @@ impl Bench {
         let messages = usize::try_from(args.events).context("too many messages")?;
         let body = Bytes::from(vec![b'x'; args.body_size]);
         let (clock, keys) = (Clock::system(), KeyMaker::default());
-        Ok(Self { store, clock, keys, messages, body, client, target, received })
+        Ok(Self { store, connection, clock, keys, messages, body, client, target, received })
     }
 
     /// The client alone, in as many loops as the relay makes calls at once.
@@ -124,7 +116,7 @@ impl Bench {
     }
 
     /// A filled outbox, until every message is received and marked.
-    async fn relayed(&self) -> anyhow::Result<f64> {
+    async fn relayed(&mut self) -> anyhow::Result<f64> {
         self.fill().await?;
         let before = self.received.load(Ordering::Relaxed);
         let begun = Instant::now();
@@ -141,16 +133,21 @@ impl Bench {
         if !left.is_empty() { bail!("messages are left: {left:?}") } else { Ok(rate) }
     }
 
-    async fn fill(&self) -> anyhow::Result<()> {
+    async fn fill(&mut self) -> anyhow::Result<()> {
         for start in (0..self.messages).step_by(FILL) {
-            let mut tx = self.store.begin().await?;
-            for _ in start..self.messages.min(start + FILL) {
-                let now = self.clock.now();
-                tx.send(&Message::new(DESTINATION, self.body.clone()), self.keys.make(now), now).await?;
-            }
-            match tx.commit().await {
-                Commit::Committed => {}
-                Commit::Failed(error) | Commit::Unknown(error) => return Err(error.into()),
+            let count = FILL.min(self.messages - start);
+            match &mut self.connection {
+                Connection::Sqlite(connection) => {
+                    let tx = connection.transaction()?;
+                    for _ in 0..count {
+                        tx.execute(include_str!("../sql/sqlite/send.sql"), (DESTINATION, &self.body[..]))?;
+                    }
+                    tx.commit()?;
+                }
+                Connection::Postgres(client) => {
+                    let values: [&(dyn ToSql + Sync); 3] = [&DESTINATION, &&self.body[..], &i64::try_from(count)?];
+                    client.query(include_str!("../sql/postgres/send.sql"), &values).await?;
+                }
             }
         }
         Ok(())

@@ -35,6 +35,12 @@ pub fn resident_mib(process: u32) -> f64 {
     kib.unwrap_or(0.0) / 1024.0
 }
 
+/// Bytes that a process has sent to disk.
+pub fn written_bytes(process: u32) -> Option<i64> {
+    let io = fs::read_to_string(format!("/proc/{process}/io")).ok()?;
+    io.lines().find_map(|line| line.strip_prefix("write_bytes: "))?.parse().ok()
+}
+
 fn all() -> HashMap<u32, Stat> {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let numbers = processes.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
@@ -71,6 +77,7 @@ mod tests {
     #[test]
     fn our_own_process_is_found() {
         assert!(resident_mib(std::process::id()) > 1.0);
+        assert!(written_bytes(std::process::id()).is_some());
         assert!(read(std::process::id()).is_some_and(|stat| stat.parent > 0));
     }
 }

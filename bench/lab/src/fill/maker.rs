@@ -5,9 +5,9 @@ use std::sync::Arc;
 use bytes::Bytes;
 use oncebox::clock::UnixMillis;
 use oncebox::event::{EventKey, sha256};
-use oncebox::store::PastEvent;
 
 use super::Filling;
+use super::slice::PastEvent;
 
 const DAY_MS: i64 = 24 * 60 * 60 * 1000;
 /// The days that the events are spread over: all within the ledger's usual memory.

@@ -1,16 +1,15 @@
-//! Filling a database with events that look as if they had come and been handled over the past days: for benchmarks and
-//! for trying out what a large inbox feels like.
+//! A slice of events that look as if they had come and been handled: one transaction, past the referee.
 //!
-//! A slice is one transaction and goes past the referee: its identities are new, or the slice was written before. So a
-//! filler that was killed goes on where it stopped.
+//! Its identities are new, or the slice was written before. So a filler that was killed goes on where it stopped.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
+use oncebox::clock::UnixMillis;
+use oncebox::event::{Digest, EventKey, Identity};
 
-use super::{Database, Store, StoreError, TxInner};
-use crate::clock::UnixMillis;
-use crate::event::{Digest, EventKey, Identity};
+use super::{postgres, sqlite};
+use crate::database::Connection;
 
 /// An event of the past: accepted, and done by its handler.
 #[derive(Clone, Debug)]
@@ -49,38 +48,28 @@ impl PastEvent {
     }
 }
 
-impl Store {
-    /// Writes a slice with a finished delivery of each event to this handler, in one transaction. Where its first and its
-    /// last event are there already, so is the slice.
-    pub async fn fill(&self, events: Vec<PastEvent>, handler: &str) -> Result<Filled, StoreError> {
-        let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(Filled::Known) };
-        let ends = self.ledger_keys(&[first.identity(), last.identity()]).await?;
-        match (ends[0], ends[1]) {
-            (None, None) => {}
-            (Some(_), Some(_)) => return Ok(Filled::Known),
-            _ => return Ok(Filled::Partly),
-        }
-        let mut tx = self.begin().await?;
-        self.faults.at("fill.slice").await?;
-        let slice = Slice::new(events, handler);
-        match &mut tx.inner {
-            #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(tx) => tx.fill(slice).await?,
-            #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.fill(&slice).await?,
-        }
-        tx.commit_or_fail().await?;
-        Ok(Filled::Written)
+/// Writes a slice with a finished delivery of each event to this handler, in one transaction. Where its first and its
+/// last event are there already, so is the slice.
+pub async fn write(connection: &mut Connection, events: Vec<PastEvent>, handler: &str) -> anyhow::Result<Filled> {
+    let (Some(first), Some(last)) = (events.first(), events.last()) else { return Ok(Filled::Known) };
+    match (is_known(connection, first.identity()).await?, is_known(connection, last.identity()).await?) {
+        (false, false) => {}
+        (true, true) => return Ok(Filled::Known),
+        _ => return Ok(Filled::Partly),
     }
+    let slice = Slice::new(events, handler);
+    match connection {
+        Connection::Sqlite(connection) => tokio::task::block_in_place(|| sqlite::write(connection, &slice))?,
+        Connection::Postgres(client) => postgres::write(client, &slice).await?,
+    }
+    Ok(Filled::Written)
+}
 
-    /// The keys that the ledger has for these identities, in their order.
-    pub async fn ledger_keys(&self, identities: &[Identity]) -> Result<Vec<Option<EventKey>>, StoreError> {
-        match &self.database {
-            #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => database.ledger_keys(identities.to_vec()).await,
-            #[cfg(feature = "postgres")]
-            Database::Postgres(database) => database.ledger_keys(identities).await,
-        }
+/// Whether the ledger has this identity.
+pub async fn is_known(connection: &Connection, identity: Identity) -> anyhow::Result<bool> {
+    match connection {
+        Connection::Sqlite(connection) => sqlite::is_known(connection, identity).map_err(Into::into),
+        Connection::Postgres(client) => postgres::is_known(client, identity).await.map_err(Into::into),
     }
 }
 

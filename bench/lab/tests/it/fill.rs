@@ -1,17 +1,22 @@
 //! Filling a database with events of the past.
 
-use bytes::Bytes;
-use oncebox::event::sha256;
-use oncebox::fault::Faults;
-use oncebox::store::{Depth, Filled, Inserted, PastEvent};
-use testkit::TestDatabase;
+use std::ops::Range;
 
-use crate::world::{NOW, World};
+use bytes::Bytes;
+use lab::database::Database;
+use lab::fill::slice::{Filled, PastEvent, write};
+use oncebox::event::{KeyMaker, sha256};
+use oncebox::store::Depth;
+use testkit::{TestDatabase, contract};
+
+const NOW: i64 = 1_731_700_000_000;
+const TABLES: [&str; 4] = ["ledger", "events", "payloads", "deliveries"];
 
 /// Events with these numbers; the even ones still have their payload.
-fn past(world: &World, numbers: std::ops::Range<u64>) -> Vec<PastEvent> {
+fn past(numbers: Range<u64>) -> Vec<PastEvent> {
+    let keys = KeyMaker::default();
     let one = |number: u64| PastEvent {
-        key: world.keys.make(NOW),
+        key: keys.make(NOW),
         source: "stripe".into(),
         event_id: format!("evt_{number}"),
         event_type: "invoice.paid".into(),
@@ -22,40 +27,55 @@ fn past(world: &World, numbers: std::ops::Range<u64>) -> Vec<PastEvent> {
     numbers.map(one).collect()
 }
 
-testkit::contract! {
+async fn migrated(db: &TestDatabase) -> Database {
+    let database = Database::parse(db.url()).expect("a URL");
+    database.open().await.expect("it opens").close().await;
+    database
+}
+
+contract! {
     async fn a_slice_is_written_once(db: TestDatabase) {
-        let world = World::new(db).await;
-        assert_eq!(world.store.fill(past(&world, 0..50), "bench").await.unwrap(), Filled::Written);
-        assert_eq!(world.store.fill(past(&world, 0..50), "bench").await.unwrap(), Filled::Known);
-        assert_eq!(world.store.fill(past(&world, 40..60), "bench").await.unwrap(), Filled::Partly);
-        assert_eq!(world.store.fill(Vec::new(), "bench").await.unwrap(), Filled::Known);
-        let counts = ["ledger", "events", "payloads", "deliveries"].map(|table| world.count(table));
-        assert_eq!(counts, [50, 50, 25, 50]);
-        assert_eq!(world.query("select distinct state, handler, attempt from {deliveries}"), [["done", "bench", "1"]]);
-        let again = world.insert_one(world.event_of("stripe", "evt_7", "7")).await;
-        assert!(matches!(again, Inserted::Duplicate(_)), "{again:?}");
-        let found = world.store.inspect(Depth::All, |_| {}).await.unwrap();
+        let database = migrated(&db).await;
+        let mut connection = database.connect().await.expect("a connection");
+        for (numbers, expected) in
+            [(0..50, Filled::Written), (0..50, Filled::Known), (40..60, Filled::Partly), (0..0, Filled::Known)]
+        {
+            assert_eq!(write(&mut connection, past(numbers), "bench").await.expect("a slice"), expected);
+        }
+        assert_eq!(TABLES.map(|table| db.count(&db.table(table))), [50, 50, 25, 50]);
+        let deliveries = format!("select distinct state, handler, attempt from {}", db.table("deliveries"));
+        assert_eq!(db.query(&deliveries), [["done", "bench", "1"]]);
+        let store = database.open().await.expect("it opens");
+        let found = store.inspect(Depth::All, |_| {}).await.expect("it can be looked over");
         assert!(found.iter().all(|one| one.faults.is_empty()), "{found:?}");
+        // The ledger knows them by the identity that a webhook with this id would have.
+        let known = store.ledger_keys(&[past(7..8)[0].identity()]).await.expect("an answer");
+        assert!(known[0].is_some());
     }
 
     async fn a_slice_that_was_cut_off_left_nothing(db: TestDatabase) {
-        let world = World::new(db).await;
-        let cut = world.store.clone().with_faults(Faults::parse("store.commit=fail@1").unwrap());
-        assert!(cut.fill(past(&world, 0..10), "bench").await.is_err());
-        assert_eq!(world.count("ledger"), 0);
-        assert_eq!(world.store.fill(past(&world, 0..10), "bench").await.unwrap(), Filled::Written);
+        let database = migrated(&db).await;
+        let mut connection = database.connect().await.expect("a connection");
+        let (deliveries, aside) = (db.table("deliveries"), "aside");
+        let bare = |name: &str| name.rsplit('.').next().unwrap_or_default().to_owned();
+        db.execute(&format!("alter table {deliveries} rename to {aside}"));
+        assert!(write(&mut connection, past(0..10), "bench").await.is_err());
+        assert_eq!(db.count(&db.table("ledger")), 0);
+        let moved = deliveries.replace(&bare(&deliveries), aside);
+        db.execute(&format!("alter table {moved} rename to {}", bare(&deliveries)));
+        // Whoever goes on is another process.
+        let mut connection = database.connect().await.expect("a connection");
+        assert_eq!(write(&mut connection, past(0..10), "bench").await.expect("a slice"), Filled::Written);
     }
 
     async fn sizes_and_rows_are_known(db: TestDatabase) {
-        let world = World::new(db).await;
-        world.store.fill(past(&world, 0..500), "bench").await.unwrap();
-        let rows = world.store.tier_rows().await.unwrap();
-        assert_eq!((rows.ledger, rows.events, rows.payloads, rows.deliveries), (500, 500, 250, 500));
-        let sizes = world.store.table_sizes().await.unwrap();
-        for table in ["ledger", "events", "payloads", "deliveries"] {
-            let size = sizes.iter().find(|size| size.table == table).unwrap();
-            assert!(size.rows_bytes + size.index_bytes >= 8192, "{size:?}");
+        let database = migrated(&db).await;
+        let mut connection = database.connect().await.expect("a connection");
+        write(&mut connection, past(0..500), "bench").await.expect("a slice");
+        for (table, rows) in TABLES.into_iter().zip([500, 500, 250, 500]) {
+            assert_eq!(database.rows_of(&connection, table).await.expect("a count"), rows);
+            let bytes = database.bytes_of(&connection, table).await.expect("a size");
+            assert!((8192..1_000_000).contains(&bytes), "{table}: {bytes}");
         }
-        assert_eq!(world.store.log_position().await.unwrap().is_some(), world.store.kind() == "postgres");
     }
 }

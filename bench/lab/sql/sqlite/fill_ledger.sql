@@ -1,0 +1,1 @@
+INSERT INTO oncebox_ledger (identity, key) VALUES (?1, ?2)

@@ -1,0 +1,1 @@
+INSERT INTO oncebox_send (destination, body) VALUES (?1, ?2)
