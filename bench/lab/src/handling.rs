@@ -11,15 +11,16 @@ use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use oncebox::clock::Clock;
-use oncebox::event::{Identity, IdentityKind, KeyMaker, sha256};
+use oncebox::event::KeyMaker;
 use oncebox::handler::{HandlerSpec, OrderRules, Work};
 use oncebox::retry::RetryPolicy;
 use oncebox::store::{
     Claimed, Commit, Failures, Finished, HandlerSql, NewEvent, NodeEntry, RanEach, Store, Want, insert_events,
 };
-use oncebox::verdict::{Identified, OnOtherBody, OnRepeat};
 use oncebox::wake::Wake;
 use oncebox::worker::{Parts, Workers};
+use oncebox_verify::{Identified, OnOtherBody, OnRepeat};
+use oncebox_verify::{Identity, IdentityKind, sha256};
 use serde_json::json;
 
 use crate::args::QueueArgs;

@@ -17,7 +17,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 
 use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;

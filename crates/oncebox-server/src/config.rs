@@ -30,8 +30,8 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use oncebox::provider::Description;
-use oncebox::secret::Secret;
+use oncebox_verify::Description;
+use oncebox_verify::Secret;
 use toml::de::DeTable;
 
 use alert::AlertConfig;

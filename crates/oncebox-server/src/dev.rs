@@ -7,9 +7,10 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use oncebox::provider::{self, Description};
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
+use oncebox_verify::{self, Description};
+// FIXME self
+use oncebox_verify::Secret;
+use oncebox_verify::{Source, SourceSpec};
 
 use crate::config::Config;
 use crate::config::handler::{HandlerConfig, HandlerKind, RetryConfig};
@@ -20,7 +21,7 @@ use crate::dev::secrets::{DevSecrets, STORE_KEY, verify_token_name};
 
 /// The slugs that become sources: all but `custom`, which describes nothing by itself.
 pub(crate) fn dev_slugs() -> Vec<&'static str> {
-    provider::names().into_iter().filter(|slug| *slug != "custom").collect()
+    oncebox_verify::provider_names().into_iter().filter(|slug| *slug != "custom").collect()
 }
 
 /// The names of all secrets that `dev` needs: one per source, the verify tokens, the store's key.
@@ -136,7 +137,7 @@ fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec
 
 /// What the operator would have agreed on with the vendor, beside the secret.
 pub(crate) fn agreed(slug: &str) -> BTreeMap<String, Secret> {
-    let settings = provider::sample_settings(slug).iter();
+    let settings = oncebox_verify::sample_settings(slug).iter();
     settings.map(|(name, value)| ((*name).to_owned(), Secret::new(*value))).collect()
 }
 

@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, bail};
 use oncebox::clock::Clock;
 use oncebox::routing::Routes;
-use oncebox::secret::Secret;
 use oncebox::store::{Access, ActionKind, Store, StoreError};
+use oncebox_verify::Secret;
 
 use crate::cli::operator::OperatorArgs;
 use crate::commands::{contradiction, wrong_usage};

@@ -24,10 +24,10 @@ use oncebox::ingest::{Answer, Context, Ingest};
 use oncebox::outgoing::AddressRange;
 use oncebox::routing::Routes;
 use oncebox::shutdown::Shutdown;
-use oncebox::source::{HeadVerdict, Source};
 use oncebox::store::Store;
 use oncebox::trace::{TARGET, Traceparent};
-use oncebox::verdict::{Reason, Rejection, Step};
+use oncebox_verify::{HeadVerdict, Source};
+use oncebox_verify::{Reason, Rejection, Step};
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
@@ -344,13 +344,13 @@ impl Inner {
 }
 
 /// A request as sources judge it, still without its body, and the body.
-fn parted(request: Request<Incoming>) -> (oncebox::request::Request, Incoming) {
+fn parted(request: Request<Incoming>) -> (oncebox_verify::Request, Incoming) {
     let (mut head, incoming) = request.into_parts();
     // Where we begin a trace, what is done about the event belongs to it.
     if let Some(own) = spans::current().filter(|_| Traceparent::of(&head.headers).is_none()) {
         own.set(&mut head.headers);
     }
-    let judged = oncebox::request::Request {
+    let judged = oncebox_verify::Request {
         method: head.method,
         target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
         headers: head.headers,

@@ -26,14 +26,14 @@ use oncebox::clock::Clock;
 use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
 use oncebox::ingest::{Batcher, Ingest, SenderClock, Settings};
-use oncebox::order::BodyPointer;
 use oncebox::retention::{Retention, Settings as Keeping};
 use oncebox::routing::{Route, Routes};
-use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
-use oncebox::source::Source;
 use oncebox::store::{Access, Store};
 use oncebox::wake::Wake;
+use oncebox_verify::BodyPointer;
+use oncebox_verify::Secret;
+use oncebox_verify::Source;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

@@ -6,10 +6,10 @@ pub(crate) mod screens;
 
 use jiff::Timestamp;
 use oncebox::clock::UnixMillis;
-use oncebox::source::Source;
 use oncebox::store::{
     AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, StoreStats, Waiting, WindowRecord,
 };
+use oncebox_verify::Source;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::rejections::Rejected;

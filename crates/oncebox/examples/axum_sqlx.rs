@@ -10,9 +10,9 @@ use axum::extract::{FromRef, State};
 use axum::routing::post;
 use oncebox::adapter::migrate;
 use oncebox::clock::Clock;
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
 use oncebox::{Answer, Receiver, Verified};
+use oncebox_verify::Secret;
+use oncebox_verify::{Source, SourceSpec};
 use sqlx::PgPool;
 use testkit::{Backend, TestDatabase};
 

@@ -4,8 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Milliseconds since 1970.
-pub type UnixMillis = i64;
+pub use oncebox_verify::UnixMillis;
 
 /// Tells the wall-clock time, and how much time passed.
 #[derive(Clone, Debug)]

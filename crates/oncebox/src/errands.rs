@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 
-use crate::verdict::{KeyWanted, Visit};
+use oncebox_verify::{KeyWanted, Visit};
 
 /// A call that is under way.
 pub type Errand<'a, T> = Pin<Box<dyn Future<Output = Result<T, ErrandError>> + Send + 'a>>;

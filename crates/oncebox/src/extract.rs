@@ -33,7 +33,7 @@ where
         let uri = head.extensions.get::<OriginalUri>().map_or(&head.uri, |original| &original.0).clone();
         let target = uri.path_and_query().map_or("/", |target| target.as_str()).to_owned();
         let request =
-            crate::request::Request { method: head.method, target, headers: head.headers, body: body.to_bytes() };
+            oncebox_verify::Request { method: head.method, target, headers: head.headers, body: body.to_bytes() };
         // A token in the path is the last part of it.
         let token = receiver.source().has_path_token().then(|| uri.path().rsplit('/').next()).flatten();
         receiver.receive(&request, token).await

@@ -14,9 +14,8 @@ pub use answer::{Answered, judge, judge_message, retry_after};
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
-use crate::provider::scheme::mac::KeyForm;
-use crate::secret::Secret;
 use crate::trace;
+use oncebox_verify::Secret;
 
 pub(crate) const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
 pub(crate) const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
@@ -102,8 +101,7 @@ pub struct SigningKey(hmac::Key);
 impl SigningKey {
     /// The key in a secret: base64, with or without `whsec_` in front; any other text is the key itself.
     pub fn new(secret: &Secret) -> Self {
-        let bytes = KeyForm::Whsec.decode(secret.expose()).filter(|bytes| !bytes.is_empty());
-        Self(hmac::Key::new(hmac::HMAC_SHA256, bytes.as_deref().unwrap_or_else(|| secret.expose())))
+        Self(hmac::Key::new(hmac::HMAC_SHA256, &oncebox_verify::webhook_key(secret)))
     }
 
     pub(crate) fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {

@@ -11,10 +11,10 @@ use std::time::Duration;
 use crate::circuit::Reached;
 use crate::delivery::Failed;
 pub use crate::handler_error::HandlerError;
-use crate::order::BodyPointer;
 use crate::rate::Rate;
 use crate::retry::RetryPolicy;
 use crate::store::{Claimed, HandlerFacts, HandlerSql, OnDead, Tx};
+use oncebox_verify::BodyPointer;
 
 /// Work that is under way.
 pub type Working<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

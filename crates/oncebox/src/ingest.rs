@@ -22,15 +22,16 @@ pub use sender_clock::{SenderClock, Skew};
 
 use crate::clock::Clock;
 use crate::errands::Errands;
-use crate::event::{Identity, IdentityKind, KeyMaker};
+use crate::event::KeyMaker;
 use crate::limits;
-use crate::request::Request;
 use crate::routing::Routes;
-use crate::source::{HeadVerdict, Source};
 use crate::store::{Inserted, NewEvent};
 use crate::trace::{TARGET, TRACEPARENT, TRACESTATE, Traceparent};
 use crate::vendor_desk::{OutOfReach, VendorDesk};
-use crate::verdict::{Accepted, Brought, Identified, Rejection, Reply, Verdict};
+use oncebox_verify::Request;
+use oncebox_verify::{Accepted, Brought, Identified, Rejection, Reply, Verdict};
+use oncebox_verify::{HeadVerdict, Source};
+use oncebox_verify::{Identity, IdentityKind};
 
 /// What to answer.
 #[derive(Debug)]

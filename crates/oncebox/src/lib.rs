@@ -10,7 +10,6 @@
 //! The library reads no environment and no clock of its own: both are handed in.
 
 pub mod adapter;
-mod calendar;
 pub mod circuit;
 pub mod clock;
 pub mod delivery;
@@ -26,20 +25,15 @@ pub mod message;
 pub mod once;
 pub mod order;
 pub mod outbox;
-pub mod provider;
 pub mod rate;
 pub mod receive;
-pub mod request;
 pub mod retry;
 pub mod routing;
 pub mod sealed;
-pub mod secret;
 pub mod shutdown;
-pub mod source;
 mod steady;
 pub mod trace;
 mod vendor_desk;
-pub mod verdict;
 pub mod wake;
 
 #[cfg(any(feature = "http", feature = "postgres"))]
@@ -68,4 +62,5 @@ pub mod worker;
 pub use handler_error::HandlerError;
 pub use inbox::Inbox;
 pub use once::{Once, once};
+pub use oncebox_verify as verify;
 pub use receive::{Answer, Event, Outcome, Receiver, Verified};

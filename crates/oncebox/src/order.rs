@@ -6,46 +6,8 @@
 mod revision;
 
 use crate::event::EventKey;
-use crate::provider::read::json::{Hit, Pointer, Scalar, Wanted, scalar};
+use oncebox_verify::BodyPointer;
 pub use revision::Revision;
-
-/// A JSON pointer to something inside the body.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct BodyPointer(Pointer);
-
-impl BodyPointer {
-    /// Reads `/data/object/id`; none when it is no pointer or too deep.
-    pub fn parse(text: &str) -> Option<Self> {
-        Pointer::parse(text).map(Self)
-    }
-
-    /// The text or whole number at the pointer; none where there is nothing usable.
-    pub fn read(&self, body: &[u8]) -> Option<String> {
-        self.find(body, text)
-    }
-
-    /// The version at the pointer: a number of any kind, a text that holds one, a date or a time.
-    pub fn read_revision(&self, body: &[u8]) -> Option<Revision> {
-        let number = |raw: &str| raw.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-        self.find(body, |raw| if number(raw) { Revision::parse(raw) } else { Revision::parse(&text(raw)?) })
-    }
-
-    fn find<T>(&self, body: &[u8], read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
-        let wanted = Wanted::new([&self.0]);
-        let hits = wanted.find(body).ok()?;
-        match wanted.hit(&hits, &self.0) {
-            Hit::Raw(raw) => read(raw),
-            Hit::Missing | Hit::Ambiguous => None,
-        }
-    }
-}
-
-fn text(raw: &str) -> Option<String> {
-    match scalar(raw) {
-        Scalar::Text(text) => Some(text.into_owned()),
-        Scalar::Null | Scalar::Other => None,
-    }
-}
 
 /// The key that events of one object share.
 pub fn order_key(value: &str) -> EventKey {

@@ -21,11 +21,11 @@ use crate::clock::{Clock, UnixMillis};
 use crate::errands::{Errands, Nobody};
 use crate::handler_error::HandlerError;
 use crate::once::Once;
-use crate::request::Request;
-use crate::source::Source;
 use crate::vendor_desk::VendorDesk;
-use crate::verdict::{Accepted, HeldReason, Identified, Reply, Verdict};
 use marks::Marks;
+use oncebox_verify::Request;
+use oncebox_verify::Source;
+use oncebox_verify::{Accepted, HeldReason, Identified, Reply, Verdict};
 
 /// What a body may have where neither source nor provider says otherwise.
 const BODY_BYTES_MAX: usize = 1024 * 1024;

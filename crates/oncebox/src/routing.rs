@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::event::EventKey;
-use crate::order::{BodyPointer, order_key};
+use crate::order::order_key;
+use oncebox_verify::BodyPointer;
 
 /// One handler's wish.
 #[derive(Clone, Debug)]

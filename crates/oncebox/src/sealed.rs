@@ -7,7 +7,7 @@ use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::hkdf::{HKDF_SHA256, Salt};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-use crate::secret::Secret;
+use oncebox_verify::Secret;
 
 /// What the key is for; a new form of sealing gets a new word.
 const PURPOSE: &[u8] = b"oncebox arrived secret v1";

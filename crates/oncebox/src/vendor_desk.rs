@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock::Clock;
 use crate::errands::{Errands, Nobody};
-use crate::source::Source;
-use crate::verdict::{KeyWanted, Visit};
+use oncebox_verify::Source;
+use oncebox_verify::{KeyWanted, Visit};
 
 /// The vendor could not be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,8 +108,8 @@ mod tests {
 
     use super::*;
     use crate::errands::{Errand, Fetched};
-    use crate::source::SourceSpec;
-    use crate::verdict::NamedBy;
+    use oncebox_verify::NamedBy;
+    use oncebox_verify::SourceSpec;
 
     /// Somebody who never comes back.
     #[derive(Debug)]
@@ -128,7 +128,7 @@ mod tests {
     #[tokio::test]
     async fn a_caller_that_is_dropped_leaves_no_flight() {
         let mut spec = SourceSpec::named("sns", "aws-sns").unwrap();
-        spec.settings.insert("topic_arn".to_owned(), crate::secret::Secret::new(testkit::vendor::TOPIC));
+        spec.settings.insert("topic_arn".to_owned(), oncebox_verify::Secret::new(testkit::vendor::TOPIC));
         let source = Source::build(spec).unwrap();
         let desk = VendorDesk::new(Arc::new(Lost));
         let wanted = KeyWanted { url: "https://a.example/".to_owned(), named_by: NamedBy::Request, proof: None };

@@ -12,10 +12,10 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::{Json, Router, routing::any};
 use oncebox::clock::Clock;
-use oncebox::request::Request;
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
-use oncebox::verdict::Verdict;
+use oncebox_verify::Request;
+use oncebox_verify::Secret;
+use oncebox_verify::Verdict;
+use oncebox_verify::{Source, SourceSpec};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 

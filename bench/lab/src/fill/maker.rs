@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use oncebox::clock::UnixMillis;
-use oncebox::event::{EventKey, sha256};
+use oncebox::event::EventKey;
+use oncebox_verify::sha256;
 
 use super::Filling;
 use super::slice::PastEvent;

@@ -2,7 +2,7 @@
 
 use std::pin::{Pin, pin};
 
-use oncebox::event::Identity;
+use oncebox_verify::Identity;
 use tokio_postgres::binary_copy::BinaryCopyInWriter;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error, Transaction};

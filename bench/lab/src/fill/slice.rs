@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use oncebox::clock::UnixMillis;
-use oncebox::event::{Digest, EventKey, Identity};
+use oncebox::event::EventKey;
+use oncebox_verify::{Digest, Identity};
 
 use super::{postgres, sqlite};
 use crate::database::Connection;

@@ -1,6 +1,6 @@
 //! Filling on SQLite: prepared statements, table by table, in one transaction.
 
-use oncebox::event::Identity;
+use oncebox_verify::Identity;
 use rusqlite::{Connection, OptionalExtension as _, TransactionBehavior, params};
 
 use super::slice::{HEADERS, REMOTE, Slice};

@@ -5,8 +5,9 @@ use std::ops::Range;
 use bytes::Bytes;
 use lab::database::Database;
 use lab::fill::slice::{Filled, PastEvent, write};
-use oncebox::event::{KeyMaker, sha256};
+use oncebox::event::KeyMaker;
 use oncebox::store::Depth;
+use oncebox_verify::sha256;
 use testkit::{TestDatabase, contract};
 
 const NOW: i64 = 1_731_700_000_000;

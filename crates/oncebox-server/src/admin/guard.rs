@@ -15,7 +15,7 @@ use http::header::{
     WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS, X_FRAME_OPTIONS,
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Admin;

@@ -9,7 +9,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use oncebox::event::Digest;
+use oncebox_verify::Digest;
 
 /// Wrong logins of one address within a window: a person mistypes a few times.
 pub(crate) const LOGINS_MAX: u32 = 10;

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use clap::Args;
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 
 use super::ConfigArgs;
 use super::action::CareArgs;

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 
 use super::private::{private, secret, secret_in_env, secret_in_file, store_url};
 use super::values::{Setting, duration, setting, when};

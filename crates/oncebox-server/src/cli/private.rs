@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use clap::builder::TypedValueParser;
 use clap::error::ErrorKind;
 use clap::{Arg, Command, Error};
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 
 use crate::config::store::StoreUrl;
 

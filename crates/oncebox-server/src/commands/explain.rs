@@ -12,10 +12,9 @@ use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use oncebox::provider;
-use oncebox::request::Request;
-use oncebox::source::Source;
-use oncebox::verdict::Verdict;
+use oncebox_verify::Request;
+use oncebox_verify::Source;
+use oncebox_verify::Verdict;
 
 use super::wrong_usage;
 use crate::cli::operator::ExplainArgs;
@@ -101,7 +100,7 @@ fn rule(judge: &mut Judge, capture: &Capture) -> anyhow::Result<Ruling> {
     }
     let verdict = source.judge(&capture.request, token, capture.at);
     let cause = match &verdict {
-        Verdict::Reject(rejection) => provider::likely_cause(source, &capture.request, rejection, capture.at),
+        Verdict::Reject(rejection) => oncebox_verify::likely_cause(source, &capture.request, rejection, capture.at),
         _ => None,
     };
     Ok(Ruling::new(verdict, cause))

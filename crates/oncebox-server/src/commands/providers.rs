@@ -8,7 +8,8 @@ pub(crate) mod guide;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use oncebox::provider::{self, Description};
+use oncebox_verify::{self, Description};
+// FIXME self
 use serde_json::{Value, json};
 
 use super::wrong_usage;
@@ -52,7 +53,7 @@ fn development_token(name: &str) -> Option<String> {
 
 fn list(as_json: bool) -> anyhow::Result<()> {
     let named = |name: &&'static str| Description::named(name).map(|description| (*name, description));
-    let all: Vec<(&str, Description)> = provider::names().iter().filter_map(named).collect();
+    let all: Vec<(&str, Description)> = oncebox_verify::provider_names().iter().filter_map(named).collect();
     if as_json {
         let items: Vec<Value> = all.iter().map(|(name, description)| entry(name, description)).collect();
         return terminal::print_json(&json!({ "items": items }));
@@ -105,7 +106,7 @@ fn entry(name: &str, description: &Description) -> Value {
 fn unknown(name: &str) -> anyhow::Error {
     let stem: String = name.to_lowercase().chars().take_while(|c| c.is_ascii_alphanumeric()).take(4).collect();
     let near: Vec<&str> =
-        provider::names().into_iter().filter(|slug| !stem.is_empty() && slug.contains(&stem)).collect();
+        oncebox_verify::provider_names().into_iter().filter(|slug| !stem.is_empty() && slug.contains(&stem)).collect();
     let hint = match near.as_slice() {
         [] => "`oncebox providers` lists them; `custom` describes any other sender".to_owned(),
         near => format!("did you mean {}?", near.join(", ")),
@@ -125,7 +126,7 @@ mod tests {
 
     #[test]
     fn every_entry_tells_what_to_do() {
-        for name in provider::names() {
+        for name in oncebox_verify::provider_names() {
             let facts = entry(name, &Description::named(name).unwrap());
             for key in ["title", "setup", "secret", "signature"] {
                 assert!(facts[key].as_str().is_some_and(|text| !text.is_empty()), "{name}: {key}");

@@ -11,9 +11,8 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::Context as _;
-use oncebox::provider;
-use oncebox::secret::Secret;
-use oncebox::source::Source;
+use oncebox_verify::Secret;
+use oncebox_verify::Source;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -126,7 +125,7 @@ fn signer(args: &SendArgs, target: &Target) -> anyhow::Result<Signer> {
     }
     // What `dev` gave its own source, unless the command line says otherwise.
     for (name, value) in
-        provider::sample_settings(&args.provider).iter().copied().chain([("public_url", target.base())])
+        oncebox_verify::sample_settings(&args.provider).iter().copied().chain([("public_url", target.base())])
     {
         if settings.iter().all(|setting| setting.name != name) {
             settings.push(Setting { name: name.to_owned(), value: Secret::new(value) });
@@ -223,6 +222,6 @@ async fn deliver(letters: Letters, target: &Target, args: &SendArgs) -> anyhow::
     Ok(tally)
 }
 
-fn take(letters: &Mutex<Letters>) -> Option<anyhow::Result<Arc<oncebox::request::Request>>> {
+fn take(letters: &Mutex<Letters>) -> Option<anyhow::Result<Arc<oncebox_verify::Request>>> {
     letters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next()
 }

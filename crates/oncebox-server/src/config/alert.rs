@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use oncebox::outgoing::Target;
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 
 use super::name;
 use super::reader::Table;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::HeaderName;
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 
 use super::handler::RetryConfig;
 use super::name;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use oncebox::routing::Glob;
-use oncebox::secret::Secret;
 use oncebox::store::{Dialect, HandlerSql, HandlerSqlError};
+use oncebox_verify::Secret;
 
 use super::problem::Place;
 use super::reader::{Item, Table};

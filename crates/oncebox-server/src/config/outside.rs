@@ -6,7 +6,7 @@ use std::io::{self, Read};
 use std::net::SocketAddr;
 use std::path::Path;
 
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 
 use super::store::StoreUrl;
 

@@ -6,7 +6,7 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 use toml::de::DeValue;
 
 use super::reader::{Item, Table};

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 
 use super::reader::{Item, Table};
 use super::secrets::{TOKEN_CURE, is_long_enough};

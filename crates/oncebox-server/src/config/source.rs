@@ -6,10 +6,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use oncebox::provider::{self, Description, Problem, SETTINGS};
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
-use oncebox::verdict::OnRepeat;
+use oncebox_verify::{self, Description, Problem, SETTINGS};
+// FIXME self
+use oncebox_verify::OnRepeat;
+use oncebox_verify::Secret;
+use oncebox_verify::{Source, SourceSpec};
 use serde::Deserialize as _;
 use toml::de::{DeValue, ValueDeserializer};
 
@@ -105,7 +106,7 @@ const REPEATED_BODY: [(&str, OnRepeat); 3] =
     [("run", OnRepeat::Run), ("hold", OnRepeat::Hold), ("duplicate", OnRepeat::Duplicate)];
 
 fn read_provider<'a>(table: &mut Table<'a>) -> Option<(&'a str, Description)> {
-    let known = provider::names();
+    let known = oncebox_verify::provider_names();
     let all = known.join(", ");
     let item = table.required("provider", &format!("write one of {all}"))?;
     let slug = item.text()?;

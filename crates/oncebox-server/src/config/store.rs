@@ -6,8 +6,8 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use oncebox::sealed;
-use oncebox::secret::Secret;
 use oncebox::store::Dialect;
+use oncebox_verify::Secret;
 use toml::de::DeValue;
 
 use super::reader::{Item, Table};

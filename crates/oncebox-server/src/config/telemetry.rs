@@ -1,7 +1,7 @@
 //! `[telemetry]`: where traces go. The log and the metrics need no setting.
 
 use http::HeaderName;
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 
 use super::reader::Table;
 use super::web;

@@ -398,9 +398,9 @@ fn the_command_line_wins_and_is_checked_as_well() {
     let open = Overrides { admin_listen: Some(([0, 0, 0, 0], 81).into()), ..Overrides::default() };
     let problems = parse_with("", &open).expect_err("no token").to_string();
     assert!(problems.contains("0.0.0.0:81 is reachable from other machines and needs a token"), "{problems}");
-    let blank = Overrides { admin_token: Some(oncebox::secret::Secret::new(" ")), ..open.clone() };
+    let blank = Overrides { admin_token: Some(oncebox_verify::Secret::new(" ")), ..open.clone() };
     assert!(parse_with("", &blank).is_err(), "a blank token counts as none");
-    let token = Some(oncebox::secret::Secret::new("0123456789abcdef"));
+    let token = Some(oncebox_verify::Secret::new("0123456789abcdef"));
     let closed = Overrides { admin_token: token, ..open };
     let config = parse_with("[server]\nadmin_token = { env = 'UNSET' }", &closed).expect("a token");
     assert_eq!(config.server.admin_listen.port(), 81);

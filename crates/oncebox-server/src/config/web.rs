@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use http::{HeaderName, HeaderValue};
 pub(crate) use oncebox::outgoing::AddressRange;
 use oncebox::outgoing::Policy;
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 use reqwest::Url;
 
 use super::reader::{Item, Table};

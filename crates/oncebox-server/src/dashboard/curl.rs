@@ -2,8 +2,8 @@
 //!
 //! Everything of the sender's is inside single quotes, where a shell reads nothing but the closing one.
 
-use oncebox::provider::SecretForm;
-use oncebox::source::Source;
+use oncebox_verify::SecretForm;
+use oncebox_verify::Source;
 
 /// Headers that curl writes itself, or that belong to one connection.
 const LEFT_OUT: [&str; 7] =
@@ -80,8 +80,8 @@ fn quoted(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use oncebox::secret::Secret;
-    use oncebox::source::SourceSpec;
+    use oncebox_verify::Secret;
+    use oncebox_verify::SourceSpec;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use jiff::Timestamp;
-use oncebox::verdict::{HeldReason, OnRepeat};
+use oncebox_verify::{HeldReason, OnRepeat};
 
 use super::curl;
 use super::deliveries::{self, DeliveryStory};

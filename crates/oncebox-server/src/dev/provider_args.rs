@@ -6,9 +6,10 @@
 
 use std::time::Duration;
 
-use oncebox::provider::{self, Description, Problem, SETTINGS};
-use oncebox::secret::Secret;
-use oncebox::source::SourceSpec;
+use oncebox_verify::{self, Description, Problem, SETTINGS};
+// FIXME self
+use oncebox_verify::Secret;
+use oncebox_verify::SourceSpec;
 
 use crate::cli::values::Setting;
 use crate::commands::wrong_usage;
@@ -22,7 +23,7 @@ pub(crate) fn spec(
     settings: &[Setting],
 ) -> anyhow::Result<SourceSpec> {
     let Some(mut spec) = SourceSpec::named(name, provider) else {
-        let names = provider::names().join(", ");
+        let names = oncebox_verify::provider_names().join(", ");
         return Err(wrong_usage(format!("there is no provider {provider:?}; the providers are: {names}")));
     };
     spec.secrets = secrets;
@@ -88,7 +89,7 @@ fn toml_or_text(text: &str) -> toml::Value {
 
 #[cfg(test)]
 mod tests {
-    use oncebox::source::Source;
+    use oncebox_verify::Source;
 
     use super::*;
 

@@ -11,8 +11,8 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use data_encoding::{BASE64, HEXLOWER};
-use oncebox::provider::{Description, SecretForm};
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
+use oncebox_verify::{Description, SecretForm};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, Ed25519KeyPair};
 use rsa::pkcs8::EncodePrivateKey as _;
@@ -255,12 +255,12 @@ mod tests {
     #[test]
     fn private_keys_play_the_vendor() {
         for slug in ["aws-sns", "plaid"] {
-            let mut spec = oncebox::source::SourceSpec::named(slug, slug).expect("a provider");
+            let mut spec = oncebox_verify::SourceSpec::named(slug, slug).expect("a provider");
             spec.secrets = vec![Secret::new(make(slug).expect("a key"))];
             spec.settings.insert("topic_arn".to_owned(), Secret::new("arn:aws:sns:eu-central-1:1:a"));
-            let source = oncebox::source::Source::build(spec).expect("a source");
-            let sample = oncebox::provider::Sample { id: "a", event_type: None, filler_bytes: 0 };
-            let draft = oncebox::provider::sample(&source, &sample, 1_790_000_000_000);
+            let source = oncebox_verify::Source::build(spec).expect("a source");
+            let sample = oncebox_verify::Sample { id: "a", event_type: None, filler_bytes: 0 };
+            let draft = oncebox_verify::sample(&source, &sample, 1_790_000_000_000);
             assert!(source.sign(draft, 1_790_000_000_000).is_ok(), "{slug}");
         }
     }

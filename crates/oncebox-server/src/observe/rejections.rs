@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use metrics::counter;
 use oncebox::clock::{Clock, UnixMillis};
 use oncebox::limits::REJECTIONS_MAX;
-use oncebox::verdict::Rejection;
+use oncebox_verify::Rejection;
 
 /// Lines a second in the log; the metrics count the rest.
 const LINES_PER_SECOND: u32 = 10;
@@ -183,7 +183,7 @@ impl Kept {
 
 #[cfg(test)]
 mod tests {
-    use oncebox::verdict::{Reason, Step};
+    use oncebox_verify::{Reason, Step};
 
     use super::*;
 

@@ -2,7 +2,7 @@
 //! from zero to one, which a rate can see.
 
 use metrics::{counter, gauge, histogram};
-use oncebox::verdict::Reason;
+use oncebox_verify::Reason;
 
 use crate::observe::rejections::Refused;
 use crate::public::Setup;

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use http::StatusCode;
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 use reqwest::Url;
 use reqwest::redirect::Policy;
 use serde::de::DeserializeOwned;

@@ -7,7 +7,7 @@ use http_body_util::Full;
 use oncebox::event::EventKey;
 use oncebox::ingest::{Answer, Receipt, Unavailable};
 use oncebox::store::Inserted;
-use oncebox::verdict::{Reason, Rejection, Reply};
+use oncebox_verify::{Reason, Rejection, Reply};
 
 use crate::http::problem::Problem;
 

@@ -4,8 +4,8 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use oncebox::clock::Clock;
-use oncebox::source::Source;
 use oncebox::store::Store;
+use oncebox_verify::Source;
 
 use crate::commands::send::DEFAULT_BASE;
 use crate::config::server::ServerConfig;

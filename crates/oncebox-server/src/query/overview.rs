@@ -63,7 +63,7 @@ async fn recent(desk: &Desk, span: Span) -> Result<Recent, QueryError> {
     })
 }
 
-fn name(source: &std::sync::Arc<oncebox::source::Source>) -> String {
+fn name(source: &std::sync::Arc<oncebox_verify::Source>) -> String {
     source.name().to_owned()
 }
 

@@ -1,8 +1,8 @@
 //! Sources: what came, which secrets are in use, what to give to the vendor and what to click there.
 
 use oncebox::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
-use oncebox::source::Source;
 use oncebox::store::Recent;
+use oncebox_verify::Source;
 use serde::{Deserialize, Serialize};
 
 use super::desk::Desk;

@@ -6,8 +6,8 @@
 
 use std::time::{Duration, Instant};
 
-use oncebox::secret::Secret;
 use oncebox::store::{ARMED_FOR_MS, Store, StoreError};
+use oncebox_verify::Secret;
 use serde::{Deserialize, Serialize};
 
 /// The longest that anybody may wait: a source is armed for no longer.

@@ -11,11 +11,11 @@ use arc_swap::ArcSwap;
 use oncebox::clock::Clock;
 use oncebox::ingest::{Answer, Unavailable};
 use oncebox::sealed::{Sealer, is_strong};
-use oncebox::secret::Secret;
 use oncebox::shutdown::Shutdown;
-use oncebox::source::Source;
 use oncebox::store::{ArrivedSecret, Asked, Kept, Store};
-use oncebox::verdict::{Brought, Reason, Rejection, Step};
+use oncebox_verify::Secret;
+use oncebox_verify::Source;
+use oncebox_verify::{Brought, Reason, Rejection, Step};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 

@@ -7,11 +7,11 @@ use anyhow::Context as _;
 use oncebox::clock::Clock;
 use oncebox::forward::SigningKey;
 use oncebox::handler::{HandlerSpec, Latest, OncePer, OrderRules, Otherwise, WaitFor, Work};
-use oncebox::order::BodyPointer;
 use oncebox::outgoing::{Outgoing, Policy, Settings, Target};
 use oncebox::rate::Rate;
 use oncebox::retry::RetryPolicy;
 use oncebox::store::{Dialect, HandlerSql};
+use oncebox_verify::BodyPointer;
 
 use crate::config::handler::{self, HandlerConfig, HandlerKind, HttpHandler, OnDead, OrderRule, RetryConfig};
 use crate::config::web::AddressRange;

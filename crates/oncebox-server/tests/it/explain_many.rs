@@ -18,7 +18,7 @@ fn every_provider_over_hundreds_of_captures() {
     for case in cases().iter().filter(|case| case.place != Place::Path && case.description.is_empty()) {
         let lines = lines(case, LINES);
         let file = folder.path().join("captures.jsonl");
-        let known = oncebox::provider::Description::named(case.slug);
+        let known = oncebox_verify::Description::named(case.slug);
         let field = known.as_ref().and_then(|known| known.credential_query()).unwrap_or_default();
         let text: Vec<String> = lines.iter().map(|line| line.json.replace(QUERY_FIELD, field)).collect();
         fs::write(&file, text.join("\n")).expect("written");

@@ -2,7 +2,7 @@
 //! kill at any point leaves either the old schema or the new one.
 
 use super::StoreError;
-use crate::event::sha256;
+use oncebox_verify::sha256;
 
 /// A step of the schema.
 pub(crate) struct Migration {

@@ -1,8 +1,9 @@
 //! What `once` remembers, written inside the caller's transaction.
 
 use super::{StoreError, Transaction, Value, execute, query, sql};
-use crate::event::{EventKey, Identity};
+use crate::event::EventKey;
 use crate::once::Once;
+use oncebox_verify::Identity;
 
 /// Claims a mark. The unique key decides: a second caller waits for the first one's end.
 pub(crate) async fn remember<T: Transaction>(tx: &mut T, mark: EventKey) -> Result<Once, StoreError> {

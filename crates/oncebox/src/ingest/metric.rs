@@ -4,7 +4,7 @@ use metrics::counter;
 
 use super::bookkeeper::Entry;
 use crate::store::{Inserted, NewEvent};
-use crate::verdict::{Identified, Rejection};
+use oncebox_verify::{Identified, Rejection};
 
 pub(super) fn rejected(source: &str, rejection: &Rejection) {
     arrivals(source, "rejected");

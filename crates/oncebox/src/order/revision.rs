@@ -3,7 +3,7 @@
 //! A database keeps one number for what an object has applied. Whatever does not fit into it is told by further numbers,
 //! each of which is looked at only where those before are equal.
 
-use crate::calendar;
+use oncebox_verify::{BodyPointer, calendar};
 
 /// The units of a fraction: 18 digits; finer ones are cut.
 const FRACTION_DIGITS: usize = 18;
@@ -30,6 +30,11 @@ impl Revision {
         }
         let time = || time_micros(text).map(|(micros, finer)| Self::new(micros, vec![finer]));
         decimal(text).or_else(time)
+    }
+
+    /// The version at a place of a body: a number of any kind, a text that holds one, a date or a time.
+    pub fn read(place: &BodyPointer, body: &[u8]) -> Option<Self> {
+        Self::parse(&place.read_number(body)?)
     }
 
     /// The numbers to compare, one after the other; where one is not there, it is zero.

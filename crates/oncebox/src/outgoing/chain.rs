@@ -14,7 +14,7 @@ use x509_cert::ext::pkix::AuthorityInfoAccessSyntax;
 use x509_cert::ext::pkix::name::GeneralName;
 
 use crate::clock::UnixMillis;
-use crate::verdict::Proof;
+use oncebox_verify::Proof;
 
 /// Where a certificate's issuer is, as RFC 5280 calls it.
 const ISSUER: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.6.1.5.5.7.48.2");

@@ -14,7 +14,7 @@ use super::{Answer, Call, Outgoing, Policy, Settings, Target};
 use crate::authorities;
 use crate::clock::Clock;
 use crate::errands::{Errand, ErrandError, Errands, Fetched};
-use crate::verdict::{KeyWanted, NamedBy, Proof, Visit};
+use oncebox_verify::{KeyWanted, NamedBy, Proof, Visit};
 
 /// How long a vendor may take: shorter than what senders wait for us.
 const DEADLINE: Duration = Duration::from_secs(5);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, RETRY_AFTER};
 use http::{HeaderValue, Method, StatusCode};
 
-use crate::verdict::{Rejection, Reply, Step};
+use oncebox_verify::{Rejection, Reply, Step};
 
 /// The answer to a request. Send it as it is: it says no more than what is committed.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,9 +4,10 @@
 //! are shown with colons between them, and two events may show the same: those are marked by their identity.
 
 use crate::adapter::{StoreError, Transaction, has_identity, is_remembered, remember};
-use crate::event::{EventKey, Fingerprint, Identity, IdentityKind, joined_id, once_mark, sha256};
+use crate::event::{EventKey, once_mark};
 use crate::once::Once;
-use crate::verdict::{Fingerprints, Identified, OnRepeat, Topic};
+use oncebox_verify::{Fingerprint, Identity, IdentityKind, joined_id, sha256};
+use oncebox_verify::{Fingerprints, Identified, OnRepeat, Topic};
 
 /// The marks of an event.
 #[derive(Clone, Debug)]

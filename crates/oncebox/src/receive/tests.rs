@@ -5,10 +5,10 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::adapter::rusqlite::{migrate, once as claimed};
-use crate::provider::Draft;
-use crate::secret::Secret;
-use crate::source::SourceSpec;
-use crate::verdict::OnRepeat;
+use oncebox_verify::Draft;
+use oncebox_verify::OnRepeat;
+use oncebox_verify::Secret;
+use oncebox_verify::SourceSpec;
 
 const NOW: UnixMillis = 1_731_700_000_000;
 

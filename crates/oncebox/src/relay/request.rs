@@ -92,9 +92,9 @@ mod tests {
     use crate::forward::SigningKey;
     use crate::outgoing::{Outgoing, Policy, Settings, Target};
     use crate::retry::RetryPolicy;
-    use crate::secret::Secret;
     use crate::store::MessageFence;
     use crate::trace::Traceparent;
+    use oncebox_verify::Secret;
 
     fn spec(signing: Option<SigningKey>) -> DestinationSpec {
         let policy = Policy::Operator { allow: Vec::new() };

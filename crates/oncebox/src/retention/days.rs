@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use super::windows::{Windows, end_of, millis};
-use crate::calendar;
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::store::Partition;
+use oncebox_verify::calendar;
 
 const DAY_MS: i64 = 86_400_000;
 /// How far ahead partitions are made, so that a node that is away for a night misses nothing.

@@ -111,5 +111,5 @@ fn change(rule: &OncePer, claim: &Claimed) -> Option<EventKey> {
 }
 
 fn object(rule: &Latest, claim: &Claimed) -> Option<(EventKey, Revision)> {
-    Some((order_key(&rule.key.read(&claim.body)?), rule.version.read_revision(&claim.body)?))
+    Some((order_key(&rule.key.read(&claim.body)?), Revision::read(&rule.version, &claim.body)?))
 }

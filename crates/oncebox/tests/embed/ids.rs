@@ -5,10 +5,10 @@ use std::sync::{Arc, Mutex};
 use oncebox::adapter::Commit;
 use oncebox::clock::Clock;
 use oncebox::inbox::{Context, Handler, Inbox};
-use oncebox::request::Request;
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
 use oncebox::{HandlerError, Once, Receiver, once};
+use oncebox_verify::Request;
+use oncebox_verify::Secret;
+use oncebox_verify::{Source, SourceSpec};
 use sqlx::{PgPool, SqlitePool};
 use testkit::{Backend, TestDatabase};
 

@@ -9,12 +9,13 @@ use axum::routing::post;
 use oncebox::adapter::rusqlite::Database;
 use oncebox::adapter::{Pool, migrate};
 use oncebox::clock::Clock;
-use oncebox::event::{Identity, IdentityKind, KeyMaker, sha256};
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
+use oncebox::event::KeyMaker;
 use oncebox::store::{Access, Commit, Connections, Durability, NewEvent, Store, insert_events};
-use oncebox::verdict::{Identified, OnOtherBody, OnRepeat};
 use oncebox::{Answer, Event, HandlerError, Receiver, Verified};
+use oncebox_verify::Secret;
+use oncebox_verify::{Identified, OnOtherBody, OnRepeat};
+use oncebox_verify::{Identity, IdentityKind, sha256};
+use oncebox_verify::{Source, SourceSpec};
 use sqlx::{PgPool, SqlitePool};
 use testkit::sender::{Signed, stripe};
 use testkit::{Backend, TestDatabase};
@@ -157,12 +158,12 @@ pub(crate) fn setting(name: &str, small: usize) -> usize {
 }
 
 /// A signed event as the request that it makes.
-pub(crate) fn request(signed: &Signed) -> oncebox::request::Request {
+pub(crate) fn request(signed: &Signed) -> oncebox_verify::Request {
     let mut headers = http::HeaderMap::new();
     for (name, value) in &signed.headers {
         headers.append(http::HeaderName::try_from(name.as_str()).unwrap(), value.parse().unwrap());
     }
-    oncebox::request::Request {
+    oncebox_verify::Request {
         method: http::Method::POST,
         target: "/in/stripe".to_owned(),
         headers,

@@ -9,12 +9,13 @@ use oncebox::clock::Clock;
 use oncebox::errands::Errands as _;
 use oncebox::ingest::{Answer, Batcher, Context, Ingest, Settings, Unavailable};
 use oncebox::outgoing::VendorCalls;
-use oncebox::provider::{self, Sample};
-use oncebox::request::Request;
+use oncebox_verify::{self, Sample};
+// FIXME self
 use oncebox::routing::Routes;
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
-use oncebox::verdict::Verdict;
+use oncebox_verify::Request;
+use oncebox_verify::Secret;
+use oncebox_verify::Verdict;
+use oncebox_verify::{Source, SourceSpec};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;
@@ -265,7 +266,7 @@ async fn judged_by(certificate: &str, now: i64) -> String {
     let calls = VendorCalls::with_vendors(Clock::manual(now), vec![authority], hosts).unwrap();
     let key: String = vendor::RSA_KEY.lines().filter(|line| !line.starts_with('-')).collect();
     let (signer, source) = (paypal(vec![Secret::new(key)]), paypal(Vec::new()));
-    let draft = provider::sample(&signer, &Sample { id: "WH-EVENT", event_type: None, filler_bytes: 0 }, now);
+    let draft = oncebox_verify::sample(&signer, &Sample { id: "WH-EVENT", event_type: None, filler_bytes: 0 }, now);
     let request = signer.sign(draft, now).unwrap();
     let Verdict::NeedsKey(wanted) = source.judge(&request, None, now) else { panic!("a key is wanted first") };
     match calls.fetch(&wanted).await {

@@ -8,9 +8,9 @@ use std::time::Duration;
 use oncebox::fault::Faults;
 use oncebox::ingest::{Answer, Unavailable};
 use oncebox::limits;
-use oncebox::source::SourceSpec;
 use oncebox::store::Inserted;
-use oncebox::verdict::OnRepeat;
+use oncebox_verify::OnRepeat;
+use oncebox_verify::SourceSpec;
 use testkit::{Backend, TestDatabase, sender};
 use tokio::task::JoinSet;
 

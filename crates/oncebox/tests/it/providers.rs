@@ -12,11 +12,11 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use oncebox::event::IdentityKind;
-use oncebox::request::Request;
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
-use oncebox::verdict::{Accepted, Identified, Verdict};
+use oncebox_verify::IdentityKind;
+use oncebox_verify::Request;
+use oncebox_verify::Secret;
+use oncebox_verify::{Accepted, Identified, Verdict};
+use oncebox_verify::{Source, SourceSpec};
 use testkit::oracle::spoil::{changed, spoilt};
 use testkit::oracle::{Capture, Case, Expected, Id, ORIGIN, Place, QUERY_FIELD, cases};
 
@@ -41,7 +41,7 @@ fn every_provider_judges_as_its_vendor_signs() {
 
 #[test]
 fn no_provider_is_without_a_case() {
-    let known: BTreeSet<&str> = oncebox::provider::names().into_iter().collect();
+    let known: BTreeSet<&str> = oncebox_verify::provider_names().into_iter().collect();
     let described: BTreeSet<&str> = cases().iter().map(|case| case.slug).chain(WITHOUT_CASE).collect();
     let (unproven, unknown) = (&known - &described, &described - &known);
     assert!(
@@ -53,7 +53,7 @@ fn no_provider_is_without_a_case() {
 /// One number everywhere: the catalogue's.
 #[test]
 fn the_documentation_counts_the_providers_as_the_catalogue_does() {
-    let count = format!("{} providers", oncebox::provider::names().len());
+    let count = format!("{} providers", oncebox_verify::provider_names().len());
     for (name, text) in [
         ("README.md", include_str!("../../../../README.md")),
         ("docs/embedding.md", include_str!("../../../../docs/embedding.md")),

@@ -9,11 +9,12 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use oncebox::event::{Digest, EventKey, Fingerprint, Identity, IdentityKind, KeyMaker, sha256};
+use oncebox::event::{EventKey, KeyMaker};
 use oncebox::store::{
     Access, Commit, Connections, Durability, Inserted, NewEvent, Store, StoreError, Tx, insert_events,
 };
-use oncebox::verdict::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat};
+use oncebox_verify::{Digest, Fingerprint, Identity, IdentityKind, sha256};
+use oncebox_verify::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat};
 use testkit::{Backend, TestDatabase};
 
 /// 2024-11-15T19:46:40.123Z.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
 use data_encoding::HEXLOWER;
-use oncebox::secret::Secret;
+use oncebox_verify::Secret;
 use tokio::net::TcpStream;
 use tokio::process::{Child, Command};
 

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use http::HeaderMap;
 use oncebox::clock::Clock;
-use oncebox::provider::{self, Draft, Sample};
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
+use oncebox_verify::{self, Draft, Sample};
+// FIXME self
+use oncebox_verify::Secret;
+use oncebox_verify::{Source, SourceSpec};
 
 use crate::dev::secrets::random;
 
@@ -47,10 +48,10 @@ impl Script {
     /// Stripe's events with bodies of this size; `duplicates` is the share of repeats.
     pub(super) fn stripe(secret: &Secret, body_bytes: usize, duplicates: f64) -> anyhow::Result<Self> {
         let source = source("stripe", secret)?;
-        let id = provider::id_for("stripe", PLACEHOLDER);
+        let id = oncebox_verify::id_for("stripe", PLACEHOLDER);
         let draft = |filler_bytes: usize| {
             let sample = Sample { id: &id, event_type: None, filler_bytes };
-            provider::sample(&source, &sample, Clock::system().now())
+            oncebox_verify::sample(&source, &sample, Clock::system().now())
         };
         let bare = draft(0).body.len();
         let draft = draft(body_bytes.saturating_sub(bare));
@@ -190,13 +191,13 @@ mod tests {
             let name = http::HeaderName::try_from(name).expect("a name");
             headers.insert(name, value.parse().expect("a value"));
         }
-        let request = oncebox::request::Request {
+        let request = oncebox_verify::Request {
             method: http::Method::POST,
             target: script.target.clone(),
             headers,
             body: Bytes::from(body.to_owned()),
         };
         let verdict = script.source.judge(&request, None, Clock::system().now());
-        assert!(!matches!(verdict, oncebox::verdict::Verdict::Reject(_)), "{verdict:?}");
+        assert!(!matches!(verdict, oncebox_verify::Verdict::Reject(_)), "{verdict:?}");
     }
 }

@@ -7,7 +7,7 @@ use bytes::Bytes;
 use data_encoding::BASE64;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use oncebox::clock::UnixMillis;
-use oncebox::request::Request;
+use oncebox_verify::Request;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 

@@ -3,10 +3,10 @@
 use std::sync::LazyLock;
 
 use data_encoding::BASE64;
-use oncebox::provider::{Description, Sample, sample};
-use oncebox::request::Request;
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
+use oncebox_verify::Request;
+use oncebox_verify::Secret;
+use oncebox_verify::{Description, Sample, sample};
+use oncebox_verify::{Source, SourceSpec};
 use serde_json::{Value, json};
 
 use super::*;
@@ -93,7 +93,7 @@ fn old_requests_and_handshakes() {
 
     let source = Source::build(spec("slack")).expect("a source");
     let body = br#"{"type":"url_verification","challenge":"3eZbrw"}"#;
-    let draft = oncebox::provider::Draft {
+    let draft = oncebox_verify::Draft {
         target: "/in/slack".to_owned(),
         headers: http::HeaderMap::new(),
         body: bytes::Bytes::from_static(body),

@@ -1,6 +1,7 @@
 //! A catalogue entry in words: for the terminal, and as Markdown for `docs/providers.md`.
 
-use oncebox::provider::{self, Description, Facts};
+use oncebox_verify::{self, Description, Facts};
+// FIXME self
 
 use crate::config::units::show_duration;
 
@@ -24,7 +25,7 @@ pub(super) fn whole() -> String {
         "\n| provider | vendor | an event is | retries for | answer within | sure |\n|---|---|---|---|---|---|\n",
     );
     let described = |name: &'static str| Description::named(name).map(|description| (name, description));
-    let all: Vec<(&str, Description)> = provider::names().into_iter().filter_map(described).collect();
+    let all: Vec<(&str, Description)> = oncebox_verify::provider_names().into_iter().filter_map(described).collect();
     for (name, description) in &all {
         let facts = description.facts();
         let cells = [

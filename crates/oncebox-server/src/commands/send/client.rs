@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::{HeaderMap, StatusCode};
-use oncebox::request::Request;
+use oncebox_verify::Request;
 use reqwest::Url;
 use reqwest::redirect::Policy;
 use serde::Deserialize;

@@ -6,10 +6,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bytes::Bytes;
 use oncebox::clock::{Clock, UnixMillis};
-use oncebox::provider::{self, Sample};
-use oncebox::request::Request;
-use oncebox::source::Source;
-use oncebox::verdict::Verdict;
+use oncebox_verify::{self, Sample};
+// FIXME self
+use oncebox_verify::Request;
+use oncebox_verify::Source;
+use oncebox_verify::Verdict;
 use uuid::Uuid;
 
 /// What to send.
@@ -55,11 +56,11 @@ impl Letters {
     }
 
     fn sign(&self) -> anyhow::Result<Request> {
-        let fresh = || provider::id_for(self.source.provider(), &Uuid::now_v7().simple().to_string());
+        let fresh = || oncebox_verify::id_for(self.source.provider(), &Uuid::now_v7().simple().to_string());
         let id = self.plan.id.clone().unwrap_or_else(fresh);
         let now = self.clock.now() - UnixMillis::try_from(self.plan.age.as_millis()).unwrap_or(UnixMillis::MAX / 2);
         let sample = Sample { id: &id, event_type: self.plan.event_type.as_deref(), filler_bytes: 0 };
-        let mut draft = provider::sample(&self.source, &sample, now);
+        let mut draft = oncebox_verify::sample(&self.source, &sample, now);
         draft.target.clone_from(&self.target);
         let mut request = self.source.sign(draft, now).context("cannot sign as this provider does")?;
         if self.plan.tamper {
@@ -101,9 +102,9 @@ fn tampered(body: &Bytes) -> Bytes {
 
 #[cfg(test)]
 mod tests {
-    use oncebox::provider::Description;
-    use oncebox::secret::Secret;
-    use oncebox::source::SourceSpec;
+    use oncebox_verify::Description;
+    use oncebox_verify::Secret;
+    use oncebox_verify::SourceSpec;
 
     use super::*;
     use crate::config::store::StoreUrl;

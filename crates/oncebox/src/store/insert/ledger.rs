@@ -9,11 +9,12 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::clock::UnixMillis;
-use crate::event::{Digest, EventKey, EventState, Fingerprint, Identity};
+use crate::event::{EventKey, EventState};
 use crate::routing::Duty;
 use crate::store::insert::repeats::Repeats;
 use crate::store::{StoreError, Tx, TxInner, sql};
-use crate::verdict::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat};
+use oncebox_verify::{Digest, Fingerprint, Identity};
+use oncebox_verify::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat};
 
 /// A verified event on its way into the store.
 #[derive(Clone, Debug)]

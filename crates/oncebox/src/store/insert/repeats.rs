@@ -7,10 +7,11 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use crate::clock::UnixMillis;
-use crate::event::{EventKey, Fingerprint};
+use crate::event::EventKey;
 use crate::store::insert::ledger::{NewEvent, Owner};
 use crate::store::{StoreError, Tx, sql};
-use crate::verdict::{Fingerprints, HeldReason, Topic};
+use oncebox_verify::Fingerprint;
+use oncebox_verify::{Fingerprints, HeldReason, Topic};
 
 /// Types that may share the same bytes, the first included.
 const TOPICS_MAX: u8 = 4;

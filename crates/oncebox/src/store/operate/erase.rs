@@ -7,9 +7,9 @@
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
-use crate::order::BodyPointer;
 use crate::store::operate::actions::{Slice, count};
 use crate::store::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};
+use oncebox_verify::BodyPointer;
 
 /// Events looked at in one slice: each one's body is read.
 const SLICE: i64 = 200;

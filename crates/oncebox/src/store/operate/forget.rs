@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::{Digest, EventKey, Identity};
+use crate::event::EventKey;
 use crate::store::operate::action_filter::ActionFilter;
 use crate::store::operate::actions::{Action, ActionError, Progress, Slice, count, first_int, waits};
 use crate::store::{Row, Store, StoreError, Tx, TxInner, sql};
+use oncebox_verify::{Digest, Identity};
 
 impl Store {
     /// One that is named is counted exactly; of many, those that were forgotten before are counted, too: to leave them out

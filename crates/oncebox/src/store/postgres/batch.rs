@@ -13,12 +13,13 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::clock::UnixMillis;
-use crate::event::{Digest, EventKey, Fingerprint, Identity};
+use crate::event::EventKey;
 use crate::store::StoreError;
 use crate::store::insert::arrivals::ArrivalCount;
 use crate::store::insert::ledger::{NewEvent, NewRow, Owner, delivery_state};
 use crate::store::postgres::{Object, Tx};
 use crate::store::sql::postgres as sql;
+use oncebox_verify::{Digest, Fingerprint, Identity};
 
 impl Tx {
     pub(in crate::store) async fn claim_identities(

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use uuid::Uuid;
 
-use crate::event::{EventKey, Identity};
+use crate::event::EventKey;
 use crate::store::StoreError;
 use crate::store::postgres::{Database, classify};
 use crate::store::sql::postgres as sql;
+use oncebox_verify::Identity;
 
 impl Database {
     pub(in crate::store) async fn ledger_keys(

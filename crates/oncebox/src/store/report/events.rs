@@ -1,11 +1,12 @@
 //! Reading for people: pages of events, one event with all that belongs to it, counts.
 
 use crate::clock::UnixMillis;
-use crate::event::{EventKey, Identity, joined_id};
+use crate::event::EventKey;
 use crate::limits::{DEPTH_MAX, LEDGER_EXAMINED_MAX, PAGE_EXAMINED_MAX};
 use crate::store::insert::arrivals::parse_recent;
 use crate::store::report::key_range::{Page, Range, Recent, Waiting, count};
 use crate::store::{Row, Store, StoreError, Value, sql};
+use oncebox_verify::{Identity, joined_id};
 
 /// One event as `events_v1` shows it, with what explains it.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,11 +6,12 @@
 use std::collections::{BTreeMap, HashSet};
 
 use crate::adapter::migrations::{Applied, Migration, POSTGRES, SQLITE, pending};
-use crate::event::{EventKey, Identity};
+use crate::event::EventKey;
 use crate::store::operate::actions::first_int;
 use crate::store::operate::forget::{digest, identity};
 use crate::store::report::schema_pieces::{self, Piece};
 use crate::store::{Database, Dialect, Row, Store, StoreError, sql};
+use oncebox_verify::Identity;
 
 /// Rows of one slice.
 const SLICE: i64 = 5000;
@@ -223,7 +224,7 @@ impl<T: FnMut(i64)> Looker<'_, T> {
     }
 }
 
-fn identity_of(row: &Row) -> Result<crate::event::Identity, StoreError> {
+fn identity_of(row: &Row) -> Result<oncebox_verify::Identity, StoreError> {
     let digest = digest(row)?;
     let first = identity(row, row.key(0)?, &digest)?;
     Ok(if row.text(6)? == "conflict" { first.of_conflict(&digest) } else { first })

@@ -4,7 +4,7 @@ use std::sync::{Arc, LazyLock};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
-use crate::event::{Digest, EventKey, Fingerprint, Identity};
+use crate::event::EventKey;
 use crate::routing::Duty;
 use crate::steady::Steady;
 use crate::store::StoreError;
@@ -13,6 +13,7 @@ use crate::store::insert::ledger::{NewEvent, NewRow, Owner, delivery_state};
 use crate::store::sql::sqlite as sql;
 use crate::store::sqlite::multi_row::{Insert, Values};
 use crate::store::sqlite::{Tx, classify};
+use oncebox_verify::{Digest, Fingerprint, Identity};
 
 static CLAIM_IDENTITIES: LazyLock<Insert> = LazyLock::new(|| Insert::of(sql::CLAIM_IDENTITY));
 static CLAIM_FINGERPRINTS: LazyLock<Insert> = LazyLock::new(|| Insert::of(sql::CLAIM_FINGERPRINT));

@@ -2,10 +2,11 @@
 
 use rusqlite::OptionalExtension as _;
 
-use crate::event::{EventKey, Identity};
+use crate::event::EventKey;
 use crate::store::StoreError;
 use crate::store::sql::sqlite as sql;
 use crate::store::sqlite::{Database, classify};
+use oncebox_verify::Identity;
 
 impl Database {
     pub(in crate::store) async fn ledger_keys(

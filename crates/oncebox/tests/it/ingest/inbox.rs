@@ -10,11 +10,11 @@ use oncebox::clock::Clock;
 use oncebox::fault::Faults;
 use oncebox::ingest::{Answer, Batcher, Context, Ingest, Settings};
 use oncebox::limits;
-use oncebox::request::Request;
 use oncebox::routing::{Route, Routes};
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
 use oncebox::store::{Inserted, Tx, insert_events};
+use oncebox_verify::Request;
+use oncebox_verify::Secret;
+use oncebox_verify::{Source, SourceSpec};
 use testkit::sender::{self, Signed};
 use testkit::{Backend, Session, TestDatabase};
 

@@ -6,8 +6,8 @@
 use std::fmt::Write as _;
 
 use oncebox::ingest::Answer;
-use oncebox::secret::Secret;
 use oncebox::store::Inserted;
+use oncebox_verify::Secret;
 use testkit::TestDatabase;
 use testkit::oracle::crypto::crc32;
 use testkit::oracle::{Capture, ORIGIN};

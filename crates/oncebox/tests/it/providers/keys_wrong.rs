@@ -1,9 +1,9 @@
 //! The dedup keys that look right and are wrong, one test each: which two deliveries are two events, and which are one.
 
-use oncebox::event::IdentityKind;
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
-use oncebox::verdict::{Identified, OnOtherBody, Verdict};
+use oncebox_verify::IdentityKind;
+use oncebox_verify::Secret;
+use oncebox_verify::{Identified, OnOtherBody, Verdict};
+use oncebox_verify::{Source, SourceSpec};
 use testkit::oracle::crypto::{base1, form};
 use testkit::oracle::{Capture, Case, cases};
 use testkit::sender;

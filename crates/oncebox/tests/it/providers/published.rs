@@ -2,10 +2,10 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use oncebox::request::Request;
-use oncebox::secret::Secret;
-use oncebox::source::{Source, SourceSpec};
-use oncebox::verdict::Verdict;
+use oncebox_verify::Request;
+use oncebox_verify::Secret;
+use oncebox_verify::Verdict;
+use oncebox_verify::{Source, SourceSpec};
 
 struct Vector {
     provider: &'static str,

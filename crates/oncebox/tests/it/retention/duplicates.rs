@@ -63,9 +63,9 @@ testkit::contract! {
 
     async fn another_name_goes_with_its_event(db: TestDatabase) {
         let world = aging(db).await;
-        let first = crate::world::fingerprinted(aged(&world, SOURCE, "first", LEDGER + DAY), oncebox::verdict::OnRepeat::Duplicate);
+        let first = crate::world::fingerprinted(aged(&world, SOURCE, "first", LEDGER + DAY), oncebox_verify::OnRepeat::Duplicate);
         let key = stored(&world, first, "done").await;
-        let alias = || crate::world::fingerprinted(world.event("second", "{}"), oncebox::verdict::OnRepeat::Duplicate);
+        let alias = || crate::world::fingerprinted(world.event("second", "{}"), oncebox_verify::OnRepeat::Duplicate);
         assert_eq!(world.insert_one(alias()).await, Inserted::Duplicate(key));
         run(&world).await;
         assert_eq!((world.count("ledger"), world.count("repeats"), world.count("events")), (0, 0, 0));

@@ -1,13 +1,13 @@
 //! What operators do to many.
 
 use oncebox::delivery::Next;
-use oncebox::event::{Identity, sha256};
 use oncebox::fault::Faults;
-use oncebox::order::BodyPointer;
 use oncebox::routing::{Glob, Route};
 use oncebox::store::{
     Action, ActionError, ActionFilter, ActionKind, ActionRecord, Asked, EventFilter, Failure, Inserted,
 };
+use oncebox_verify::BodyPointer;
+use oncebox_verify::{Identity, sha256};
 use testkit::TestDatabase;
 
 use super::deliveries::{BILLING, claim, finish, processing, states};

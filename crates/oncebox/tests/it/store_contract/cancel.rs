@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use oncebox::fault::Faults;
 use oncebox::store::{Commit, Inserted, NewEvent, Store, StoreError, insert_events};
-use oncebox::verdict::OnRepeat;
+use oncebox_verify::OnRepeat;
 use testkit::{Backend, TestDatabase};
 
 use crate::world::{World, open, polled, unsigned, wait_until};

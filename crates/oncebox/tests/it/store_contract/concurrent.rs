@@ -4,9 +4,10 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use oncebox::event::{EventKey, Fingerprint};
+use oncebox::event::EventKey;
 use oncebox::store::NewEvent;
-use oncebox::verdict::{Fingerprints, OnRepeat, Topic};
+use oncebox_verify::Fingerprint;
+use oncebox_verify::{Fingerprints, OnRepeat, Topic};
 use testkit::{Backend, TestDatabase};
 use tokio::task::JoinSet;
 

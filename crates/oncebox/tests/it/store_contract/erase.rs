@@ -2,8 +2,8 @@
 
 use oncebox::delivery::Next;
 use oncebox::fault::Faults;
-use oncebox::order::BodyPointer;
 use oncebox::store::{ActionError, Depth, Erasure, Failure, Inserted, Subject, SubjectValue};
+use oncebox_verify::BodyPointer;
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{claim, finish, processing};

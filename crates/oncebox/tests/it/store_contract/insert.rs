@@ -142,7 +142,7 @@ testkit::contract! {
         let id = "quote ' \" \\ back, % _ !, \u{1F4B6}\u{202E}, tab\t, new\nline, $1 ?1 {} , \u{7f}";
         let mut event = world.event(id, "");
         event.event.body = (0..=255).collect::<Vec<u8>>().into();
-        event.event.body_sha256 = oncebox::event::sha256(&event.event.body);
+        event.event.body_sha256 = oncebox_verify::sha256(&event.event.body);
         event.headers = vec![0, 255, b'\n'].into();
         let key = world.insert_one(event.clone()).await.key();
         assert_eq!(world.store.event(key).await.unwrap().unwrap().event_id, id);

@@ -7,7 +7,7 @@ use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{claim, fail, finish, processing};
 use crate::world::{NOW, World, fingerprinted, held};
-use oncebox::verdict::OnRepeat;
+use oncebox_verify::OnRepeat;
 
 /// What is wrong, as `count what`.
 async fn faults(world: &World, depth: Depth) -> Vec<String> {

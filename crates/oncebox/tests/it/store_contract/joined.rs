@@ -1,9 +1,9 @@
 //! Events whose identity cannot be made anew from their row: ids of several parts, which are shown with colons between
 //! them, and signatures that cover something else than the bytes of the body.
 
-use oncebox::event::{Fingerprint, Identity, IdentityKind, sha256};
 use oncebox::store::{Action, ActionFilter, ActionKind, Depth, Inserted, NewEvent};
-use oncebox::verdict::{Fingerprints, OnRepeat};
+use oncebox_verify::{Fingerprint, Identity, IdentityKind, sha256};
+use oncebox_verify::{Fingerprints, OnRepeat};
 use testkit::TestDatabase;
 
 use crate::world::{NOW, SOURCE, World, fingerprinted};

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use oncebox::event::EventKey;
 use oncebox::store::{Inserted, NewEvent};
-use oncebox::verdict::{Fingerprints, OnRepeat};
+use oncebox_verify::{Fingerprints, OnRepeat};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};
 use testkit::TestDatabase;
@@ -95,7 +95,7 @@ impl Model {
         let identity = event.identity.as_bytes().to_vec();
         match self.ledger.get(&identity) {
             Some(original) if self.bodies[original] == event.body => Inserted::Duplicate(*original),
-            Some(original) if event.on_other_body == oncebox::verdict::OnOtherBody::Duplicate => {
+            Some(original) if event.on_other_body == oncebox_verify::OnOtherBody::Duplicate => {
                 Inserted::Duplicate(*original)
             }
             Some(_) => self.insert_conflict([&identity, &event.body[..]].concat(), new),

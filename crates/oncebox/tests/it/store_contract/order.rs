@@ -4,9 +4,10 @@ use std::time::Duration;
 
 use oncebox::delivery::Next;
 use oncebox::event::EventKey;
-use oncebox::order::{BodyPointer, Revision, order_key};
+use oncebox::order::{Revision, order_key};
 use oncebox::routing::Duty;
 use oncebox::store::{Aged, Change, Fenced, Finished, NewEvent, OnDead, Prerequisite, Version};
+use oncebox_verify::BodyPointer;
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{BILLING, claim, fail, finish, make_due, processing, register, states};
@@ -125,7 +126,7 @@ testkit::contract! {
             ("9223372036854775807", Version::Older),
             ("100000000000000000001", Version::Newer),
         ] {
-            let revision = pointer.read_revision(format!(r#"{{"v":{version}}}"#).as_bytes()).unwrap();
+            let revision = Revision::read(&pointer, format!(r#"{{"v":{version}}}"#).as_bytes()).unwrap();
             assert_eq!(newer(&world, revision, true).await, expected, "{version}");
         }
     }

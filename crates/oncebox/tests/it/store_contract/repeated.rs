@@ -1,9 +1,9 @@
 //! The second referee: the same bytes under another identity.
 
-use oncebox::event::Fingerprint;
 use oncebox::store::Inserted::{Accepted, Conflict, Duplicate, Held, Repeated};
 use oncebox::store::{Action, ActionFilter, ActionKind, NewEvent};
-use oncebox::verdict::{Fingerprints, OnRepeat, Topic};
+use oncebox_verify::Fingerprint;
+use oncebox_verify::{Fingerprints, OnRepeat, Topic};
 use testkit::TestDatabase;
 
 use crate::world::{NOW, World, fingerprinted, typed, unsigned, varying};

@@ -2,7 +2,7 @@
 
 use oncebox::event::EventKey;
 use oncebox::store::{Action, ActionFilter, ActionKind, EventFilter, NewEvent, QueueCount, SourceCount};
-use oncebox::verdict::OnRepeat;
+use oncebox_verify::OnRepeat;
 use testkit::TestDatabase;
 
 use crate::world::{HANDLERS, NOW, SOURCE, World, held, hex, no_key, typed, unsigned};

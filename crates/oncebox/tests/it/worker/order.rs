@@ -9,10 +9,11 @@ use oncebox::delivery::Failed;
 use oncebox::handler::{
     CallError, HandlerSpec, Latest, OncePer, OrderRules, Otherwise, Target, WaitFor, Work, Working,
 };
-use oncebox::order::{BodyPointer, order_key};
+use oncebox::order::order_key;
 use oncebox::retry::RetryPolicy;
 use oncebox::routing::Duty;
 use oncebox::store::{Claimed, NewEvent};
+use oncebox_verify::BodyPointer;
 use testkit::TestDatabase;
 
 use super::{BILLING, effect, event, handler, sql, start, wait_while, world};

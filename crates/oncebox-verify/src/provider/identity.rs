@@ -1,0 +1,402 @@
+//! Names a verified request's events: id, type, and the keys that the two referees compare.
+//!
+//! An id in a header that no signature covers is only believed together with the body it came with. Where such an id
+//! may be swapped or left out, the second referee compares the bytes, so that a captured body under a fresh id does not
+//! run; together with what was signed for the delivery (a time, a token's id) where there is such a thing, so that equal
+//! bytes of another moment do. Where not even the body is covered, what was signed for the delivery is all there is.
+//! Whatever cannot be named is held under the digest of its bytes and never lost.
+
+pub(crate) mod batch;
+pub(crate) mod handshake;
+
+use std::borrow::Cow;
+
+use bytes::Bytes;
+use data_encoding::HEXLOWER;
+
+use crate::UnixMillis;
+use crate::digest::{Digest, Fingerprint, Identity, IdentityKind, sha256};
+use crate::provider::SourceSpec;
+use crate::provider::description::describe::{IdentityRule, RepeatScope};
+use crate::provider::identity::batch::{Around, Batch, Element};
+use crate::provider::identity::handshake::Greeting;
+use crate::provider::scheme::Verified;
+use crate::provider::scheme::place::{Composite, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants, has_controls};
+use crate::provider::scheme::timestamp::Unit;
+use crate::provider::scheme::verifier::Verifier;
+use crate::request::Request;
+use crate::verdict::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat, Topic};
+
+/// How a source names its events.
+#[derive(Debug)]
+pub(crate) struct Naming {
+    source: String,
+    rule: IdentityRule,
+    ids: Vec<Composite>,
+    /// What an event without any of the ids is known by; held when absent.
+    otherwise: Option<IdentityRule>,
+    types: Vec<Part>,
+    each: Option<Batch>,
+    wants: Wants,
+    /// What handshakes and signatures read besides, so that a body is scanned once for all.
+    wants_of_whole: Wants,
+    id_signed: bool,
+    id_unique: bool,
+    body_covered: bool,
+    body_varies: bool,
+    /// Some id may stand outside the body, so that the same bytes may come under several ids.
+    has_outside_id: bool,
+    /// Places inside and outside the body that should hold the same id; none where there is one kind only.
+    id_copies: Vec<Place>,
+    scope: RepeatScope,
+    /// Where something stands that is signed for one delivery alone.
+    delivery: Option<Part>,
+    /// Types that the operator expects, though nobody signs them.
+    topics: Vec<String>,
+    on_repeat: OnRepeat,
+    /// Where the event's own time stands, and the age from which on nobody can tell whether it is new.
+    stale: Option<(Part, i64)>,
+}
+
+/// An id that was found.
+struct Id<'a> {
+    shown: Cow<'a, str>,
+    /// What is compared: the text, or for joined ids the parts with their lengths, so that `a:b` + `c` is not `a` + `b:c`.
+    compared: Cow<'a, [u8]>,
+    outside: bool,
+}
+
+impl Naming {
+    /// Takes the rules from a spec; what handshakes and signatures read from a body is read together with the ids.
+    pub(crate) fn new(spec: &SourceSpec, greeting: &Greeting, verifier: Option<&Verifier>) -> Self {
+        let description = &spec.description;
+        let id_places = description.id.iter().flat_map(Composite::parts).flat_map(Part::places);
+        let has_outside_id = id_places.clone().any(|place| !place.is_in_body());
+        let age = spec.stale_after.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
+        let stale = description.time.clone().zip(age);
+        let time = stale.iter().flat_map(|(time, _)| time.places());
+        let types = description.event_type.iter().flat_map(Part::places);
+        let delivery = description.delivery.iter().flat_map(Part::places);
+        let places: Vec<&Place> = id_places.chain(types).chain(time).chain(delivery).collect();
+        let wants = Wants::new(places);
+        let mut wants_of_whole = wants.with(greeting.wants());
+        if let Some(signed) = verifier.and_then(Verifier::wants) {
+            wants_of_whole = wants_of_whole.with(signed);
+        }
+        let body_covered = verifier.is_some() && description.body_covered();
+        let doubtful = has_outside_id && !description.id_signed || description.names_delivery() && !body_covered;
+        Self {
+            source: spec.name.clone(),
+            rule: description.identity,
+            ids: description.id.clone(),
+            otherwise: description.otherwise,
+            types: description.event_type.clone(),
+            each: description.each.clone(),
+            wants_of_whole,
+            wants,
+            id_signed: description.id_signed,
+            id_unique: description.id_unique.unwrap_or(true),
+            body_covered,
+            body_varies: description.body_varies,
+            has_outside_id,
+            id_copies: id_copies(&description.id),
+            scope: description.repeat_scope,
+            delivery: description.delivery.clone(),
+            topics: description.topics.clone(),
+            on_repeat: spec.repeated_body.unwrap_or(if doubtful { OnRepeat::Hold } else { OnRepeat::Run }),
+            stale,
+        }
+    }
+
+    /// What becomes of a known body under a new identity.
+    pub(crate) fn on_repeat(&self) -> OnRepeat {
+        self.on_repeat
+    }
+
+    /// True when requests carry batches.
+    pub(crate) fn is_batch(&self) -> bool {
+        self.each.is_some()
+    }
+
+    /// A look at a request in which events are named and handshakes found.
+    pub(crate) fn view<'a>(&self, request: &'a Request) -> View<'a, '_> {
+        View::new(request, &self.wants_of_whole)
+    }
+
+    /// The events of a verified request; nothing for an empty batch. `view` is this request's.
+    pub(crate) fn identify(
+        &self,
+        request: &Request,
+        view: &View<'_, '_>,
+        verified: &Verified,
+        now: UnixMillis,
+    ) -> Vec<Identified> {
+        let document = verified.opened.as_ref().unwrap_or(&request.body);
+        let Some(each) = self.each.as_ref().filter(|_| !self.is_named_by_headers(request)) else {
+            let body = request.body.clone();
+            return vec![match &verified.opened {
+                None => self.event(view, body, verified, now),
+                Some(opened) => self.event(&View::of_body(request, opened, &self.wants), body, verified, now),
+            }];
+        };
+        let Ok(split) = each.split(document, self.wants.of_batch()) else {
+            return vec![self.held(request.body.clone(), HeldReason::Unreadable)];
+        };
+        // What is fixed of an element is its own bytes.
+        let verified = Verified { covered: None, opened: None, ..verified.clone() };
+        let event = |element| self.element((request, document), element, &split.around, &verified, now);
+        split.elements.into_iter().map(event).collect()
+    }
+
+    fn element<'a>(
+        &self,
+        (request, document): (&'a Request, &Bytes),
+        element: Element<'a>,
+        around: &Around<'a>,
+        verified: &Verified,
+        now: UnixMillis,
+    ) -> Identified {
+        let body = document.slice_ref(element.text.as_bytes());
+        if !element.known {
+            return self.held(body, HeldReason::Unreadable);
+        }
+        self.event(&View::of_element(request, element, &self.wants, around), body, verified, now)
+    }
+
+    /// True when headers alone hold an id: it is the request's, so the body is one event, list or not.
+    fn is_named_by_headers(&self, request: &Request) -> bool {
+        let nothing = Wants::default();
+        let view = View::of_body(request, b"", &nothing);
+        let is_outside = |id: &&Composite| id.parts().iter().flat_map(Part::places).all(|place| !place.is_in_body());
+        self.ids.iter().filter(is_outside).any(|id| matches!(read_id(id, &view), Ok(Some(_))))
+    }
+
+    fn held(&self, body: Bytes, reason: HeldReason) -> Identified {
+        let digest = sha256(&body);
+        self.by_body(body, digest, String::new(), Some(reason))
+    }
+
+    /// Names one event: `body` is what is kept, `view` what is read.
+    fn event(&self, view: &View<'_, '_>, body: Bytes, verified: &Verified, now: UnixMillis) -> Identified {
+        let digest = sha256(&body);
+        let (event_type, odd_type) = self.event_type(view);
+        let (rule, id) = match self.rule {
+            IdentityRule::Id => match (self.id(view), self.otherwise) {
+                (Err(HeldReason::NoId | HeldReason::Unreadable), Some(otherwise)) => (otherwise, None),
+                (id, _) => (IdentityRule::Id, Some(id)),
+            },
+            rule => (rule, None),
+        };
+        let Some(id) = id else {
+            let event = self.by_body(body, digest, event_type, odd_type);
+            let is_arrival = rule == IdentityRule::None && odd_type.is_none();
+            return if is_arrival { Identified { identity_kind: IdentityKind::Arrival, ..event } } else { event };
+        };
+        let fixed = verified.covered.unwrap_or(digest);
+        let id = match id.and_then(|id| odd_type.map_or(Ok(id), Err)) {
+            Ok(id) => id,
+            // What it was signed with is used up all the same: a stranger may put the missing id in.
+            Err(reason) => {
+                let fingerprint = self.fingerprints(view, verified, &event_type, &fixed);
+                let event = self.by_body(body, digest, event_type, Some(reason));
+                return Identified { fingerprint, ..event };
+            }
+        };
+        let id_disagrees = self.has_other_id(view, &id);
+        let is_open = id.outside && !self.id_signed && self.body_covered;
+        let with_body = (is_open || !self.id_unique) && !self.body_varies;
+        let (identity, identity_kind) = if with_body {
+            (Identity::of_id_and_body(&self.source, &id.compared, &fixed), IdentityKind::IdAndBody)
+        } else {
+            (Identity::of_id(&self.source, &id.compared), IdentityKind::Id)
+        };
+        Identified {
+            identity,
+            identity_kind,
+            fingerprint: self.fingerprints(view, verified, &event_type, &fixed),
+            on_repeat: self.on_repeat,
+            on_other_body: if self.body_varies { OnOtherBody::Duplicate } else { OnOtherBody::Conflict },
+            event_id: id.shown.into_owned(),
+            event_type,
+            body,
+            body_sha256: digest,
+            held: self.is_stale(view, now).then_some(HeldReason::Stale),
+            id_disagrees,
+        }
+    }
+
+    fn by_body(&self, body: Bytes, digest: Digest, event_type: String, held: Option<HeldReason>) -> Identified {
+        Identified {
+            identity: Identity::of_body(&self.source, &digest),
+            identity_kind: IdentityKind::Body,
+            fingerprint: None,
+            on_repeat: self.on_repeat,
+            on_other_body: OnOtherBody::Conflict,
+            event_id: format!("body_{}", HEXLOWER.encode(&digest)),
+            event_type,
+            body,
+            body_sha256: digest,
+            held,
+            id_disagrees: false,
+        }
+    }
+
+    /// True when the event happened before the ledger's memory begins: a duplicate of it would look new.
+    fn is_stale(&self, view: &View<'_, '_>, now: UnixMillis) -> bool {
+        let Some((place, age)) = &self.stale else { return false };
+        let Reading::Text(text) = place.read(view) else { return false };
+        Unit::guess(&text).is_some_and(|time| now.saturating_sub(time) > *age)
+    }
+
+    fn fingerprints(
+        &self,
+        view: &View<'_, '_>,
+        verified: &Verified,
+        event_type: &str,
+        digest: &Digest,
+    ) -> Option<Fingerprints> {
+        let signed = self.signed_for_delivery(view, verified);
+        if let (Some(signed), false) = (&signed, self.body_covered) {
+            return Some(Fingerprints::Delivery(Fingerprint::of_delivery(&self.source, signed)));
+        }
+        if !self.has_outside_id || self.body_varies {
+            return None;
+        }
+        let moment = verified.signed_at.map(UnixMillis::to_be_bytes);
+        let signed = signed.as_deref().or(moment.as_ref().map(<[u8; 8]>::as_slice)).filter(|_| !self.id_signed);
+        Some(match (signed, self.scope) {
+            (Some(signed), _) => {
+                Fingerprints::Delivery(Fingerprint::of_delivery_and_body(&self.source, signed, digest))
+            }
+            (None, RepeatScope::Body) => Fingerprints::Bytes(Fingerprint::of_body(&self.source, digest)),
+            (None, RepeatScope::Type) => Fingerprints::Topic(self.topic(event_type, digest)),
+        })
+    }
+
+    /// Something that was signed for this delivery alone.
+    fn signed_for_delivery(&self, view: &View<'_, '_>, verified: &Verified) -> Option<Vec<u8>> {
+        if let Some(signed) = &verified.delivery {
+            return Some(signed.to_vec());
+        }
+        match self.delivery.as_ref()?.read(view) {
+            Reading::Text(text) => Some(text.into_owned().into_bytes()),
+            _ => None,
+        }
+    }
+
+    fn topic(&self, event_type: &str, digest: &Digest) -> Topic {
+        let is_listed = self.topics.iter().any(|listed| listed == event_type);
+        Topic {
+            pair: Fingerprint::of_type_and_body(&self.source, event_type, digest),
+            body: Fingerprint::of_body(&self.source, digest),
+            topic: (!is_listed).then(|| Fingerprint::of_type(&self.source, event_type)),
+        }
+    }
+
+    /// The first id of which every part is there. A part that is there but cannot be used ends the search: a weaker id
+    /// must not take its place.
+    fn id<'a>(&self, view: &View<'a, '_>) -> Result<Id<'a>, HeldReason> {
+        for composite in &self.ids {
+            if let Some(id) = read_id(composite, view)? {
+                return Ok(id);
+            }
+        }
+        Err(HeldReason::NoId)
+    }
+
+    /// True when another place that should hold the id holds something else.
+    fn has_other_id(&self, view: &View<'_, '_>, id: &Id<'_>) -> bool {
+        let is_other = |place| matches!(view.read(place), Reading::Text(text) if text.as_bytes() != &*id.compared);
+        self.id_copies.iter().any(is_other)
+    }
+
+    /// The type, and why it cannot be believed: handlers are chosen by it, so a doubtful one must not pass as none.
+    fn event_type(&self, view: &View<'_, '_>) -> (String, Option<HeldReason>) {
+        let mut joined = String::new();
+        let mut odd = None;
+        for part in &self.types {
+            match part.read(view) {
+                Reading::Text(text) if is_usable(&text) && !has_controls(&text) => {
+                    joined.push_str(if joined.is_empty() { "" } else { "." });
+                    joined.push_str(&text);
+                }
+                Reading::Text(text) if !text.is_empty() => odd = odd.or(Some(HeldReason::UnusableType)),
+                Reading::Ambiguous => odd = odd.or(Some(HeldReason::AmbiguousType)),
+                _ => {}
+            }
+        }
+        (joined, odd)
+    }
+}
+
+/// Where an id of one part may stand, if that is inside as well as outside the body: joined ids are made of other things.
+fn id_copies(ids: &[Composite]) -> Vec<Place> {
+    let single = ids.iter().filter(|id| id.parts().len() == 1);
+    let places: Vec<Place> = single.flat_map(Composite::parts).flat_map(Part::places).cloned().collect();
+    let inside = places.iter().filter(|place| place.is_in_body()).count();
+    if (1..places.len()).contains(&inside) { places } else { Vec::new() }
+}
+
+fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'a>>, HeldReason> {
+    if let [part] = composite.parts() {
+        let Some((shown, outside)) = read_part(part, view)? else { return Ok(None) };
+        let compared = match shown.clone() {
+            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
+            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
+        };
+        return Ok(Some(Id { shown, compared, outside }));
+    }
+    let mut joined = Joined::default();
+    for part in composite.parts() {
+        let Some((text, outside)) = read_part(part, view)? else { return Ok(None) };
+        joined.add(&text, outside);
+    }
+    if !is_usable(&joined.shown) {
+        return Err(HeldReason::UnusableId);
+    }
+    Ok(Some(Id { shown: Cow::Owned(joined.shown), compared: Cow::Owned(joined.compared), outside: joined.outside }))
+}
+
+/// An id of several parts.
+#[derive(Default)]
+struct Joined {
+    shown: String,
+    compared: Vec<u8>,
+    outside: bool,
+}
+
+impl Joined {
+    fn add(&mut self, text: &str, outside: bool) {
+        if self.compared.is_empty() {
+            // Enough for most, so that it does not grow part by part.
+            self.shown.reserve(128);
+            self.compared.reserve(192);
+        }
+        // No single id holds a NUL, so a joined one can never equal it.
+        self.compared.extend_from_slice(&(text.len() as u64).to_be_bytes());
+        self.compared.extend_from_slice(text.as_bytes());
+        if !text.is_empty() {
+            self.shown.push_str(if self.shown.is_empty() { "" } else { ":" });
+            self.shown.push_str(text);
+        }
+        self.outside |= outside;
+    }
+}
+
+/// A part's text, and whether it stands outside the body; none where it is missing and must not be.
+fn read_part<'a>(part: &Part, view: &View<'a, '_>) -> Result<Option<(Cow<'a, str>, bool)>, HeldReason> {
+    let Some((place, reading)) = part.locate(view) else {
+        return Ok(part.is_optional().then_some((Cow::Borrowed(""), false)));
+    };
+    match reading {
+        Reading::Text(text) if is_usable(&text) => Ok(Some((text, !place.is_in_body()))),
+        Reading::Text(_) | Reading::Unusable => Err(HeldReason::UnusableId),
+        Reading::Ambiguous => Err(HeldReason::AmbiguousId),
+        Reading::Unreadable => Err(HeldReason::Unreadable),
+        Reading::Missing => Ok(None),
+    }
+}
+
+fn is_usable(text: &str) -> bool {
+    (1..=TEXT_BYTES_MAX).contains(&text.len()) && !text.contains('\0')
+}

@@ -1,0 +1,163 @@
+//! Dropbox Sign's scheme: inside the event's JSON stands a keyed SHA-256 of its time and type, and of nothing else.
+//!
+//! So the sender is proved and the document is not, and a hash is good for any document: its time must be near. The JSON is the field `json` of a multipart form, or of a plain one.
+//! Time and type are joined without a separator; each must have its one form, or bytes could move between them.
+
+use std::borrow::Cow;
+use std::sync::LazyLock;
+
+use serde_json::Value;
+
+use crate::Problem;
+use crate::UnixMillis;
+use crate::provider::SourceSpec;
+use crate::provider::scheme::Verified;
+use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
+use crate::provider::scheme::timestamp::{Unit, Window};
+use crate::provider::sign::SignError;
+use crate::provider::vendor::builtin::{self, BuiltIn, reject};
+use crate::read::form::{self, Field};
+use crate::read::json::{self, Hit, Pointer, Scalar, Wanted};
+use crate::request::Request;
+use crate::verdict::{Reason, Rejection};
+
+/// How old an event may be: Dropbox Sign tries for 31 hours, and a retry repeats the time.
+const PAST_SECONDS: i64 = 36 * 3600;
+const FUTURE_SECONDS: i64 = 300;
+
+const FIELD: &str = "json";
+const HASH: &str = "/event/event_hash";
+const TIME: &str = "/event/event_time";
+const TYPE: &str = "/event/event_type";
+
+/// The scheme with an account's API keys.
+#[derive(Clone, Debug)]
+pub(crate) struct DropboxSign {
+    keys: Vec<Key>,
+    window: Window,
+}
+
+impl DropboxSign {
+    /// Compiles a spec; adds what is wrong to `problems`.
+    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Self {
+        let keys = builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha256, KeyForm::Utf8, secret));
+        let tolerance = spec.tolerance.map(|tolerance| i64::try_from(tolerance.as_secs()).unwrap_or(i64::MAX));
+        let (past, future) = tolerance.map_or((PAST_SECONDS, FUTURE_SECONDS), |both| (both, both));
+        Self { keys, window: Window { past, future } }
+    }
+}
+
+impl BuiltIn for DropboxSign {
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
+        let document = document(&request.body).ok_or_else(|| reject(Reason::MissingSignature))?;
+        let [hash, time, kind] = values(&document)?;
+        let given = [builtin::decoded(&hash, Encoding::Hex)?];
+        let is_word =
+            |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        let Some(happened_at) = Unit::Seconds.parse(&time).filter(|_| is_word(&kind)) else {
+            return Err(reject(Reason::MalformedSignature));
+        };
+        let message = [time.as_bytes().into(), kind.as_bytes().into()];
+        let found = self.keys.iter().position(|key| key.verify(&message, &given));
+        let index = found.ok_or_else(|| reject(Reason::Mismatch))?;
+        Unit::Seconds.check(happened_at, now, self.window)?;
+        Ok(Verified { opened: Some(document.into_owned().into()), ..Verified::by_key(index) })
+    }
+
+    fn sign(&self, mut request: Request, _now: UnixMillis) -> Result<Request, SignError> {
+        let key = self.keys.first().ok_or(SignError::Incomplete)?;
+        let document = document(&request.body).ok_or(SignError::Incomplete)?;
+        let mut value: Value = serde_json::from_slice(&document).map_err(|_not_json| SignError::Incomplete)?;
+        let text = |pointer: &str| value.pointer(pointer).and_then(Value::as_str).unwrap_or_default().to_owned();
+        let message = [text(TIME).into_bytes().into(), text(TYPE).into_bytes().into()];
+        let signature = key.sign(&message).ok_or(SignError::Incomplete)?;
+        let event = value.get_mut("event").ok_or(SignError::Incomplete)?;
+        event["event_hash"] = Encoding::Hex.encode(&signature).into();
+        request.body = format!("{FIELD}={}", form::encode(&value.to_string())).into();
+        Ok(request)
+    }
+
+    fn has_signed_time(&self) -> bool {
+        true
+    }
+}
+
+fn values(document: &[u8]) -> Result<[Cow<'_, str>; 3], Rejection> {
+    static WANTED: LazyLock<Wanted> = LazyLock::new(|| {
+        let pointers: Vec<Pointer> = [HASH, TIME, TYPE].into_iter().filter_map(Pointer::parse).collect();
+        Wanted::new(&pointers)
+    });
+    let hits = WANTED.find(document).map_err(|json::Unreadable| reject(Reason::MissingSignature))?;
+    let read = |pointer: &str| match Pointer::parse(pointer).map_or(Hit::Missing, |pointer| WANTED.hit(&hits, &pointer))
+    {
+        Hit::Raw(raw) => match json::scalar(raw) {
+            Scalar::Text(text) if !text.is_empty() => Ok(text),
+            Scalar::Text(_) | Scalar::Null => Err(reject(Reason::MissingSignature)),
+            Scalar::Other => Err(reject(Reason::MalformedSignature)),
+        },
+        Hit::Missing => Err(reject(Reason::MissingSignature)),
+        Hit::Ambiguous => Err(reject(Reason::MalformedSignature)),
+    };
+    Ok([read(HASH)?, read(TIME)?, read(TYPE)?])
+}
+
+/// The JSON inside the form; none when it is not there exactly once.
+fn document(body: &[u8]) -> Option<Cow<'_, [u8]>> {
+    if body.starts_with(b"--") {
+        return multipart_field(body).map(Cow::Borrowed);
+    }
+    match form::field(body, FIELD) {
+        Field::Text(Cow::Borrowed(text)) => Some(Cow::Borrowed(text.as_bytes())),
+        Field::Text(Cow::Owned(text)) => Some(Cow::Owned(text.into_bytes())),
+        Field::Missing | Field::Ambiguous | Field::NotText => None,
+    }
+}
+
+/// The one part named `json`. The boundary is the body's own first line, since no signature covers the content type.
+fn multipart_field(body: &[u8]) -> Option<&[u8]> {
+    let line = find(body, b"\r\n")?;
+    let boundary = &body[..line];
+    let delimiter = [b"\r\n".as_slice(), boundary].concat();
+    let mut rest = &body[line + 2..];
+    let mut found = None;
+    loop {
+        let end = find(rest, &delimiter)?;
+        let (part, after) = (&rest[..end], &rest[end + delimiter.len()..]);
+        let split = find(part, b"\r\n\r\n")?;
+        let head = std::str::from_utf8(&part[..split]).ok()?.to_ascii_lowercase();
+        let is_ours = |line: &str| line.starts_with("content-disposition:") && line.contains("name=\"json\"");
+        if head.split("\r\n").any(is_ours) && found.replace(&part[split + 4..]).is_some() {
+            return None;
+        }
+        match after.strip_prefix(b"\r\n") {
+            Some(next) => rest = next,
+            None => return found.filter(|_| after.starts_with(b"--")),
+        }
+    }
+}
+
+fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {
+    text.windows(wanted.len()).position(|window| window == wanted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_field_is_there_exactly_once() {
+        let part = |name: &str, text: &str| {
+            format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{text}\r\n")
+        };
+        let check = |body: String, expected: Option<&str>| {
+            assert_eq!(document(body.as_bytes()).as_deref(), expected.map(str::as_bytes), "{body}");
+        };
+        check(format!("{}{}--b--\r\n", part("a", "1"), part("json", "{}")), Some("{}"));
+        check(format!("{}{}--b--", part("json", "{}"), part("json", "{}")), None);
+        check(format!("{}--b--", part("other", "{}")), None);
+        check(part("json", "{}"), None);
+        check("--".to_owned(), None);
+        check("json=%7B%7D".to_owned(), Some("{}"));
+        check("json=1&json=2".to_owned(), None);
+    }
+}

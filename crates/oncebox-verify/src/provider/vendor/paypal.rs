@@ -1,0 +1,184 @@
+//! PayPal: transmission id, time, our webhook id and a checksum of the body, signed by a certificate named in a header.
+//!
+//! The checksum is a CRC-32, which anybody can meet with other bytes: what is signed proves that PayPal sent something
+//! to this webhook, not which bytes. So the transmission id, which is signed, may bring one event: whoever saw a request
+//! can send other bytes under it, but they are held. The certificate must be PayPal's by the web's authorities, unless
+//! the operator gave it.
+
+use data_encoding::BASE64;
+use http::{HeaderMap, HeaderName};
+
+use crate::Problem;
+use crate::UnixMillis;
+use crate::provider::SourceSpec;
+use crate::provider::keys::keyring::Keyring;
+use crate::provider::keys::pin::{Pin, Rest};
+use crate::provider::keys::public_key::Algorithm;
+use crate::provider::keys::vendor_keys::{Missing, VendorKeys, first_match, text};
+use crate::provider::scheme::Verified;
+use crate::provider::scheme::mac::Encoding;
+use crate::provider::scheme::timestamp::{Unit, Window};
+use crate::provider::sign::SignError;
+use crate::provider::vendor::builtin::{self, BuiltIn, reject};
+use crate::request::Request;
+use crate::verdict::{KeyWanted, NamedBy, Proof, Reason, Rejection, Step};
+
+const ID: HeaderName = HeaderName::from_static("paypal-transmission-id");
+const TIME: HeaderName = HeaderName::from_static("paypal-transmission-time");
+const SIGNATURE: HeaderName = HeaderName::from_static("paypal-transmission-sig");
+const CERTIFICATE: HeaderName = HeaderName::from_static("paypal-cert-url");
+const ALGORITHM: HeaderName = HeaderName::from_static("paypal-auth-algo");
+const ALGORITHM_WORD: &str = "SHA256withRSA";
+
+const HOSTS: [&str; 2] = ["api.paypal.com", "api.sandbox.paypal.com"];
+/// How old a transmission may be: PayPal tries for three days, and whether a retry is signed anew is not known.
+const PAST_SECONDS: i64 = 3 * 86_400 + 6 * 3600;
+const FUTURE_SECONDS: i64 = 300;
+/// Whose name the certificate must bear.
+const DOMAIN: &str = "paypal.com";
+
+/// The scheme with a webhook's id.
+#[derive(Debug)]
+pub(crate) struct PayPal {
+    keys: VendorKeys,
+    webhook_id: String,
+    window: Window,
+}
+
+impl PayPal {
+    /// Compiles a spec; adds what is wrong to `problems`.
+    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
+        let keys = VendorKeys::compile(spec, Algorithm::RsaSha256, true, problems);
+        builtin::setting(spec, "webhook_id", problems)?;
+        let tolerance = spec.tolerance.map(|tolerance| i64::try_from(tolerance.as_secs()).unwrap_or(i64::MAX));
+        let (past, future) = tolerance.map_or((PAST_SECONDS, FUTURE_SECONDS), |both| (both, both));
+        let window = Window { past, future };
+        Some(Self { keys, webhook_id: text(spec, "webhook_id")?, window })
+    }
+
+    /// The signed text, and the time in it.
+    fn signed(&self, request: &Request) -> Result<(String, UnixMillis), Rejection> {
+        let (id, time) = (builtin::line(&request.headers, &ID)?, builtin::line(&request.headers, &TIME)?);
+        let bad = Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None };
+        let at = Unit::Rfc3339.parse(time).ok_or(bad)?;
+        if id.contains('|') {
+            return Err(reject(Reason::MalformedSignature));
+        }
+        Ok((format!("{id}|{time}|{}|{}", self.webhook_id, crc32(&request.body)), at))
+    }
+
+    fn named(&self, headers: &HeaderMap) -> Result<Option<KeyWanted>, Rejection> {
+        if self.keys.are_settled() {
+            return Ok(None);
+        }
+        let url = certificates().admit(builtin::line(headers, &CERTIFICATE)?);
+        let url = url.ok_or_else(|| reject(Reason::ForeignKey))?;
+        Ok(Some(KeyWanted { url, named_by: NamedBy::Request, proof: Some(Proof::Below(DOMAIN)) }))
+    }
+}
+
+impl BuiltIn for PayPal {
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
+        let signature = builtin::signature(&request.headers, &SIGNATURE, Encoding::Base64)?;
+        if builtin::line(&request.headers, &ALGORITHM)? != ALGORITHM_WORD {
+            return Err(reject(Reason::MalformedSignature));
+        }
+        let (signed, time) = self.signed(request)?;
+        let keys = self.keys.find(self.named(&request.headers)?, None, now);
+        let keys = keys.map_err(|_missing| reject(Reason::UnknownKey))?;
+        let secret = first_match(&keys, Algorithm::RsaSha256, signed.as_bytes(), &signature, now)?;
+        Unit::Rfc3339.check(time, now, self.window)?;
+        let delivery = builtin::line(&request.headers, &ID)?.as_bytes().into();
+        Ok(Verified { secret, delivery: Some(delivery), ..Verified::by_key(0) })
+    }
+
+    fn judge_head(&self, headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
+        builtin::signature(headers, &SIGNATURE, Encoding::Base64)?;
+        [ALGORITHM, ID, TIME].iter().try_for_each(|name| builtin::line(headers, name).map(drop))
+    }
+
+    fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {
+        let signer = self.keys.signer().ok_or(SignError::PrivateKey)?;
+        let id = crate::digest::sha256(&request.body);
+        let headers = &mut request.headers;
+        builtin::insert(headers, ID, &data_encoding::HEXLOWER.encode(&id[..16]))?;
+        builtin::insert(headers, TIME, &Unit::Rfc3339.format(now))?;
+        builtin::insert(headers, ALGORITHM, ALGORITHM_WORD)?;
+        builtin::insert(headers, CERTIFICATE, "https://api.paypal.com/v1/notifications/certs/CERT-sample")?;
+        let (signed, _) = self.signed(&request).map_err(|_unreadable| SignError::Incomplete)?;
+        let signature = signer.sign(Algorithm::RsaSha256, signed.as_bytes()).ok_or(SignError::PrivateKey)?;
+        builtin::insert(&mut request.headers, SIGNATURE, &BASE64.encode(&signature))?;
+        Ok(request)
+    }
+
+    fn has_signed_time(&self) -> bool {
+        true
+    }
+
+    fn key_wanted(&self, request: &Request, now: UnixMillis) -> Option<KeyWanted> {
+        match self.keys.find(self.named(&request.headers).ok()?, None, now) {
+            Err(Missing::Fetch(wanted)) => Some(wanted),
+            _ => None,
+        }
+    }
+
+    fn keyring(&self) -> Option<&Keyring> {
+        Some(self.keys.ring())
+    }
+}
+
+fn certificates() -> Pin {
+    Pin { hosts: HOSTS.map(str::to_owned).to_vec(), rest: Rest::Path(is_certificate) }
+}
+
+/// `/v1/notifications/certs/CERT-` and up to 64 letters, digits and hyphens: real ones have three groups of hex digits.
+fn is_certificate(path: &str) -> bool {
+    let name = path.strip_prefix("/v1/notifications/certs/CERT-").unwrap_or_default();
+    (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'-')
+}
+
+const CRC_TABLE: [u32; 256] = {
+    let mut table = [0; 256];
+    let mut index = 0;
+    while index < 256 {
+        let (mut value, mut bit) = (index as u32, 0);
+        while bit < 8 {
+            value = if value & 1 == 1 { 0xedb8_8320 ^ (value >> 1) } else { value >> 1 };
+            bit += 1;
+        }
+        table[index] = value;
+        index += 1;
+    }
+    table
+};
+
+/// The checksum of zip and Ethernet.
+fn crc32(bytes: &[u8]) -> u32 {
+    !bytes.iter().fold(!0, |crc, byte| CRC_TABLE[usize::from(crc.to_le_bytes()[0] ^ byte)] ^ (crc >> 8))
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn only_the_shape_of_a_certificates_path() {
+        let start = "/v1/notifications/certs/CERT-";
+        for (name, expected) in [
+            ("360caa42-fca2a594-1d93a270", true),
+            ("", false),
+            ("a/b", false),
+            ("a.pem", false),
+            (&"a".repeat(64), true),
+            (&"a".repeat(65), false),
+        ] {
+            assert_eq!(super::is_certificate(&format!("{start}{name}")), expected, "{name}");
+        }
+        assert!(!super::is_certificate("/v1/oauth2/CERT-a"));
+    }
+
+    #[test]
+    fn checksums() {
+        for (text, expected) in [("", 0), ("123456789", 0xcbf4_3926), ("{}", 2_745_614_147)] {
+            assert_eq!(super::crc32(text.as_bytes()), expected, "{text}");
+        }
+    }
+}

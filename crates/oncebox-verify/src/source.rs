@@ -1,0 +1,304 @@
+//! A source: one configured sender, a name, a provider and its secrets.
+//!
+//! Building one checks everything the operator wrote and compiles it; judging a request is then pure: no clock, no
+//! store, no allocation beyond what the answer needs.
+
+mod head;
+mod path_token;
+
+use std::time::Duration;
+
+use http::{Method, StatusCode};
+
+use crate::UnixMillis;
+use crate::provider::description::describe::IdentityRule;
+use crate::provider::description::{Description, Problem};
+use crate::provider::identity::Naming;
+use crate::provider::identity::handshake::Greeting;
+use crate::provider::keys::keyring::Keyring;
+use crate::provider::scheme::Verified;
+use crate::provider::scheme::place::View;
+use crate::provider::scheme::verifier::Verifier;
+use crate::provider::sign::{Draft, SignError};
+use crate::provider::spec::SourceSpec;
+use crate::request::Request;
+use crate::secret::Secret;
+use crate::verdict::{Accepted, KeyWanted, OnRepeat, Reason, Rejection, Reply, Step, Verdict, Visit};
+pub use head::HeadVerdict;
+use path_token::{fits_a_path, is_token};
+
+/// One configured sender, ready to judge requests.
+#[derive(Debug)]
+pub struct Source {
+    spec: SourceSpec,
+    verifier: Option<Verifier>,
+    greeting: Greeting,
+    naming: Naming,
+    methods: Vec<Method>,
+    success: Option<Reply>,
+}
+
+impl Source {
+    /// Checks a spec; every problem at once.
+    pub fn build(spec: SourceSpec) -> Result<Self, Vec<Problem>> {
+        let mut problems = Vec::new();
+        // A secret that is still to arrive is one: until then nothing is taken for an event.
+        let awaits_secret = spec.description.brings_secret();
+        let by_token_only = spec.secrets.is_empty() && spec.path_token.is_some() && !awaits_secret;
+        let verifier = if spec.unverified || by_token_only { None } else { Verifier::compile(&spec, &mut problems) };
+        check_rest(&spec, &mut problems);
+        let greeting = Greeting::compile(&spec, &mut problems);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let naming = Naming::new(&spec, &greeting, verifier.as_ref());
+        let mut methods = vec![Method::POST];
+        for method in greeting.methods() {
+            if !methods.contains(method) {
+                methods.push(method.clone());
+            }
+        }
+        let success = spec.description.success.as_ref().map(|success| Reply {
+            status: StatusCode::OK,
+            content_type: success.content_type,
+            headers: Vec::new(),
+            body: success.body.clone().into(),
+        });
+        Ok(Self { spec, verifier, greeting, naming, methods, success })
+    }
+
+    /// Its name.
+    pub fn name(&self) -> &str {
+        &self.spec.name
+    }
+
+    /// Its provider's slug.
+    pub fn provider(&self) -> &str {
+        &self.spec.provider
+    }
+
+    /// Its provider's description, with the operator's own keys laid over it.
+    pub fn description(&self) -> &Description {
+        &self.spec.description
+    }
+
+    /// The methods its URL answers.
+    pub fn methods(&self) -> &[Method] {
+        &self.methods
+    }
+
+    /// The largest body in bytes: the operator's, else the provider's, else none of its own.
+    pub fn body_bytes_max(&self) -> Option<usize> {
+        self.spec.body_bytes_max.or(self.spec.description.body_limit())
+    }
+
+    /// True when nothing proves who sent a request, or only a token in the URL where the provider signs.
+    pub fn is_unverified(&self) -> bool {
+        self.verifier.is_none() && (self.spec.path_token.is_none() || self.spec.description.signs())
+    }
+
+    /// True when its URL ends with a token.
+    pub fn has_path_token(&self) -> bool {
+        self.spec.path_token.is_some()
+    }
+
+    /// What becomes of a known body under a new identity.
+    pub fn on_repeat(&self) -> OnRepeat {
+        self.naming.on_repeat()
+    }
+
+    /// True when the signature covers a time, so that an old request is refused.
+    pub fn signs_time(&self) -> bool {
+        self.verifier.as_ref().is_some_and(Verifier::has_signed_time)
+    }
+
+    /// True when its secret arrives by a handshake.
+    pub fn awaits_secret(&self) -> bool {
+        self.spec.description.brings_secret()
+    }
+
+    /// The same source with a secret that arrived added behind those of the config.
+    pub fn with_secret(&self, secret: Secret) -> Result<Self, Vec<Problem>> {
+        let mut spec = self.spec.clone();
+        spec.secrets.push(secret);
+        Self::build(spec)
+    }
+
+    /// How many secrets are live.
+    pub fn secrets_count(&self) -> usize {
+        self.spec.secrets.len()
+    }
+
+    /// Judges a request: signature over the raw bytes, time window, identity. Pure.
+    ///
+    /// `path_token` is what stood behind the source's name in the URL.
+    pub fn judge(&self, request: &Request, path_token: Option<&str>, now: UnixMillis) -> Verdict {
+        match self.try_judge(request, path_token, now) {
+            Ok(verdict) => verdict,
+            Err(rejection) if rejection.reason == Reason::UnknownKey => {
+                let wanted = self.verifier.as_ref().and_then(|verifier| verifier.key_wanted(request, now));
+                wanted.map_or(Verdict::Reject(rejection), Verdict::NeedsKey)
+            }
+            Err(rejection) => Verdict::Reject(rejection),
+        }
+    }
+
+    /// Keeps what the address of a key answered, for the requests to come; false when there is no key in it.
+    pub fn learn(&self, wanted: &KeyWanted, text: &[u8], max_age: Option<Duration>, now: UnixMillis) -> bool {
+        self.keyring().is_some_and(|ring| ring.put(wanted, text, max_age, now))
+    }
+
+    /// True when a key may be fetched now; counted, so that forged key names make no storm of fetches.
+    pub fn may_fetch_key(&self, wanted: &KeyWanted, now: UnixMillis) -> bool {
+        self.keyring().is_some_and(|ring| ring.may_start(wanted, now))
+    }
+
+    /// Remembers for a while that a key could not be fetched.
+    pub fn key_failed(&self, wanted: &KeyWanted, now: UnixMillis) {
+        if let Some(ring) = self.keyring() {
+            ring.failed(wanted, now);
+        }
+    }
+
+    /// Keys that are in use and should be fetched again before they expire.
+    pub fn keys_due(&self, now: UnixMillis) -> Vec<KeyWanted> {
+        self.keyring().map(|ring| ring.due(now)).unwrap_or_default()
+    }
+
+    /// Takes over the keys that an earlier form of this source fetched, if it is still of the same provider.
+    pub fn inherit_keys(&self, earlier: &Self) {
+        if let (true, Some(ring), Some(known)) =
+            (self.spec.provider == earlier.spec.provider, self.keyring(), earlier.keyring())
+        {
+            ring.inherit(known);
+        }
+    }
+
+    fn keyring(&self) -> Option<&Keyring> {
+        self.verifier.as_ref().and_then(Verifier::keyring)
+    }
+
+    /// Signs a draft as the provider would, with the first secret, so that [`Source::judge`] accepts it.
+    pub fn sign(&self, draft: Draft, now: UnixMillis) -> Result<Request, SignError> {
+        match &self.verifier {
+            Some(verifier) => verifier.sign(draft, now),
+            None => Ok(draft.into_request()),
+        }
+    }
+
+    pub(crate) fn verifier(&self) -> Option<&Verifier> {
+        self.verifier.as_ref()
+    }
+
+    pub(crate) fn spec(&self) -> &SourceSpec {
+        &self.spec
+    }
+
+    fn try_judge(&self, request: &Request, path_token: Option<&str>, now: UnixMillis) -> Result<Verdict, Rejection> {
+        if !self.methods.contains(&request.method) {
+            return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
+        }
+        self.check_path_token(path_token)?;
+        let view = self.naming.view(request);
+        if let Some(answer) = self.greeting.answer(request, &view, self.verifier.as_ref(), false) {
+            return answer;
+        }
+        let verified = match &self.verifier {
+            Some(verifier) => {
+                let verified = verifier.verify_in(request, &view, now);
+                let verified = verified.map_err(|rejection| self.told(rejection, request, &view))?;
+                // Anybody can have such a signature made.
+                if request.method == Method::POST && self.greeting.may_have_signed(&request.body) {
+                    return Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None });
+                }
+                verified
+            }
+            None => {
+                let secret = usize::from(self.spec.path_token.is_some());
+                Verified { secret, ..Verified::by_key(0) }
+            }
+        };
+        if let Some(url) = self.verifier.as_ref().and_then(|verifier| verifier.visit(request)) {
+            let body = bytes::Bytes::new();
+            let reply =
+                Reply { status: StatusCode::OK, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body };
+            return Ok(Verdict::Visit(Visit { url, reply }));
+        }
+        if let Some(answer) = self.greeting.answer(request, &view, self.verifier.as_ref(), true) {
+            return answer;
+        }
+        if request.method != Method::POST {
+            return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
+        }
+        let events = self.naming.identify(request, &view, &verified, now);
+        if events.is_empty() {
+            return Ok(Verdict::Handshake(self.success.clone().unwrap_or_else(nothing_to_store)));
+        }
+        Ok(Verdict::Accept(Accepted {
+            secret: verified.secret,
+            signed_at: verified.signed_at,
+            events,
+            batch: self.naming.is_batch(),
+            reply: self.success.clone(),
+        }))
+    }
+
+    /// A handshake that cannot be answered is no request without a signature.
+    fn told(&self, rejection: Rejection, request: &Request, view: &View<'_, '_>) -> Rejection {
+        if !self.greeting.wants_too_much(request, view) {
+            return rejection;
+        }
+        Rejection { step: Step::Signature, reason: Reason::UnfitChallenge, off_by_seconds: None }
+    }
+
+    fn check_path_token(&self, given: Option<&str>) -> Result<(), Rejection> {
+        let reason = match (&self.spec.path_token, given) {
+            (None, None) => return Ok(()),
+            (Some(token), Some(given)) if is_token(token, given) => return Ok(()),
+            (Some(_), None) => Reason::MissingSignature,
+            _ => Reason::Mismatch,
+        };
+        Err(Rejection { step: Step::Signature, reason, off_by_seconds: None })
+    }
+}
+
+/// The answer to an empty batch, by which senders check that the URL is alive.
+fn nothing_to_store() -> Reply {
+    Reply {
+        status: StatusCode::OK,
+        content_type: "text/plain; charset=utf-8",
+        headers: Vec::new(),
+        body: bytes::Bytes::new(),
+    }
+}
+
+fn check_rest(spec: &SourceSpec, problems: &mut Vec<Problem>) {
+    let mut add = |key: &str, message: &str, cure: &str| {
+        problems.push(Problem { key: key.to_owned(), message: message.to_owned(), cure: cure.to_owned() });
+    };
+    if spec.path_token.as_ref().is_some_and(Secret::is_blank) {
+        add("path_token", "the token is empty", "use a long random text");
+    } else if !spec.path_token.as_ref().is_none_or(fits_a_path) {
+        add("path_token", "the token cannot be written in a URL", "use a long random text of letters and digits");
+    }
+    if spec.description.id_signed && !spec.description.signs_its_ids() {
+        add("id_signed", "the id's header is not part of what is signed", "add {header:…} to msg, or remove id_signed");
+    }
+    if !spec.description.signs_its_delivery() {
+        let cure = "name something that is in msg, or remove delivery";
+        add("delivery", "this is not part of what is signed, so anybody could change it", cure);
+    }
+    if spec.description.delivery.is_some() && spec.description.each.is_some() {
+        add("delivery", "a delivery that carries a batch brings many events", "remove delivery or each");
+    }
+    if spec.description.identity == IdentityRule::Id && spec.description.id.is_empty() {
+        add(
+            "id",
+            "nothing says what identifies an event",
+            "add id = \"json:/id\", or identity = \"digest\" or \"none\"",
+        );
+    }
+}
+
+#[cfg(test)]
+mod tests;

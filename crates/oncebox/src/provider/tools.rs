@@ -1,6 +1,0 @@
-//! What is not on the path of a request: samples, signing, and why a request was refused.
-
-pub(super) mod diagnose;
-pub(super) mod sample;
-pub(super) mod sign;
-pub(super) mod spelling;
