@@ -47,6 +47,8 @@ pub use error::StoreError;
 pub(crate) use marked::{ENDED, is_open};
 pub(crate) use messages::send;
 pub use migrate::migrate;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) use migrate::{is_true, migrate_with};
 pub(crate) use remembered::{has_identity, is_remembered, remember};
 pub use statement::Dialect;
 pub(crate) use statement::Statement;

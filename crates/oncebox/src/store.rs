@@ -2,7 +2,7 @@
 //!
 //! The set of databases is closed and ours, so [`Store`] is an enum. The seam is narrow: a transaction runs a statement
 //! with a few kinds of values, and its [`Tx::commit`] has three answers. Every verb of the domain is written once
-//! above that seam; only batch inserts and migrations go to the drivers directly.
+//! above that seam; only batch inserts go to the drivers directly.
 //!
 //! Methods on [`Store`] open their own transaction; functions that take a [`Tx`] join the caller's.
 
@@ -62,6 +62,7 @@ pub use sqlite::backup::Copied;
 
 use sql::Statement;
 
+use crate::adapter::migrate_with;
 use crate::fault::Faults;
 use crate::steady::Steady;
 
@@ -233,9 +234,9 @@ impl Store {
         self.faults.at("store.migrate").await?;
         match &self.database {
             #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => database.migrate(&self.faults).await,
+            Database::Sqlite(database) => migrate_with(database, &self.faults).await,
             #[cfg(feature = "postgres")]
-            Database::Postgres(database) => database.migrate(&self.faults).await,
+            Database::Postgres(database) => migrate_with(database, &self.faults).await,
         }
     }
 

@@ -19,7 +19,7 @@ use tokio_postgres::{NoTls, SimpleQueryMessage};
 use crate::postgres::Cluster;
 
 /// Tables that change by themselves, whatever is stored.
-const HOUSEKEEPING: [&str; 4] = ["migrations", "retention_runs", "ledger_sizes", "ledger_history"];
+const HOUSEKEEPING: [&str; 5] = ["migrations", "repeatables", "retention_runs", "ledger_sizes", "ledger_history"];
 
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);
 

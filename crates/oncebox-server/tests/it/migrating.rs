@@ -74,7 +74,7 @@ contract! {
     }
 
     async fn killed_at_every_point_the_next_start_is_clean(db: TestDatabase) {
-        for point in ["store.migrate", "migrate.step", "migrate.step=abort@3", "migrate.commit", "migrate.committed"] {
+        for point in ["store.migrate", "migrate.step", "migrate.step=abort@2", "migrate.commit", "migrate.committed"] {
             let plan = if point.contains('=') { point.to_owned() } else { format!("{point}=abort") };
             let mut program = Setup::new(db.url()).env("ONCEBOX_FAULTS", &plan).launch();
             assert!(!program.wait_exit(PATIENCE).success(), "{point}");
@@ -85,6 +85,20 @@ contract! {
             empty(&db);
         }
         World::start(db).expect("custom", &custom(r#"{"id":"a"}"#), "accepted");
+    }
+
+    async fn a_schema_from_another_text_is_refused_with_the_cure(db: TestDatabase) {
+        let mut world = World::start(db);
+        world.expect("custom", &custom(r#"{"id":"a"}"#), "accepted");
+        world.program.kill9();
+        world.db.execute(&format!("update {} set checksum = 'another text'", world.db.table("migrations")));
+        let before = world.row_counts();
+        let mut refused = Setup::new(world.db.url()).launch();
+        assert!(!refused.wait_exit(PATIENCE).success());
+        assert!(refused.log().contains("use a new, empty database"), "{}", refused.log());
+        let refused = oncebox(&["migrate", "--database", world.db.url()]);
+        assert!(refused.status == Some(1) && refused.stderr.contains("made by a development build"), "{refused:?}");
+        assert_eq!(world.row_counts(), before);
     }
 
     async fn a_newer_schema_is_served_unless_it_says_otherwise(db: TestDatabase) {

@@ -1,65 +1,112 @@
-//! Bringing the schema up to date over an application's own pool.
+//! Bringing the schema up to date: one runner, for our own store and over an application's own pool.
+//!
+//! All steps run in one transaction with their records, so a kill at any point leaves either the old schema or the new one.
+//! One node at a time: on Postgres the schema's own table is the lock, so no advisory lock and no session state is needed;
+//! on SQLite a second process waits at the door of the write transaction.
 
-use super::migrations::{Applied, Migration, POSTGRES, SQLITE, pending};
-use super::{Dialect, Pool, StoreError, Transaction, commit_or_fail, execute, query, sql};
+use super::migrations::{Applied, Recorded, Repeated, Schema, Step, checksum, pending};
+use super::{Dialect, Pool, Row, StoreError, Transaction, commit_or_fail, execute, query, sql};
+use crate::fault::Faults;
 
-/// Two processes may create the schema at the same instant; the loser tries again and finds it there.
+/// Two processes may create the schema at the same instant, and a lock may be held by somebody else for a while; the loser
+/// tries again.
 const TRIES: usize = 5;
 
 /// Brings the schema up to date over an application's own pool, and says how many steps that took.
 ///
 /// Only looks when there is nothing to do, so that a role that may not create anything can call it too.
 pub async fn migrate<P: Pool>(pool: &P) -> Result<usize, StoreError> {
-    if is_up_to_date(pool, known(P::Tx::DIALECT)).await? {
+    migrate_with(pool, &Faults::none()).await
+}
+
+/// As [`migrate`], with fault points.
+pub(crate) async fn migrate_with<P: Pool>(pool: &P, faults: &Faults) -> Result<usize, StoreError> {
+    if is_up_to_date(pool).await? {
         return Ok(0);
     }
-    let mut outcome = try_migrate(pool).await;
+    let mut outcome = try_migrate(pool, faults).await;
     for _ in 1..TRIES {
         match outcome {
-            Err(StoreError::Refused(_) | StoreError::Busy(_)) => outcome = try_migrate(pool).await,
+            Err(StoreError::Refused(_) | StoreError::Busy(_)) => outcome = try_migrate(pool, faults).await,
             _ => break,
         }
     }
     outcome
 }
 
-fn known(dialect: Dialect) -> &'static [Migration] {
-    match dialect {
-        Dialect::Postgres => POSTGRES,
-        Dialect::Sqlite => SQLITE,
-    }
+async fn is_up_to_date<P: Pool>(pool: &P) -> Result<bool, StoreError> {
+    let mut tx = pool.begin().await?;
+    let up_to_date = pending(Schema::of(P::Tx::DIALECT), &recorded(&mut tx).await?)?.is_empty();
+    // There is nothing to commit; a connection whose transaction ended cleanly goes back to its pool.
+    let _ = P::commit(tx).await;
+    Ok(up_to_date)
 }
 
-async fn is_up_to_date<P: Pool>(pool: &P, known: &[Migration]) -> Result<bool, StoreError> {
+async fn try_migrate<P: Pool>(pool: &P, faults: &Faults) -> Result<usize, StoreError> {
     let mut tx = pool.begin().await?;
-    let there = query(&mut tx, &sql::HAS_MIGRATIONS, Vec::new()).await?;
-    let there = there.first().map(|row| row.int(0)).transpose()?.is_some_and(|count| count > 0);
-    Ok(there && pending(known, &applied(&mut tx).await?)?.is_empty())
-}
-
-async fn try_migrate<P: Pool>(pool: &P) -> Result<usize, StoreError> {
-    let mut tx = pool.begin().await?;
-    let steps = run_pending(&mut tx).await?;
-    commit_or_fail::<P>(tx).await.map(|()| steps)
+    let steps = run_pending(&mut tx, faults).await?;
+    faults.at("migrate.commit").await?;
+    commit_or_fail::<P>(tx).await?;
+    faults.at("migrate.committed").await?;
+    Ok(steps)
 }
 
 /// Runs what is still to run, in the caller's transaction.
-pub(super) async fn run_pending<T: Transaction>(tx: &mut T) -> Result<usize, StoreError> {
+pub(super) async fn run_pending<T: Transaction>(tx: &mut T, faults: &Faults) -> Result<usize, StoreError> {
+    // A schema that cannot be worked with is refused before anything is written.
+    pending(Schema::of(T::DIALECT), &recorded(tx).await?)?;
     tx.batch(sql::CREATE_MIGRATIONS.in_dialect(T::DIALECT)).await?;
     if T::DIALECT == Dialect::Postgres {
         tx.batch(sql::LOCK_MIGRATIONS).await?;
-        tx.batch(sql::MIGRATE_POLITELY).await?;
     }
-    let steps = pending(known(T::DIALECT), &applied(tx).await?)?;
+    let steps = pending(Schema::of(T::DIALECT), &recorded(tx).await?)?;
     for step in &steps {
-        tx.batch(step.sql).await?;
-        let values = vec![step.version.into(), step.name.into(), step.checksum().as_str().into()];
-        execute(tx, &sql::RECORD_MIGRATION, values).await?;
+        faults.at("migrate.step").await?;
+        tx.batch(step.sql()).await?;
+        record(tx, step).await?;
     }
     Ok(steps.len())
 }
 
-async fn applied<T: Transaction>(tx: &mut T) -> Result<Vec<Applied>, StoreError> {
-    let rows = query(tx, &sql::APPLIED_MIGRATIONS, Vec::new()).await?;
-    rows.iter().map(|row| Ok(Applied { version: row.int(0)?, checksum: row.text(1)?, floor: row.int(2)? })).collect()
+async fn record<T: Transaction>(tx: &mut T, step: &Step<'_>) -> Result<(), StoreError> {
+    let sum = checksum(step.sql());
+    match step {
+        Step::Migration(one) => {
+            let values = vec![one.version.into(), one.name.into(), sum.as_str().into()];
+            execute(tx, &sql::RECORD_MIGRATION, values).await?;
+        }
+        Step::Repeatable(one) => {
+            let values = vec![one.name.into(), one.version.into(), sum.as_str().into()];
+            execute(tx, &sql::RECORD_REPEATABLE, values).await?;
+        }
+    }
+    Ok(())
+}
+
+async fn recorded<T: Transaction>(tx: &mut T) -> Result<Recorded, StoreError> {
+    let there = query(tx, &sql::HAS_MIGRATIONS, Vec::new()).await?;
+    let (mut migrations, mut repeatables) = (Vec::new(), Vec::new());
+    if is_true(&there, 0)? {
+        migrations = query(tx, &sql::APPLIED_MIGRATIONS, Vec::new()).await?;
+    }
+    if is_true(&there, 1)? {
+        repeatables = query(tx, &sql::APPLIED_REPEATABLES, Vec::new()).await?;
+    }
+    Recorded::read(&migrations, &repeatables)
+}
+
+pub(crate) fn is_true(rows: &[Row], column: usize) -> Result<bool, StoreError> {
+    Ok(rows.first().map(|row| row.int(column)).transpose()?.is_some_and(|value| value != 0))
+}
+
+impl Recorded {
+    /// From the rows of the statements that ask for them.
+    pub(crate) fn read(migrations: &[Row], repeatables: &[Row]) -> Result<Self, StoreError> {
+        let applied = |row: &Row| Ok(Applied { version: row.int(0)?, checksum: row.text(1)?, floor: row.int(2)? });
+        let repeated = |row: &Row| Ok(Repeated { name: row.text(0)?, version: row.int(1)?, checksum: row.text(2)? });
+        Ok(Self {
+            migrations: migrations.iter().map(applied).collect::<Result<_, StoreError>>()?,
+            repeatables: repeatables.iter().map(repeated).collect::<Result<_, StoreError>>()?,
+        })
+    }
 }

@@ -1,122 +1,89 @@
-//! Forward-only migrations, embedded. One node at a time runs them, each in a transaction with its own record, so a
-//! kill at any point leaves either the old schema or the new one.
+//! What the schema is made of, and what of it is still to run. Pure.
+//!
+//! Migrations go forward only, each once. Repeatable files hold what has no data, and are run again whenever their text
+//! changes.
 
-use super::StoreError;
+use super::{Dialect, StoreError};
 use oncebox_verify::sha256;
 
-/// A step of the schema.
+/// A step of the schema that runs once.
 pub(crate) struct Migration {
     pub(crate) version: i64,
     pub(crate) name: &'static str,
     pub(crate) sql: &'static str,
 }
 
-impl Migration {
-    /// Tells whether a step was edited after it was applied.
-    pub(crate) fn checksum(&self) -> String {
-        data_encoding::HEXLOWER.encode(&sha256(self.sql.as_bytes()))
+/// A file that is run again when its text changes.
+pub(crate) struct Repeatable {
+    pub(crate) name: &'static str,
+    /// Of the text. The higher one wins, so that two versions of the program beside each other do not replace it back and
+    /// forth; within one number the text of whoever started last, which only development knows.
+    pub(crate) version: i64,
+    pub(crate) sql: &'static str,
+}
+
+/// The schema of one database.
+pub(crate) struct Schema {
+    pub(crate) migrations: &'static [Migration],
+    pub(crate) repeatable: Repeatable,
+}
+
+pub(crate) const SQLITE: &Schema = &Schema {
+    migrations: &[Migration {
+        version: 1,
+        name: "initial",
+        sql: include_str!("../../sql/migrations/sqlite/0001_initial.sql"),
+    }],
+    repeatable: Repeatable { name: "views", version: 1, sql: include_str!("../../sql/migrations/sqlite/views.sql") },
+};
+
+pub(crate) const POSTGRES: &Schema = &Schema {
+    migrations: &[Migration {
+        version: 1,
+        name: "initial",
+        sql: include_str!("../../sql/migrations/postgres/0001_initial.sql"),
+    }],
+    repeatable: Repeatable {
+        name: "functions",
+        version: 1,
+        sql: concat!(
+            include_str!("../../sql/migrations/postgres/functions/common.sql"),
+            include_str!("../../sql/migrations/postgres/functions/claim.sql"),
+            include_str!("../../sql/migrations/postgres/functions/finish.sql"),
+            include_str!("../../sql/migrations/postgres/functions/send.sql"),
+        ),
+    },
+};
+
+impl Schema {
+    pub(crate) fn of(dialect: Dialect) -> &'static Self {
+        match dialect {
+            Dialect::Sqlite => SQLITE,
+            Dialect::Postgres => POSTGRES,
+        }
+    }
+
+    /// The texts that this database was made from. A repeatable file of another number is not ours, and may lack what ours has.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn texts_of(&self, recorded: &Recorded) -> impl Iterator<Item = &'static str> {
+        let has = |one: &&Migration| recorded.migrations.iter().any(|applied| applied.version == one.version);
+        let is = |one: &&Repeatable| {
+            let mut there = recorded.repeatables.iter();
+            there.any(|repeated| repeated.name == one.name && repeated.version == one.version)
+        };
+        let migrations = self.migrations.iter().filter(has).map(|one| one.sql);
+        migrations.chain(Some(&self.repeatable).filter(is).map(|one| one.sql))
     }
 }
 
-pub(crate) const SQLITE: &[Migration] = &[
-    Migration { version: 1, name: "initial", sql: include_str!("../../sql/migrations/sqlite/0001_initial.sql") },
-    Migration { version: 2, name: "processing", sql: include_str!("../../sql/migrations/sqlite/0002_processing.sql") },
-    Migration {
-        version: 3,
-        name: "arrived_secrets",
-        sql: include_str!("../../sql/migrations/sqlite/0003_arrived_secrets.sql"),
-    },
-    Migration { version: 4, name: "outbox", sql: include_str!("../../sql/migrations/sqlite/0004_outbox.sql") },
-    Migration { version: 5, name: "remembered", sql: include_str!("../../sql/migrations/sqlite/0005_remembered.sql") },
-    Migration { version: 6, name: "history", sql: include_str!("../../sql/migrations/sqlite/0006_history.sql") },
-    Migration {
-        version: 7,
-        name: "lost_attempts",
-        sql: include_str!("../../sql/migrations/sqlite/0007_lost_attempts.sql"),
-    },
-    Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/sqlite/0008_steps.sql") },
-    Migration { version: 12, name: "retention", sql: include_str!("../../sql/migrations/sqlite/0012_retention.sql") },
-    Migration {
-        version: 14,
-        name: "function_words",
-        sql: include_str!("../../sql/migrations/sqlite/0014_function_words.sql"),
-    },
-    Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/sqlite/0016_alerts.sql") },
-    Migration {
-        version: 17,
-        name: "steady_clock",
-        sql: include_str!("../../sql/migrations/sqlite/0017_steady_clock.sql"),
-    },
-    Migration { version: 18, name: "claims", sql: include_str!("../../sql/migrations/sqlite/0018_claims.sql") },
-    Migration {
-        version: 19,
-        name: "ids_and_handlers",
-        sql: include_str!("../../sql/migrations/sqlite/0019_ids_and_handlers.sql"),
-    },
-    Migration {
-        version: 22,
-        name: "told_values",
-        sql: include_str!("../../sql/migrations/sqlite/0022_told_values.sql"),
-    },
-];
+/// What a database says about itself.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Recorded {
+    pub(crate) migrations: Vec<Applied>,
+    pub(crate) repeatables: Vec<Repeated>,
+}
 
-pub(crate) const POSTGRES: &[Migration] = &[
-    Migration { version: 1, name: "initial", sql: include_str!("../../sql/migrations/postgres/0001_initial.sql") },
-    Migration {
-        version: 2,
-        name: "processing",
-        sql: include_str!("../../sql/migrations/postgres/0002_processing.sql"),
-    },
-    Migration {
-        version: 3,
-        name: "arrived_secrets",
-        sql: include_str!("../../sql/migrations/postgres/0003_arrived_secrets.sql"),
-    },
-    Migration { version: 4, name: "outbox", sql: include_str!("../../sql/migrations/postgres/0004_outbox.sql") },
-    Migration {
-        version: 5,
-        name: "remembered",
-        sql: include_str!("../../sql/migrations/postgres/0005_remembered.sql"),
-    },
-    Migration { version: 6, name: "history", sql: include_str!("../../sql/migrations/postgres/0006_history.sql") },
-    Migration {
-        version: 7,
-        name: "lost_attempts",
-        sql: include_str!("../../sql/migrations/postgres/0007_lost_attempts.sql"),
-    },
-    Migration { version: 8, name: "steps", sql: include_str!("../../sql/migrations/postgres/0008_steps.sql") },
-    Migration { version: 9, name: "functions", sql: include_str!("../../sql/migrations/postgres/0009_functions.sql") },
-    Migration {
-        version: 11,
-        name: "outbox_checks",
-        sql: include_str!("../../sql/migrations/postgres/0011_outbox_checks.sql"),
-    },
-    Migration { version: 12, name: "retention", sql: include_str!("../../sql/migrations/postgres/0012_retention.sql") },
-    Migration {
-        version: 14,
-        name: "function_words",
-        sql: include_str!("../../sql/migrations/postgres/0014_function_words.sql"),
-    },
-    Migration { version: 16, name: "alerts", sql: include_str!("../../sql/migrations/postgres/0016_alerts.sql") },
-    Migration {
-        version: 17,
-        name: "steady_clock",
-        sql: include_str!("../../sql/migrations/postgres/0017_steady_clock.sql"),
-    },
-    Migration { version: 18, name: "claims", sql: include_str!("../../sql/migrations/postgres/0018_claims.sql") },
-    Migration {
-        version: 19,
-        name: "ids_and_handlers",
-        sql: include_str!("../../sql/migrations/postgres/0019_ids_and_handlers.sql"),
-    },
-    Migration {
-        version: 22,
-        name: "told_values",
-        sql: include_str!("../../sql/migrations/postgres/0022_told_values.sql"),
-    },
-];
-
-/// A step that the database has.
+/// A migration that the database has.
 #[derive(Clone, Debug)]
 pub(crate) struct Applied {
     pub(crate) version: i64,
@@ -125,63 +92,146 @@ pub(crate) struct Applied {
     pub(crate) floor: i64,
 }
 
-/// The steps still to run, given what was applied. Steps that we do not know belong to a newer version of ours running
-/// beside us, and are left alone, unless one of them says that programs like this one cannot live with it.
-pub(crate) fn pending<'m>(known: &'m [Migration], applied: &[Applied]) -> Result<Vec<&'m Migration>, StoreError> {
-    let newest = known.iter().map(|step| step.version).max().unwrap_or(0);
-    if let Some(floor) = applied.iter().map(|step| step.floor).max().filter(|floor| *floor > newest) {
+/// A repeatable file as it was run last.
+#[derive(Clone, Debug)]
+pub(crate) struct Repeated {
+    pub(crate) name: String,
+    pub(crate) version: i64,
+    pub(crate) checksum: String,
+}
+
+/// Something that is still to run.
+pub(crate) enum Step<'s> {
+    /// For the first time.
+    Migration(&'s Migration),
+    /// Once more, or for the first time.
+    Repeatable(&'s Repeatable),
+}
+
+impl Step<'_> {
+    #[cfg(any(test, feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Migration(one) => one.name,
+            Self::Repeatable(one) => one.name,
+        }
+    }
+
+    pub(crate) fn sql(&self) -> &'static str {
+        match self {
+            Self::Migration(one) => one.sql,
+            Self::Repeatable(one) => one.sql,
+        }
+    }
+}
+
+/// Tells whether a text was edited since it was run.
+pub(crate) fn checksum(text: &str) -> String {
+    data_encoding::HEXLOWER.encode(&sha256(text.as_bytes()))
+}
+
+/// What is still to run, in this order. Steps that we do not know belong to a newer version of ours running beside us, and are
+/// left alone, unless one of them says that programs like this one cannot live with it.
+pub(crate) fn pending<'s>(schema: &'s Schema, recorded: &Recorded) -> Result<Vec<Step<'s>>, StoreError> {
+    let newest = schema.migrations.iter().map(|step| step.version).max().unwrap_or(0);
+    if let Some(floor) = recorded.migrations.iter().map(|step| step.floor).max().filter(|floor| *floor > newest) {
         return Err(StoreError::Schema(format!(
             "this database was changed by a newer oncebox in a way that this one cannot work with: it needs a program that \
              knows migration {floor}, and this one knows none after {newest}; run the newer program, or restore a backup \
              from before the upgrade"
         )));
     }
-    let mut pending = Vec::new();
-    for step in known {
-        match applied.iter().find(|one| one.version == step.version) {
-            None => pending.push(step),
-            Some(one) if one.checksum == step.checksum() => {}
-            Some(_) => {
-                let (version, name) = (step.version, step.name);
-                return Err(StoreError::Schema(format!(
-                    "migration {version} ({name}) was applied from another text; this database belongs to another build"
-                )));
-            }
+    let mut steps = Vec::new();
+    for one in schema.migrations {
+        match recorded.migrations.iter().find(|applied| applied.version == one.version) {
+            None => steps.push(Step::Migration(one)),
+            Some(applied) if applied.checksum == checksum(one.sql) => {}
+            Some(_) => return Err(another_text(one)),
         }
     }
-    Ok(pending)
+    if is_due(&schema.repeatable, recorded) {
+        steps.push(Step::Repeatable(&schema.repeatable));
+    }
+    Ok(steps)
+}
+
+fn another_text(one: &Migration) -> StoreError {
+    let (version, name) = (one.version, one.name);
+    StoreError::Schema(format!(
+        "migration {version} ({name}) was applied from another text: this database was made by a development build of \
+         oncebox, and there is no way from its schema to this one; use a new, empty database, or run the build that made it"
+    ))
+}
+
+fn is_due(one: &Repeatable, recorded: &Recorded) -> bool {
+    match recorded.repeatables.iter().find(|repeated| repeated.name == one.name) {
+        None => true,
+        Some(repeated) if repeated.version == one.version => repeated.checksum != checksum(one.sql),
+        Some(repeated) => repeated.version < one.version,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const KNOWN: &[Migration] =
-        &[Migration { version: 1, name: "a", sql: "a" }, Migration { version: 4, name: "b", sql: "b" }];
+    const SCHEMA: Schema = Schema {
+        migrations: &[Migration { version: 1, name: "a", sql: "a" }, Migration { version: 4, name: "b", sql: "b" }],
+        repeatable: Repeatable { name: "f", version: 3, sql: "f" },
+    };
 
-    /// What is still to run, or a word of the refusal, where these steps were applied with this floor.
-    fn check(versions: &[i64], floor: i64, expected: Result<&[i64], &str>) {
-        let checksum =
-            |version| KNOWN.iter().find(|step| step.version == version).map_or_else(String::new, Migration::checksum);
-        let applied: Vec<_> =
-            versions.iter().map(|version| Applied { version: *version, checksum: checksum(*version), floor }).collect();
-        match (pending(KNOWN, &applied), expected) {
-            (Ok(steps), Ok(expected)) => {
-                let found: Vec<i64> = steps.iter().map(|step| step.version).collect();
-                assert_eq!(found, expected, "{versions:?} {floor}");
-            }
+    fn applied(version: i64, text: &str, floor: i64) -> Applied {
+        Applied { version, checksum: checksum(text), floor }
+    }
+
+    fn repeated(version: i64, text: &str) -> Repeated {
+        Repeated { name: "f".to_owned(), version, checksum: checksum(text) }
+    }
+
+    /// What is still to run, or a word of the refusal.
+    #[track_caller]
+    fn check(migrations: &[Applied], repeatables: &[Repeated], expected: Result<&[&str], &str>) {
+        let recorded = Recorded { migrations: migrations.to_vec(), repeatables: repeatables.to_vec() };
+        match (pending(&SCHEMA, &recorded), expected) {
+            (Ok(steps), Ok(expected)) => assert_eq!(steps.iter().map(Step::name).collect::<Vec<_>>(), expected),
             (Err(StoreError::Schema(text)), Err(word)) => assert!(text.contains(word), "{text}"),
-            (found, _) => panic!("{versions:?} {floor}: {:?}", found.map(|steps| steps.len())),
+            (found, _) => panic!("{:?}", found.map(|steps| steps.len())),
         }
     }
 
     #[test]
+    fn what_is_not_recorded_is_still_to_run() {
+        let (a, b, f) = (|| applied(1, "a", 0), || applied(4, "b", 0), || repeated(3, "f"));
+        check(&[], &[], Ok(&["a", "b", "f"]));
+        check(&[a()], &[], Ok(&["b", "f"]));
+        check(&[a()], &[f()], Ok(&["b"]));
+        check(&[a(), b()], &[], Ok(&["f"]));
+        check(&[a(), b()], &[f()], Ok(&[]));
+        check(&[a(), b()], &[Repeated { name: "other".to_owned(), ..f() }], Ok(&["f"]));
+    }
+
+    #[test]
     fn a_newer_schema_is_lived_with_unless_it_says_otherwise() {
-        check(&[], 0, Ok(&[1, 4]));
-        check(&[1], 0, Ok(&[4]));
-        check(&[1, 4], 0, Ok(&[]));
-        check(&[1, 4, 5], 0, Ok(&[]));
-        check(&[1, 4, 5], 4, Ok(&[]));
-        check(&[1, 4, 5], 5, Err("knows migration 5, and this one knows none after 4"));
+        let with_later = |floor| [applied(1, "a", 0), applied(4, "b", 0), applied(5, "?", floor)];
+        check(&with_later(0), &[repeated(3, "f")], Ok(&[]));
+        check(&with_later(4), &[repeated(3, "f")], Ok(&[]));
+        check(&with_later(5), &[repeated(3, "f")], Err("knows migration 5, and this one knows none after 4"));
+    }
+
+    #[test]
+    fn a_migration_from_another_text_is_refused_with_a_cure() {
+        let other = [applied(1, "A", 0), applied(4, "b", 0)];
+        check(&other, &[repeated(3, "f")], Err("migration 1 (a) was applied from another text"));
+        check(&other, &[], Err("use a new, empty database"));
+    }
+
+    #[test]
+    fn of_two_texts_the_one_with_the_higher_number_stays() {
+        let both = || [applied(1, "a", 0), applied(4, "b", 0)];
+        check(&both(), &[repeated(2, "old")], Ok(&["f"]));
+        check(&both(), &[repeated(2, "f")], Ok(&["f"]));
+        check(&both(), &[repeated(3, "edited")], Ok(&["f"]));
+        check(&both(), &[repeated(4, "new")], Ok(&[]));
+        check(&both(), &[repeated(4, "f")], Ok(&[]));
     }
 }

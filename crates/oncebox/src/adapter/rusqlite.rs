@@ -11,13 +11,14 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior, params_from_iter};
 pub use super::rusqlite_thread::{Database, Tx};
 use super::{Dialect, Row, StoreError, Transaction, Value};
 use crate::event::EventKey;
+use crate::fault::Faults;
 use crate::message::Message;
 use crate::once::Once;
 
 /// Brings the schema up to date on your own connection, and says how many steps that took.
 pub fn migrate(connection: &mut Connection) -> Result<usize, StoreError> {
     let mut tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(classify)?;
-    let steps = at_once(super::migrate::run_pending(&mut tx))?;
+    let steps = at_once(super::migrate::run_pending(&mut tx, &Faults::none()))?;
     tx.commit().map_err(classify)?;
     Ok(steps)
 }

@@ -88,6 +88,8 @@ of_two! {
     CREATE_MIGRATIONS = "postgres/create_migrations.sql", "sqlite/create_migrations.sql";
     APPLIED_MIGRATIONS = "postgres/applied_migrations.sql", "sqlite/applied_migrations.sql";
     RECORD_MIGRATION = "postgres/record_migration.sql", "sqlite/record_migration.sql";
+    APPLIED_REPEATABLES = "postgres/applied_repeatables.sql", "sqlite/applied_repeatables.sql";
+    RECORD_REPEATABLE = "postgres/record_repeatable.sql", "sqlite/record_repeatable.sql";
     HAS_MIGRATIONS = "postgres/has_migrations.sql", "sqlite/has_migrations.sql";
 }
 
@@ -103,4 +105,3 @@ pub(super) const IS_MARKED: &str = include_str!("../../sql/postgres/is_marked.sq
 pub(super) const RELEASE_MARK: &str = include_str!("../../sql/sqlite/release_mark.sql");
 
 pub(super) const LOCK_MIGRATIONS: &str = include_str!("../../sql/postgres/lock_migrations.sql");
-pub(super) const MIGRATE_POLITELY: &str = include_str!("../../sql/postgres/migrate_politely.sql");

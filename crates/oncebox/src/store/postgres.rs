@@ -9,10 +9,10 @@ pub(super) mod deliveries;
 pub(super) mod durability;
 pub(super) mod effects;
 pub(super) mod inspect;
-pub(super) mod migrate;
 pub(super) mod outbox;
 pub(super) mod reconcile;
 pub(super) mod retention;
+mod seam;
 pub(super) mod tls;
 
 use std::sync::Arc;

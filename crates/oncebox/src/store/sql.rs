@@ -222,6 +222,7 @@ of_two! {
     COUNT_BARE_EVENTS = "postgres/count_bare_events.sql", "sqlite/count_bare_events.sql";
     HAS_MIGRATIONS = "postgres/has_migrations.sql", "sqlite/has_migrations.sql";
     APPLIED_MIGRATIONS = "postgres/applied_migrations.sql", "sqlite/applied_migrations.sql";
+    APPLIED_REPEATABLES = "postgres/applied_repeatables.sql", "sqlite/applied_repeatables.sql";
     SCHEMA_PIECES = "postgres/schema_pieces.sql", "sqlite/schema_pieces.sql";
     DURABLE_SETTINGS = "postgres/durable_settings.sql", "sqlite/durable_settings.sql";
 }
@@ -297,12 +298,6 @@ pub(super) static CLAIM_SQLITE: LazyLock<Claim> = LazyLock::new(|| {
 /// The batch statements of Postgres: one round trip for many rows.
 #[cfg(feature = "postgres")]
 pub(super) mod postgres {
-    pub(in crate::store) const CREATE_MIGRATIONS: &str = include_str!("../../sql/postgres/create_migrations.sql");
-    pub(in crate::store) const HAS_MIGRATIONS: &str = include_str!("../../sql/postgres/has_migrations.sql");
-    pub(in crate::store) const LOCK_MIGRATIONS: &str = include_str!("../../sql/postgres/lock_migrations.sql");
-    pub(in crate::store) const APPLIED_MIGRATIONS: &str = include_str!("../../sql/postgres/applied_migrations.sql");
-    pub(in crate::store) const MIGRATE_POLITELY: &str = include_str!("../../sql/postgres/migrate_politely.sql");
-    pub(in crate::store) const RECORD_MIGRATION: &str = include_str!("../../sql/postgres/record_migration.sql");
     /// BEGIN with a mark that ends with the transaction: `claim_identities.sql` looks for it.
     pub(in crate::store) const BEGIN: &str = include_str!("../../sql/postgres/begin.sql");
     pub(in crate::store) const DEADLINE: &str = include_str!("../../sql/postgres/deadline.sql");
@@ -378,9 +373,6 @@ pub(super) mod postgres {
 /// The single-row statements of SQLite: prepared once, run many times inside one transaction.
 #[cfg(feature = "sqlite")]
 pub(super) mod sqlite {
-    pub(in crate::store) const CREATE_MIGRATIONS: &str = include_str!("../../sql/sqlite/create_migrations.sql");
-    pub(in crate::store) const APPLIED_MIGRATIONS: &str = include_str!("../../sql/sqlite/applied_migrations.sql");
-    pub(in crate::store) const RECORD_MIGRATION: &str = include_str!("../../sql/sqlite/record_migration.sql");
     pub(in crate::store) const CLAIM_IDENTITY: &str = include_str!("../../sql/sqlite/claim_identity.sql");
     pub(in crate::store) const CLAIM_FINGERPRINT: &str = include_str!("../../sql/sqlite/claim_fingerprint.sql");
     pub(in crate::store) const FIND_IDENTITY: &str = include_str!("../../sql/sqlite/find_identity.sql");

@@ -11,11 +11,11 @@ pub(super) mod deliveries;
 pub(super) mod effects;
 pub(super) mod files;
 pub(super) mod inspect;
-pub(super) mod migrate;
 pub(super) mod multi_row;
 pub(super) mod outbox;
 pub(super) mod reconcile;
 pub(super) mod retention;
+mod seam;
 pub(super) mod writer;
 
 use std::fs::{File, TryLockError};

@@ -6,6 +6,7 @@ mod crash;
 mod documents;
 mod handlers;
 mod ids;
+mod migrating;
 mod outbox;
 mod patterns;
 mod races;

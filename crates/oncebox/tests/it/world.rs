@@ -130,7 +130,7 @@ impl World {
     }
 }
 
-/// Steps of the schema on this database.
+/// Steps of the schema on this database: its migrations, and the file that is run again when it changes.
 pub(crate) fn migrations(db: &TestDatabase) -> usize {
     let name = match db.backend() {
         Backend::Sqlite => "sqlite",

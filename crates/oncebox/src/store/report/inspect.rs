@@ -5,7 +5,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::adapter::migrations::{Applied, Migration, POSTGRES, SQLITE, pending};
+use crate::adapter::is_true;
+use crate::adapter::migrations::{Recorded, Schema, pending};
 use crate::event::EventKey;
 use crate::store::operate::actions::first_int;
 use crate::store::operate::forget::{digest, identity};
@@ -87,26 +88,19 @@ impl Store {
     }
 
     async fn inspect_schema(&self) -> Result<Finding, StoreError> {
-        let known = match self.dialect() {
-            Dialect::Sqlite => SQLITE,
-            Dialect::Postgres => POSTGRES,
-        };
+        let schema = Schema::of(self.dialect());
         let there = self.query(&sql::SCHEMA_PIECES, Vec::new()).await?;
         let mut present = BTreeMap::new();
         for row in &there {
             present.insert(Piece { kind: row.text(0)?, name: row.text(1)? }, row.int(2)? != 0);
         }
         let mut faults = Faults::default();
-        let applied = match first_int(&self.query(&sql::HAS_MIGRATIONS, Vec::new()).await?)? {
-            0 => Vec::new(),
-            _ => self.applied_migrations().await?,
-        };
-        match pending(known, &applied) {
-            Ok(steps) => steps.iter().for_each(|step| faults.add("migration not applied", step.name)),
+        let recorded = self.recorded_schema().await?;
+        match pending(schema, &recorded) {
+            Ok(steps) => steps.iter().for_each(|step| faults.add("migration not applied", step.name())),
             Err(refusal) => faults.add(&refusal.to_string(), "see `oncebox migrate`"),
         }
-        let has = |step: &&Migration| applied.iter().any(|one| one.version == step.version);
-        let wanted = schema_pieces::after(known.iter().filter(has));
+        let wanted = schema_pieces::after(schema.texts_of(&recorded));
         for piece in &wanted {
             match present.get(piece) {
                 None => faults.add(&format!("{} missing", piece.kind), &piece.name),
@@ -117,11 +111,16 @@ impl Store {
         Ok(faults.found("schema", i64::try_from(wanted.len()).unwrap_or(i64::MAX)))
     }
 
-    async fn applied_migrations(&self) -> Result<Vec<Applied>, StoreError> {
-        let rows = self.query(&sql::APPLIED_MIGRATIONS, Vec::new()).await?;
-        rows.iter()
-            .map(|row| Ok(Applied { version: row.int(0)?, checksum: row.text(1)?, floor: row.int(2)? }))
-            .collect()
+    async fn recorded_schema(&self) -> Result<Recorded, StoreError> {
+        let there = self.query(&sql::HAS_MIGRATIONS, Vec::new()).await?;
+        let (mut migrations, mut repeatables) = (Vec::new(), Vec::new());
+        if is_true(&there, 0)? {
+            migrations = self.query(&sql::APPLIED_MIGRATIONS, Vec::new()).await?;
+        }
+        if is_true(&there, 1)? {
+            repeatables = self.query(&sql::APPLIED_REPEATABLES, Vec::new()).await?;
+        }
+        Recorded::read(&migrations, &repeatables)
     }
 
     async fn inspect_settings(&self) -> Result<Finding, StoreError> {

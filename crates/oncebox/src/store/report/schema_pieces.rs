@@ -3,8 +3,6 @@
 
 use std::collections::BTreeSet;
 
-use crate::adapter::migrations::Migration;
-
 /// A piece of the schema: its kind, and its name without the schema's.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(in crate::store) struct Piece {
@@ -12,11 +10,11 @@ pub(in crate::store) struct Piece {
     pub(in crate::store) name: String,
 }
 
-/// What is there after these steps.
-pub(in crate::store) fn after<'m>(steps: impl IntoIterator<Item = &'m Migration>) -> BTreeSet<Piece> {
+/// What is there after these texts.
+pub(in crate::store) fn after<'t>(texts: impl IntoIterator<Item = &'t str>) -> BTreeSet<Piece> {
     let mut pieces = BTreeSet::new();
-    for step in steps {
-        step.sql.lines().for_each(|line| apply(line, &mut pieces));
+    for text in texts {
+        text.lines().for_each(|line| apply(line, &mut pieces));
     }
     pieces
 }
@@ -66,8 +64,8 @@ mod tests {
     use super::*;
     use crate::adapter::migrations::{POSTGRES, SQLITE};
 
-    fn check(sql: &'static str, expected: &[&str]) {
-        let found = after(&[Migration { version: 1, name: "a", sql }]);
+    fn check(sql: &str, expected: &[&str]) {
+        let found = after([sql]);
         let found: Vec<String> = found.iter().map(|piece| format!("{} {}", piece.kind, piece.name)).collect();
         assert_eq!(found, expected, "{sql}");
     }
@@ -86,8 +84,8 @@ mod tests {
 
     #[test]
     fn the_real_ones_are_found() {
-        for (steps, name) in [(POSTGRES, "deliveries"), (SQLITE, "oncebox_deliveries")] {
-            let pieces = after(steps);
+        for (schema, name) in [(POSTGRES, "deliveries"), (SQLITE, "oncebox_deliveries")] {
+            let pieces = after(schema.migrations.iter().map(|step| step.sql));
             let has = |kind: &str, name: &str| pieces.contains(&Piece { kind: kind.to_owned(), name: name.to_owned() });
             assert!(has("table", name) && pieces.len() > 30, "{pieces:?}");
             assert!(has("index", &format!("{name}_ready")), "{pieces:?}");

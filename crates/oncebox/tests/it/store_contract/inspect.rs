@@ -81,8 +81,17 @@ testkit::contract! {
         let index = world.db.table("deliveries_ready");
         world.db.execute(&format!("drop index {index}"));
         assert_eq!(faults(&world, Depth::Newest(1)).await, ["1 index missing"]);
-        world.db.execute(&format!("delete from {} where version = 8", world.db.table("migrations")));
+        let (kind, drop) = match world.db.backend() {
+            Backend::Sqlite => ("view", "drop view oncebox_outbox_v1"),
+            Backend::Postgres => ("function", "drop function oncebox.give_back"),
+        };
+        world.db.execute(drop);
+        let found = faults(&world, Depth::Newest(1)).await;
+        assert!(found.len() == 2 && found.contains(&format!("1 {kind} missing")), "{found:?}");
+        world.db.execute(&format!("delete from {}", world.db.table("repeatables")));
         assert_eq!(faults(&world, Depth::Newest(1)).await, ["1 index missing", "1 migration not applied"]);
+        assert_eq!(world.store.migrate().await.unwrap(), 1);
+        assert_eq!(faults(&world, Depth::Newest(1)).await, ["1 index missing"]);
     }
 
     async fn an_empty_database_is_no_inbox(db: TestDatabase) {

@@ -5,7 +5,7 @@ use testkit::{Backend, TestDatabase};
 
 use crate::world::World;
 
-/// What programs that know the migrations up to 9 write. `{name}` is a table, `<n>` sixteen bytes, `<<n>>` thirty-two.
+/// What programs that know no migration after the first one write. `{name}` is a table, `<n>` sixteen bytes, `<<n>>` thirty-two.
 const RELEASED: [&str; 14] = [
     "INSERT INTO {ledger} (identity, key) VALUES (<1>, <2>) ON CONFLICT (identity) DO NOTHING",
     "INSERT INTO {repeats} (fingerprint, key) VALUES (<3>, <2>) ON CONFLICT (fingerprint) DO NOTHING",

@@ -1,29 +1,10 @@
--- What a process has begun, written before it begins it: what else it has claimed was never begun, and a loss of that uses
--- no attempt. What its workers began alone, what they began together with others in a transaction, and what its relay sends:
--- 16 bytes for each, one behind the other, the last halves of the delivery's (or message's) id and of its token. A process
--- that has none of it is of an older version, and all its claims count.
-ALTER TABLE oncebox.nodes ADD COLUMN begun_alone bytea, ADD COLUMN begun_together bytea, ADD COLUMN begun_relay bytea;
--- Chance does not compress.
-ALTER TABLE oncebox.nodes ALTER COLUMN begun_alone SET STORAGE EXTERNAL, ALTER COLUMN begun_together SET STORAGE EXTERNAL,
-    ALTER COLUMN begun_relay SET STORAGE EXTERNAL;
+-- == claim: the rules of the workers' claim (sql/postgres/claim.sql), for one handler ==
 
-CREATE FUNCTION oncebox.lists(begun bytea, id uuid, token uuid) RETURNS boolean
+-- Whether a process says that it has begun this claim: the last halves of both names, side by side in its list.
+CREATE OR REPLACE FUNCTION oncebox.lists(begun bytea, id uuid, token uuid) RETURNS boolean
 LANGUAGE sql IMMUTABLE PARALLEL SAFE SET search_path = pg_catalog, oncebox, pg_temp AS $$
     SELECT position(substr(uuid_send(id), 9) || substr(uuid_send(token), 9) IN begun) > 0
 $$;
-
--- Whoever may call claim reads this as well.
-DO $$
-DECLARE
-    role text;
-BEGIN
-    FOR role IN SELECT CASE WHEN acl.grantee = 0 THEN 'public' ELSE acl.grantee::regrole::text END
-                FROM pg_class c CROSS JOIN LATERAL aclexplode(c.relacl) acl
-                WHERE c.oid = 'oncebox.deliveries'::regclass AND acl.privilege_type = 'SELECT' AND acl.grantee <> c.relowner
-    LOOP
-        EXECUTE format('GRANT SELECT (node, begun_alone, begun_together) ON oncebox.nodes TO %s', role);
-    END LOOP;
-END $$;
 
 -- Brings back what is claimed beyond its lease. Claims do it themselves, because no process of ours may be running. What a
 -- worker had claimed and not begun uses no attempt; what had begun together with others uses one, but not its last.
@@ -63,7 +44,7 @@ LANGUAGE sql SET search_path = pg_catalog, oncebox, pg_temp AS $$
 $$;
 
 -- Places of what may be claimed for a handler without order: oldest due first, and past whatever others have locked.
-CREATE FUNCTION oncebox.places(handler text, most integer) RETURNS SETOF tid
+CREATE OR REPLACE FUNCTION oncebox.places(handler text, most integer) RETURNS SETOF tid
 LANGUAGE sql SET search_path = pg_catalog, oncebox, pg_temp AS $$
     SELECT d.ctid FROM oncebox.deliveries d
     WHERE d.handler = places.handler AND d.state = 'ready' AND d.due_at_ms <= (SELECT oncebox.steady_ms())
@@ -75,7 +56,7 @@ $$;
 -- is due; and where those are not enough, the heads of some keys from a place that chance chooses, so that no key is left
 -- out for ever. Within an order key only the oldest, none while another is claimed; one that waits for its prerequisite is
 -- not in the way.
-CREATE FUNCTION oncebox.places_in_order(handler text, most integer, on_dead text, start uuid) RETURNS SETOF tid
+CREATE OR REPLACE FUNCTION oncebox.places_in_order(handler text, most integer, on_dead text, start uuid) RETURNS SETOF tid
 LANGUAGE sql SET search_path = pg_catalog, oncebox, pg_temp AS $$
     SELECT l.ctid FROM oncebox.deliveries l
     WHERE l.state = 'ready' AND l.ctid = ANY(ARRAY(
@@ -127,7 +108,7 @@ LANGUAGE sql SET search_path = pg_catalog, oncebox, pg_temp AS $$
 $$;
 
 -- The place of one that was lost with its worker before. It may be what took the worker with it, so it is handed out alone.
-CREATE FUNCTION oncebox.places_lost(handler text, on_dead text) RETURNS SETOF tid
+CREATE OR REPLACE FUNCTION oncebox.places_lost(handler text, on_dead text) RETURNS SETOF tid
 LANGUAGE sql SET search_path = pg_catalog, oncebox, pg_temp AS $$
     SELECT l.ctid FROM oncebox.deliveries l
     WHERE l.state = 'ready' AND l.ctid = ANY(ARRAY(
@@ -207,4 +188,32 @@ BEGIN
            to_timestamp((c.lease_until_ms - (SELECT s.offset_ms FROM oncebox.steady_clock s)) / 1000.0)
     FROM claimed c JOIN oncebox.events e ON e.key = c.key JOIN oncebox.payloads p ON p.key = c.key
     WHERE c.state = 'claimed' ORDER BY c.due_at_ms, c.key;
+END $$;
+
+-- Takes up to max deliveries, for as long as the lease (the handler's own where none is given), and counts the attempt.
+-- Call it in a short transaction of its own: what it took is nobody else's once that commits.
+CREATE OR REPLACE FUNCTION oncebox.claim(handler text, max integer DEFAULT 10, lease interval DEFAULT NULL)
+RETURNS TABLE (delivery uuid, token uuid, key text, source text, event_id text, type text, body bytea, attempt integer,
+               received_at timestamptz, lease_until timestamptz)
+LANGUAGE plpgsql SET search_path = pg_catalog, oncebox, pg_temp AS $$
+DECLARE
+    wanted bigint;
+BEGIN
+    IF max IS NULL OR max NOT BETWEEN 1 AND 1000 THEN
+        RAISE EXCEPTION 'oncebox: max is from 1 to 1000' USING ERRCODE = '22023';
+    END IF;
+    PERFORM oncebox.check_handler('claim', handler);
+    SELECT coalesce(oncebox.lease_ms(claim.lease), h.lease_ms) INTO wanted
+    FROM oncebox.handlers h WHERE h.handler = claim.handler;
+    PERFORM oncebox.expire(handler);
+    FOR try IN 1..3 LOOP
+        BEGIN
+            -- Its rows are sorted, so they come all or none: nothing is handed out before an error can happen.
+            RETURN QUERY SELECT * FROM oncebox.take(claim.handler, claim.max, wanted);
+            RETURN;
+        EXCEPTION WHEN unique_violation OR deadlock_detected THEN
+            -- Another claim took one of the same order key at this instant; the next look sees it.
+            NULL;
+        END;
+    END LOOP;
 END $$;

@@ -1,10 +1,54 @@
--- A message knows the claim that wrote it: a claim that was given back was no attempt, so the attempt alone cannot tell
--- the next claim from it. And what SQL wants sent is refused in words before the table refuses it in its own.
+-- What holds no data: the views, and the trigger behind the one that sends. This file is run again whenever its text is
+-- another than the one that was run last, so it is edited in place, and takes away what it makes before it makes it. Give the
+-- text its next number in adapter/migrations.rs once the number before was released: the higher one wins, so a program of an
+-- older version leaves a newer text alone.
 
-ALTER TABLE oncebox_outbox ADD COLUMN delivery_token BLOB;
+-- == What people and their tools read. Stable: columns are added at the end and none is taken away ==
 
--- The time is the delivery's claim, which has the program's own clock; what belongs to no delivery is due at once.
-DROP TRIGGER oncebox_send_write;
+DROP VIEW IF EXISTS oncebox_events_v1;
+CREATE VIEW oncebox_events_v1 AS
+SELECT e.source, e.event_id,
+       lower(substr(hex(e.key), 1, 8) || '-' || substr(hex(e.key), 9, 4) || '-' || substr(hex(e.key), 13, 4) || '-' ||
+             substr(hex(e.key), 17, 4) || '-' || substr(hex(e.key), 21)) AS key,
+       e.type, lower(hex(e.body_sha256)) AS body_sha256, e.state,
+       1 + coalesce(a.count, 0) AS arrivals,
+       strftime('%Y-%m-%dT%H:%M:%fZ', e.received_at_ms / 1000.0, 'unixepoch') AS received_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', coalesce(a.last_at_ms, e.received_at_ms) / 1000.0, 'unixepoch') AS last_arrival_at
+FROM oncebox_events e LEFT JOIN oncebox_arrivals a ON a.key = e.key;
+
+DROP VIEW IF EXISTS oncebox_deliveries_v1;
+CREATE VIEW oncebox_deliveries_v1 AS
+SELECT lower(substr(hex(d.key), 1, 8) || '-' || substr(hex(d.key), 9, 4) || '-' || substr(hex(d.key), 13, 4) || '-' ||
+             substr(hex(d.key), 17, 4) || '-' || substr(hex(d.key), 21)) AS key,
+       e.source, e.event_id, d.handler, d.state, d.attempt,
+       CASE WHEN d.state = 'ready'
+            THEN strftime('%Y-%m-%dT%H:%M:%fZ', (d.due_at_ms - (SELECT c.offset_ms FROM oncebox_steady_clock c)) / 1000.0,
+                          'unixepoch')
+       END AS next_attempt_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', d.finished_at_ms / 1000.0, 'unixepoch') AS finished_at, d.last_error
+FROM oncebox_deliveries d JOIN oncebox_events e ON e.key = d.key;
+
+DROP VIEW IF EXISTS oncebox_outbox_v1;
+CREATE VIEW oncebox_outbox_v1 AS
+SELECT lower(substr(hex(id), 1, 8) || '-' || substr(hex(id), 9, 4) || '-' || substr(hex(id), 13, 4) || '-' ||
+             substr(hex(id), 17, 4) || '-' || substr(hex(id), 21)) AS id,
+       destination, idempotency_key, state, attempt,
+       strftime('%Y-%m-%dT%H:%M:%fZ', created_at_ms / 1000.0, 'unixepoch') AS created_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', sent_at_ms / 1000.0, 'unixepoch') AS sent_at, last_error
+FROM oncebox_outbox;
+
+-- == send ==
+
+-- How SQL sends: insert into oncebox_send (destination, body, delivery, step) values ('crm', …, :delivery, 'notify').
+-- Optional: step ('send'), path, method, headers, key (without a delivery), order_key. A message that is there already
+-- stays as it is.
+DROP VIEW IF EXISTS oncebox_send;
+CREATE VIEW oncebox_send AS
+SELECT destination, body, step, NULL AS delivery, path, method, headers, NULL AS key, order_key FROM oncebox_outbox
+WHERE false;
+
+-- What is wrong is said in words before the table says it in its own. Due when its delivery was, which is a steady time that
+-- is over; what belongs to no delivery is due at once.
 CREATE TRIGGER oncebox_send_write INSTEAD OF INSERT ON oncebox_send BEGIN
     SELECT RAISE(ABORT, 'oncebox: no such delivery') WHERE NEW.delivery IS NOT NULL AND NOT EXISTS (
         SELECT 1 FROM oncebox_deliveries d
@@ -19,7 +63,7 @@ CREATE TRIGGER oncebox_send_write INSTEAD OF INSERT ON oncebox_send BEGIN
     WHERE upper(NEW.method) NOT IN ('POST', 'PUT', 'PATCH', 'DELETE', 'GET');
     SELECT RAISE(ABORT, 'oncebox: the body of a message has at most 16 MiB')
     WHERE length(CAST(NEW.body AS BLOB)) > 16777216;
-    -- What an older version wrote does not know its claim.
+    -- A delivery that was never claimed has no token.
     SELECT RAISE(ABORT, 'oncebox: this step was sent already in this claim; name each step of a delivery differently')
     FROM oncebox_deliveries d JOIN oncebox_outbox o
         ON o.delivery = d.delivery AND o.destination = NEW.destination AND o.step = coalesce(NEW.step, 'send')
@@ -44,7 +88,7 @@ CREATE TRIGGER oncebox_send_write INSTEAD OF INSERT ON oncebox_send BEGIN
            CAST(NEW.body AS BLOB),
            coalesce(NEW.order_key, nullif(lower(hex(coalesce(d.order_key, d.key))), '')), d.key, d.delivery,
            d.handler, iif(d.delivery IS NULL, NULL, coalesce(NEW.step, 'send')), d.attempt,
-           d.token, coalesce(d.claimed_at_ms, 0), now.ms
+           d.token, coalesce(d.due_at_ms, 0), now.ms
     FROM (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS ms,
                  (SELECT coalesce(max(rowid), 0) + 1 FROM oncebox_outbox) AS row) now
     LEFT JOIN oncebox_deliveries d

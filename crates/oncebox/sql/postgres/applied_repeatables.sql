@@ -1,0 +1,1 @@
+SELECT name, version, checksum FROM oncebox.repeatables ORDER BY name

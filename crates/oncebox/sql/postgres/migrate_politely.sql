@@ -1,3 +1,0 @@
--- A step may take as long as its table is large, but it never stands in the way of ingest for longer than this while it
--- waits for a lock: it gives up and tries again.
-SET LOCAL statement_timeout = 0; SET LOCAL lock_timeout = '3s'

@@ -1,0 +1,1 @@
+SELECT name, version, checksum FROM oncebox_repeatables ORDER BY name
