@@ -23,11 +23,11 @@ pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
 pub use handling::attempts::{Failure, Fenced};
 pub use handling::begun::Role;
 pub use handling::deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
-pub use handling::effects::{EffectFailed, Failures, Ran, RanEach};
+pub use handling::effects::{EffectFailed, Failures, RanEach};
 pub use handling::handler_sql::{HandlerSql, HandlerSqlError};
 pub use handling::handlers::{Asked, Due, HandlerFacts, HandlerRecord, OnDead};
 pub use handling::leases::{Chores, Expired, Kin, Nearness, NodeEntry, NodeLock};
-pub use handling::order::{Change, Once, Prerequisite, Version};
+pub use handling::order::{Change, Prerequisite, Version};
 pub use handling::pull::{PulledClaim, PulledFailure};
 pub use insert::arrivals::ArrivalCount;
 pub use insert::arrived_secrets::{ARMED_FOR_MS, ArrivedSecret, Kept};
@@ -37,9 +37,7 @@ pub use operate::actions::{Action, ActionError, ActionKind, ActionRecord};
 pub use operate::alerts::{NodeReport, Told};
 pub use operate::erase::{Erasure, ErasureCount, Subject, SubjectValue};
 pub use outbox::leases::{DestinationFacts, ExpiredMessage};
-pub use outbox::messages::{
-    ClaimedMessage, MessageClaims, MessageFailure, MessageFence, MessageWant, SendError, Sent, SentMarks, Written,
-};
+pub use outbox::messages::{ClaimedMessage, MessageClaims, MessageFailure, MessageFence, MessageWant, Sent, SentMarks};
 #[cfg(feature = "postgres")]
 pub use postgres::Connections;
 #[cfg(feature = "postgres")]

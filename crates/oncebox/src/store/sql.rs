@@ -135,9 +135,6 @@ shared! {
     PREREQUISITE_DONE = "shared/prerequisite_done.sql";
     WAKE_WAITING = "shared/wake_waiting.sql";
     WAIT_FOR = "shared/wait_for.sql";
-    DELIVERY_OF = "shared/delivery_of.sql";
-    WRITE_MESSAGE = "shared/write_message.sql";
-    MESSAGE_BY_KEY = "shared/message_by_key.sql";
     RECORD_MESSAGE_ATTEMPT = "shared/record_message_attempt.sql";
     END_MESSAGE_ATTEMPT = "shared/end_message_attempt.sql";
     GIVE_BACK_MESSAGE = "shared/give_back_message.sql";
@@ -154,7 +151,6 @@ shared! {
     MESSAGE_ACTION_COUNT = "shared/message_action_count.sql";
     MESSAGE_ACTION_SLICE = "shared/message_action_slice.sql";
     DESTINATIONS = "shared/destinations.sql";
-    REMEMBER = "shared/remember.sql";
     INSPECT_LEDGER = "shared/inspect_ledger.sql";
     INSPECT_EVENTS = "shared/inspect_events.sql";
     INSPECT_PAYLOADS = "shared/inspect_payloads.sql";

@@ -8,11 +8,13 @@ mod units;
 use std::sync::Arc;
 use std::time::Duration;
 
+use oncebox::circuit::Reached;
 use oncebox::clock::Clock;
+use oncebox::delivery::Failed;
 use oncebox::event::EventKey;
-use oncebox::handler::{Handler, HandlerError, HandlerSpec, OrderRules, Work, Working};
+use oncebox::handler::{CallError, HandlerSpec, OrderRules, Target, Work, Working};
 use oncebox::retry::RetryPolicy;
-use oncebox::store::{Claimed, HandlerSql, NewEvent, NodeEntry, Tx};
+use oncebox::store::{Claimed, HandlerSql, NewEvent, NodeEntry};
 use oncebox::wake::Wake;
 use oncebox::worker::{Parts, Workers};
 use testkit::TestDatabase;
@@ -74,17 +76,18 @@ pub(crate) async fn wait_while(world: &World, states: &str) {
     wait_until(&format!("no delivery is {states}"), || world.query(&sql) == [["0"]]).await;
 }
 
-/// Code for a handler: panics, fails or does nothing, by the event's id.
+/// A target that panics, fails, never answers or does nothing, by the event's id.
 #[derive(Debug)]
 pub(crate) struct Moody;
 
-impl Handler for Moody {
-    fn handle<'a>(&'a self, event: &'a Claimed, _tx: &'a mut Tx) -> Working<'a, Result<(), HandlerError>> {
+impl Target for Moody {
+    fn call<'a>(&'a self, event: &'a Claimed) -> Working<'a, Result<(), CallError>> {
+        let fail = |failed| Err(CallError { error: "no".to_owned(), status: None, failed, reached: Reached::Unknown });
         Box::pin(async move {
             match event.event_id.split('_').next() {
                 Some("panic") => panic!("{} broke", event.event_id),
-                Some("reject") => Err(HandlerError::Reject("never".into())),
-                Some("retry") => Err(std::io::Error::other("not now").into()),
+                Some("reject") => fail(Failed::Permanent),
+                Some("retry") => fail(Failed::Transient { retry_after: None }),
                 Some("slow") => {
                     std::future::pending::<()>().await;
                     Ok(())
@@ -92,5 +95,9 @@ impl Handler for Moody {
                 _ => Ok(()),
             }
         })
+    }
+
+    fn deadline(&self) -> Duration {
+        Duration::from_secs(1)
     }
 }

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use oncebox::event::{EventKey, KeyMaker};
 use oncebox::store::{
-    Access, Commit, Connections, Durability, Inserted, NewEvent, Store, StoreError, Tx, insert_events,
+    Access, Asked, Claimed, Commit, Connections, Durability, Failures, HandlerSql, Inserted, NewEvent, RanEach, Store,
+    StoreError, Tx, insert_events,
 };
 use oncebox_verify::{Digest, Fingerprint, Identity, IdentityKind, sha256};
 use oncebox_verify::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat};
@@ -24,7 +25,21 @@ pub(crate) const HANDLERS: [&str; 2] = ["billing", "mail"];
 
 /// Of a store on Postgres.
 pub(crate) const CONNECTIONS: Connections = Connections { ingest: 8, work: 8 };
-const WAIT_MAX: Duration = Duration::from_secs(30);
+pub(crate) const WAIT_MAX: Duration = Duration::from_secs(30);
+
+/// What [`run_handler`] answers where everything was written.
+pub(crate) const ALL: RanEach = RanEach::Written(Vec::new());
+
+/// Runs a handler's statements for deliveries that stand or fall together.
+pub(crate) async fn run_handler(
+    tx: &mut Tx,
+    sql: &HandlerSql,
+    batch: &[Claimed],
+    deadline: Duration,
+) -> Result<RanEach, StoreError> {
+    let batch: Vec<&Claimed> = batch.iter().collect();
+    tx.run_each(sql, &batch, Failures::Together, deadline).await
+}
 
 /// A migrated database, the store on it, and a maker of keys.
 pub(crate) struct World {
@@ -87,6 +102,12 @@ impl World {
     /// Inserts one event and commits it.
     pub(crate) async fn insert_one(&self, event: NewEvent) -> Inserted {
         self.insert([event]).await[0]
+    }
+
+    /// Stops or resumes a handler, as an operator does; false when it is not known.
+    pub(crate) async fn pause(&self, handler: &str, paused: bool) -> bool {
+        let asked = Asked { id: self.keys.make(NOW).to_string(), who: "test".to_owned(), at: NOW };
+        self.store.pause_handler_as(&asked, handler, paused).await.unwrap()
     }
 
     /// Rows of a table of ours.

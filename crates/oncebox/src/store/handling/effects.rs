@@ -15,23 +15,7 @@ use crate::store::Dialect;
 use crate::store::handling::handler_sql::{HandlerSql, NotText, Prepared};
 use crate::store::{Claimed, Database, Store, StoreError, Tx, TxInner, Value};
 
-/// What became of a batch of effects that stand or fall together.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Ran {
-    /// All are written, to be finished and committed.
-    All,
-    /// The event at this place of the batch failed; the transaction must roll back.
-    Failed {
-        /// Its place in the batch.
-        index: usize,
-        /// Whether another try may help.
-        failed: Failed,
-        /// Why, for people.
-        error: String,
-    },
-}
-
-/// What became of a batch of effects whose failures are kept apart.
+/// What became of a batch of effects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RanEach {
     /// All are written but these, which left nothing behind.
@@ -119,23 +103,6 @@ impl Tx {
     }
 
     /// Runs a handler's statements for each of the claimed deliveries, in their order, all within `deadline`.
-    pub async fn run_handler(
-        &mut self,
-        sql: &HandlerSql,
-        batch: &[Claimed],
-        deadline: Duration,
-    ) -> Result<Ran, StoreError> {
-        let batch: Vec<&Claimed> = batch.iter().collect();
-        match self.run_each(sql, &batch, Failures::Together, deadline).await? {
-            RanEach::Written(_) => Ok(Ran::All),
-            RanEach::Stopped { at: Some(index), failed, error, session_lost: false } => {
-                Ok(Ran::Failed { index, failed, error })
-            }
-            RanEach::Stopped { error, .. } | RanEach::Stale { error } => Err(StoreError::Disconnected(error.into())),
-        }
-    }
-
-    /// As [`Tx::run_handler`], for a batch whose failures may be kept apart.
     pub async fn run_each(
         &mut self,
         sql: &HandlerSql,

@@ -83,15 +83,8 @@ impl Store {
         tx.commit_or_fail().await
     }
 
-    /// Stops or resumes claiming for a handler on every node; false when it is not known.
-    pub async fn pause_handler(&self, handler: &str, paused: bool) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        let outcome = tx.pause_handler(handler, paused).await?;
-        tx.commit_or_fail().await?;
-        Ok(outcome != Paused::Unknown)
-    }
-
-    /// The same for an operator, with a line in the audit log: it acted on nothing where the handler was so already.
+    /// Stops or resumes claiming for a handler on every node, with a line in the audit log; false when it is not known. It
+    /// acted on nothing where the handler was so already.
     pub async fn pause_handler_as(&self, asked: &Asked, handler: &str, paused: bool) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let acted = match tx.pause_handler(handler, paused).await? {

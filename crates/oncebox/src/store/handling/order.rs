@@ -8,8 +8,6 @@ use std::time::Duration;
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
-pub use crate::once::Once;
-use crate::once::mark;
 use crate::order::{Revision, finer_key};
 use crate::store::handling::attempts::fenced;
 use crate::store::handling::deliveries::millis;
@@ -62,13 +60,6 @@ impl Row<'_> {
 }
 
 impl Tx {
-    /// Claims an id within a scope for this transaction; neither may be empty. A second caller waits until the first has
-    /// ended.
-    pub async fn once(&mut self, scope: &str, id: &str, now: UnixMillis) -> Result<Once, StoreError> {
-        let rows = self.execute(&sql::REMEMBER, vec![mark(scope, id)?.into(), now.into()]).await?;
-        Ok(if rows == 0 { Once::Duplicate } else { Once::Fresh })
-    }
-
     /// Records a version of an object as applied by a handler, unless a newer one was. `or_equal` lets the same version
     /// run again, for senders whose versions are coarse.
     pub async fn newer(

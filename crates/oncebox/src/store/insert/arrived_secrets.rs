@@ -41,14 +41,7 @@ pub enum Kept {
 }
 
 impl Store {
-    /// Waits for the next secret of a source; the one that is there stays until then.
-    pub async fn arm_secret(&self, source: &str, now: UnixMillis) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        tx.execute(&sql::ARM_SECRET, vec![source.into(), now.into()]).await?;
-        ended(tx.commit().await)
-    }
-
-    /// The same for an operator, with a line in the audit log.
+    /// Waits for the next secret of a source, with a line in the audit log; the one that is there stays until then.
     pub async fn arm_secret_as(&self, asked: &Asked, source: &str) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         tx.execute(&sql::ARM_SECRET, vec![source.into(), asked.at.into()]).await?;

@@ -1,4 +1,5 @@
-//! Writing outbox messages in a caller's transaction, claiming them, and writing down how sending went.
+//! Claiming outbox messages, and writing down how sending went. They are written by `oncebox.send` and `oncebox_send`, in
+//! the transaction of whoever sends.
 //!
 //! A message exists exactly if the transaction that wrote it committed. It is found by its state, never by a cursor over
 //! numbers or times, so one that commits late is sent like any other. Every write after a claim carries its token.
@@ -10,37 +11,10 @@ use bytes::Bytes;
 use crate::clock::UnixMillis;
 use crate::delivery::Next;
 use crate::event::EventKey;
-use crate::message::{Message, MessageError, Origin};
 use crate::store::handling::attempts::{fenced, kept};
 use crate::store::handling::deliveries::{count, millis};
 use crate::store::{Fenced, Row, Store, StoreError, Tx, TxInner, Value, sql};
 use crate::trace::Traceparent;
-
-/// What became of a message that was to be written.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Written {
-    /// It goes out once the transaction commits.
-    Fresh(EventKey),
-    /// Its key was there before: that message stays as it is.
-    Kept(EventKey),
-}
-
-/// Why a message was not written; the transaction can only roll back.
-#[derive(Debug, thiserror::Error)]
-pub enum SendError {
-    /// It cannot be one.
-    #[error(transparent)]
-    Invalid(#[from] MessageError),
-    /// The delivery is not there.
-    #[error("no such delivery")]
-    NoDelivery,
-    /// The same claim of the delivery sent this step already.
-    #[error("this step was sent already in this claim; name each step of a delivery differently")]
-    Twice,
-    /// The database failed.
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
 
 /// What to claim for one destination.
 #[derive(Clone, Debug)]
@@ -199,30 +173,6 @@ impl Store {
 }
 
 impl Tx {
-    /// Writes a message together with whatever else this transaction writes. `id` must never repeat.
-    pub async fn send(&mut self, message: &Message, id: EventKey, now: UnixMillis) -> Result<Written, SendError> {
-        message.check()?;
-        let before = std::mem::replace(&mut self.half_done, true);
-        let writer = match &message.origin {
-            Origin::Delivery { delivery, step } => Some(self.writer(*delivery, step).await?),
-            Origin::Given(_) | Origin::Fresh => None,
-        };
-        let key = message.idempotency_key(id);
-        if self.execute(&sql::WRITE_MESSAGE, values(message, &key, id, writer.as_ref(), now)).await? == 1 {
-            self.half_done = before;
-            return Ok(Written::Fresh(id));
-        }
-        let rows = self.query(&sql::MESSAGE_BY_KEY, vec![key.as_str().into()]).await?;
-        let row = rows.first().ok_or(StoreError::Corrupt { what: "message" })?;
-        if let Some(writer) = writer
-            && writer.wrote(row)?
-        {
-            return Err(SendError::Twice);
-        }
-        self.half_done = before;
-        Ok(Written::Kept(row.key(0)?))
-    }
-
     /// Marks messages sent and keeps what was answered.
     pub async fn sent(&mut self, marks: &[Sent], now: UnixMillis) -> Result<SentMarks, StoreError> {
         let before = std::mem::replace(&mut self.half_done, true);
@@ -277,69 +227,12 @@ impl Tx {
             TxInner::Postgres(tx) => tx.keep_answers(&answers).await,
         }
     }
-
-    async fn writer(&mut self, delivery: EventKey, step: &str) -> Result<Writer, SendError> {
-        let rows = self.query(&sql::DELIVERY_OF, vec![delivery.into()]).await?;
-        let row = rows.first().ok_or(SendError::NoDelivery)?;
-        Ok(Writer {
-            delivery,
-            step: step.to_owned(),
-            key: row.key(0)?,
-            handler: row.text(1)?,
-            attempt: row.int(2)?,
-            order_key: row.optional_key(3)?,
-            token: row.optional_key(4)?,
-        })
-    }
-}
-
-/// The delivery that writes a message.
-struct Writer {
-    delivery: EventKey,
-    step: String,
-    key: EventKey,
-    handler: String,
-    attempt: i64,
-    order_key: Option<EventKey>,
-    token: Option<EventKey>,
-}
-
-impl Writer {
-    /// True when this very claim wrote a message; columns: id, attempt, token. What an older version wrote does not know
-    /// its claim, and the attempt has to do.
-    fn wrote(&self, row: &Row) -> Result<bool, StoreError> {
-        Ok(match (row.optional_key(2)?, self.token) {
-            (Some(written), Some(token)) => written == token,
-            _ => row.optional_int(1)? == Some(self.attempt),
-        })
-    }
 }
 
 impl MessageFence {
     pub(in crate::store) fn values<const N: usize>(self, rest: [Value; N]) -> Vec<Value> {
         [self.id.into(), self.token.into()].into_iter().chain(rest).collect()
     }
-}
-
-fn values(message: &Message, key: &str, id: EventKey, writer: Option<&Writer>, now: UnixMillis) -> Vec<Value> {
-    let own = writer.map(|writer| data_encoding::HEXLOWER.encode(writer.order_key.unwrap_or(writer.key).as_bytes()));
-    vec![
-        id.into(),
-        message.destination.as_str().into(),
-        key.into(),
-        message.path.as_str().into(),
-        message.method.as_str().into(),
-        message.headers_json().as_str().into(),
-        Value::Bytes(message.body.clone()),
-        message.order_key.as_deref().or(own.as_deref()).into(),
-        writer.map(|writer| writer.key).into(),
-        writer.map(|writer| writer.delivery).into(),
-        writer.map(|writer| writer.handler.as_str()).into(),
-        writer.map(|writer| writer.step.as_str()).into(),
-        writer.map(|writer| writer.attempt).into(),
-        writer.and_then(|writer| writer.token).into(),
-        now.into(),
-    ]
 }
 
 /// Columns: id, token, destination, state, attempt, attempts before, due, key, method, path, headers, body, event,

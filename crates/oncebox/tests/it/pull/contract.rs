@@ -57,9 +57,9 @@ pulled! {
 
     async fn a_paused_handler_gives_nothing(world: World, puller: Puller) {
         world.insert_one(world.event("evt_1", "a")).await;
-        assert!(world.store.pause_handler(BILLING, true).await.unwrap());
+        assert!(world.pause(BILLING, true).await);
         assert!(puller.claim(&world, 10).await.is_empty());
-        assert!(world.store.pause_handler(BILLING, false).await.unwrap());
+        assert!(world.pause(BILLING, false).await);
         assert_eq!(puller.claim(&world, 10).await.len(), 1);
     }
 

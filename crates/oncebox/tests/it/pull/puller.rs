@@ -2,18 +2,18 @@
 
 use std::time::Duration;
 
+use oncebox::Once;
 use oncebox::delivery::{Failed, Next};
 use oncebox::event::{EventKey, KeyMaker};
 use oncebox::message::Message;
 use oncebox::order::order_key;
-use oncebox::store::{
-    Claimed, Fence, Fenced, Finished, HandlerSql, Once, PulledFailure, Ran, SendError, StoreError, Version, Want,
-};
+use oncebox::store::{Claimed, Fence, Fenced, Finished, HandlerSql, PulledFailure, StoreError, Version, Want};
 use testkit::Session;
 use testkit::session::Refused;
 
+use crate::application::{self, End};
 use crate::store_contract::deliveries::{BILLING, LEASE};
-use crate::world::{NOW, World, committed};
+use crate::world::{ALL, NOW, World, committed, run_handler};
 
 /// Who pulls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,8 +92,8 @@ impl Puller {
                 let sql = "insert into effects (id, attempt) values (:event_id, :attempt)";
                 let sql = HandlerSql::parse(sql, world.store.dialect()).unwrap();
                 let mut tx = world.store.begin().await.unwrap();
-                let ran = tx.run_handler(&sql, one.claimed.as_slice(), Duration::from_secs(5)).await.unwrap();
-                assert_eq!(ran, Ran::All);
+                let ran = run_handler(&mut tx, &sql, one.claimed.as_slice(), Duration::from_secs(5)).await.unwrap();
+                assert_eq!(ran, ALL);
                 match tx.finish(&[one.fence], NOW).await.unwrap() {
                     Finished::All => committed(tx).await.map(|()| Answer::Recorded).unwrap(),
                     Finished::LeaseLost(_) => Answer::Lost,
@@ -166,12 +166,10 @@ impl Puller {
         match self {
             Self::Verbs => {
                 let message = Message::new("crm", "{}").step(fence.delivery, step);
-                let mut tx = world.store.begin().await.unwrap();
-                match tx.send(&message, KeyMaker::default().make(NOW), NOW).await {
-                    Err(SendError::Twice) => return Sent::Twice,
+                match application::send(&world.db, &message, KeyMaker::default().make(NOW), NOW).await {
+                    Err(error) if error.chain().contains("already in this claim") => return Sent::Twice,
                     outcome => assert!(outcome.is_ok(), "{outcome:?}"),
                 }
-                committed(tx).await.unwrap();
             }
             Self::Functions => {
                 let sql =
@@ -188,8 +186,8 @@ impl Puller {
     pub(super) async fn refuses_once(self, world: &World, scope: &str, id: &str) -> bool {
         match self {
             Self::Verbs => {
-                let mut tx = world.store.begin().await.unwrap();
-                matches!(tx.once(scope, id, NOW).await, Err(StoreError::Refused(_)))
+                let answered = application::once(&world.db, scope, &[id], End::Commit).await;
+                matches!(answered, Err(StoreError::Refused(_)))
             }
             Self::Functions => {
                 let answered = run(world, &format!("select oncebox.once('{scope}', '{id}')")).await;
@@ -200,12 +198,7 @@ impl Puller {
 
     pub(super) async fn once(self, world: &World, scope: &str, id: &str) -> bool {
         match self {
-            Self::Verbs => {
-                let mut tx = world.store.begin().await.unwrap();
-                let answer = tx.once(scope, id, NOW).await.unwrap();
-                committed(tx).await.unwrap();
-                answer == Once::Fresh
-            }
+            Self::Verbs => application::once(&world.db, scope, &[id], End::Commit).await.unwrap() == [Once::Fresh],
             Self::Functions => {
                 run(world, &format!("select oncebox.once('{scope}', '{id}')")).await.unwrap()[0][0] == "t"
             }

@@ -5,8 +5,9 @@ use oncebox::store::{Failure, Want};
 use testkit::TestDatabase;
 
 use super::{DAY, LEDGER, PAYLOAD, aged, aging, check, now, run, set, stored};
+use crate::application;
 use crate::store_contract::deliveries::{BILLING, LEASE, make_due};
-use crate::world::{SOURCE, committed};
+use crate::world::SOURCE;
 
 testkit::contract! {
     async fn attempts_and_steps_go_with_the_payload(db: TestDatabase) {
@@ -30,9 +31,7 @@ testkit::contract! {
     async fn marks_age_by_their_own_time(db: TestDatabase) {
         let world = aging(db).await;
         for (id, age) in [("old", LEDGER + DAY), ("young", LEDGER - DAY)] {
-            let mut tx = world.store.begin().await.unwrap();
-            assert_eq!(tx.once("scope", id, now()).await.unwrap(), oncebox::Once::Fresh);
-            committed(tx).await.unwrap();
+            application::once(&world.db, "scope", &[id], application::End::Commit).await.unwrap();
             let table = world.db.table("remembered");
             let newest = format!("select max(at_ms) from {table}");
             world.db.execute(&format!("update {table} set at_ms = {} where at_ms = ({newest})", now() - age));

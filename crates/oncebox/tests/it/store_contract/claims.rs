@@ -9,10 +9,11 @@ use oncebox::routing::Duty;
 use oncebox::store::{
     Access, Claimed, DestinationFacts, Durability, MessageWant, NodeEntry, OnDead, Role, Store, Want,
 };
-use testkit::{Backend, TestDatabase};
+use testkit::{Backend, Session, TestDatabase};
 
 use super::deliveries::{BILLING, LEASE, claim, end_leases, fail, make_due, processing, register, states, want};
-use crate::world::{NOW, World, committed, open};
+use crate::application;
+use crate::world::{NOW, World, open};
 
 const BODY: usize = 1000;
 /// Deliveries that wait behind one key; `ONCEBOX_TEST_BLOCKED` sets another number.
@@ -170,9 +171,7 @@ testkit::contract! {
         let crm = DestinationFacts { name: "crm".to_owned(), attempts: 1, ordered: false };
         world.store.register_destinations(&[crm]).await.unwrap();
         for _ in 0..3 {
-            let mut tx = world.store.begin().await.unwrap();
-            tx.send(&Message::new("crm", "{}"), world.keys.make(NOW), NOW).await.unwrap();
-            committed(tx).await.unwrap();
+            application::send(&world.db, &Message::new("crm", "{}"), world.keys.make(NOW), NOW).await.unwrap();
         }
         let want = MessageWant { destination: "crm".to_owned(), limit: 9, bytes: usize::MAX, lease: LEASE };
         let claims = world.store.claim_messages(&[want], Some(node().node), NOW).await.unwrap().claimed;
@@ -249,17 +248,15 @@ async fn two_nodes_never_have_two_messages_of_one_key_under_way() {
         "create function nap() returns trigger language plpgsql as $$ begin perform pg_sleep(1); return new; end $$",
     );
     world.db.execute("create trigger nap before update on oncebox.outbox for each row when (new.state = 'claimed') execute function nap()");
-    let message = || Message { order_key: Some("one".to_owned()), ..Message::new("mail", "{}") };
-    let mut first = world.store.begin().await.unwrap();
-    first.send(&message(), world.keys.make(NOW), NOW).await.unwrap();
-    let mut second = world.store.begin().await.unwrap();
-    second.send(&message(), world.keys.make(NOW), NOW).await.unwrap();
-    committed(second).await.unwrap();
+    let first = Session::open(world.db.url()).await;
+    first.query("begin; select oncebox.send('mail', '{}', order_key => 'one')").await.unwrap();
+    let second = Message { order_key: Some("one".to_owned()), ..Message::new("mail", "{}") };
+    application::send(&world.db, &second, world.keys.make(NOW), NOW).await.unwrap();
     let other = open(&world.db).await.unwrap();
     let want = || [MessageWant { destination: "mail".to_owned(), limit: 9, bytes: usize::MAX, lease: LEASE }];
     let claiming = tokio::spawn(async move { other.claim_messages(&want(), None, NOW).await.unwrap().claimed.len() });
     tokio::time::sleep(Duration::from_millis(300)).await;
-    committed(first).await.unwrap();
+    first.query("commit").await.unwrap();
     let here = world.store.claim_messages(&want(), None, NOW).await.unwrap().claimed.len();
     assert_eq!(here + claiming.await.unwrap(), 1, "both are under way");
 }

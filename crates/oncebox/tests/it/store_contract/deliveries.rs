@@ -214,13 +214,13 @@ testkit::contract! {
     async fn a_paused_handler_claims_nothing_on_any_node(db: TestDatabase) {
         let world = processing(db).await;
         world.insert_one(world.event("evt_1", "a")).await;
-        assert!(world.store.pause_handler(BILLING, true).await.unwrap());
-        assert!(!world.store.pause_handler("nobody", true).await.unwrap());
+        assert!(world.pause(BILLING, true).await);
+        assert!(!world.pause("nobody", true).await);
         assert_eq!(claim(&world, 1).await.len(), 0);
         register(&world, OnDead::Skip).await;
         assert!(world.store.handlers().await.unwrap().iter().any(|one| one.paused && one.facts.name == BILLING));
         assert_eq!(claim(&world, 1).await.len(), 0, "a restart does not resume it");
-        assert!(world.store.pause_handler(BILLING, false).await.unwrap());
+        assert!(world.pause(BILLING, false).await);
         assert_eq!(claim(&world, 1).await.len(), 1);
     }
 

@@ -2,13 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use oncebox::store::{Access, Durability, HandlerSql, Ran, Store, StoreError};
+use oncebox::store::{Access, Durability, HandlerSql, Store, StoreError};
 use testkit::postgres::{Cluster, Options};
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{claim, processing};
 use crate::world::World;
-use crate::world::{committed, open, open_with};
+use crate::world::{ALL, committed, open, open_with, run_handler};
 
 testkit::contract! {
     async fn a_usual_database_is_safe(db: TestDatabase) {
@@ -116,7 +116,7 @@ fn a_session_keeps_waiting_for_the_disk() {
         let sql = HandlerSql::parse(sql, world.store.dialect()).unwrap();
         for one in claimed.chunks(1) {
             let mut tx = world.store.begin().await.unwrap();
-            assert_eq!(tx.run_handler(&sql, one, Duration::from_secs(5)).await.unwrap(), Ran::All);
+            assert_eq!(run_handler(&mut tx, &sql, one, Duration::from_secs(5)).await.unwrap(), ALL);
             committed(tx).await.unwrap();
         }
         assert_eq!(world.db.query("select setting from seen"), [["on"], ["on"]]);

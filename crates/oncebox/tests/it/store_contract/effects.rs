@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use oncebox::delivery::Failed;
-use oncebox::store::{Claimed, Failures, Finished, HandlerSql, Ran, RanEach, Tx};
+use oncebox::store::{Claimed, Failures, Finished, HandlerSql, RanEach, Tx};
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{claim, processing, states};
-use crate::world::{NOW, World, committed};
+use crate::world::{ALL, NOW, World, committed, run_handler};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -28,9 +28,9 @@ fn endless(world: &World) -> &'static str {
     }
 }
 
-async fn run(world: &World, sql: &str, batch: &[Claimed]) -> (Tx, Ran) {
+async fn run(world: &World, sql: &str, batch: &[Claimed]) -> (Tx, RanEach) {
     let mut tx = world.store.begin().await.unwrap();
-    let ran = tx.run_handler(&parse(world, sql), batch, DEADLINE).await.unwrap();
+    let ran = run_handler(&mut tx, &parse(world, sql), batch, DEADLINE).await.unwrap();
     (tx, ran)
 }
 
@@ -42,7 +42,7 @@ testkit::contract! {
         let sql = "insert into effects (id, key, attempt, body, source) values (:event_id, :key, :attempt, :body, :source); \
                    select count(*) from effects where id = :event_id; -- done\n";
         let (mut tx, ran) = run(&world, sql, &batch).await;
-        assert_eq!(ran, Ran::All);
+        assert_eq!(ran, ALL);
         let fences: Vec<_> = batch.iter().map(|one| one.fence).collect();
         assert_eq!(tx.finish(&fences, NOW).await.unwrap(), Finished::All);
         assert_eq!(world.db.count("effects"), 0, "nothing shows before the commit");
@@ -61,7 +61,7 @@ testkit::contract! {
         let sql = parse(&world, "insert into effects (id) values (:event_id)");
         for (one, effects) in batch.chunks(1).zip([0, 1]) {
             let mut tx = world.store.begin_apart().await.unwrap();
-            assert_eq!(tx.run_handler(&sql, one, DEADLINE).await.unwrap(), Ran::All);
+            assert_eq!(run_handler(&mut tx, &sql, one, DEADLINE).await.unwrap(), ALL);
             if effects == 0 {
                 tx.rollback().await;
             } else {
@@ -80,15 +80,15 @@ testkit::contract! {
         let sql = "insert into effects (id) values (:event_id); insert into strict values (:event_id)";
         let (mut tx, ran) = run(&world, sql, &batch).await;
         let bad = batch.iter().position(|one| one.event_id == "evt_2").unwrap();
-        assert!(matches!(&ran, Ran::Failed { index, failed: Failed::Transient { .. }, error }
-            if *index == bad && error.to_lowercase().contains("check")), "{ran:?}");
+        assert!(matches!(&ran, RanEach::Stopped { at: Some(at), failed: Failed::Transient { .. }, error, session_lost: false }
+            if *at == bad && error.to_lowercase().contains("check")), "{ran:?}");
         let fences: Vec<_> = batch.iter().map(|one| one.fence).collect();
         let _ = tx.finish(&fences, NOW).await;
         assert!(committed(tx).await.is_err());
         assert_eq!(world.db.count("effects"), 0);
         batch.remove(bad);
         let (mut tx, ran) = run(&world, sql, &batch).await;
-        assert_eq!(ran, Ran::All);
+        assert_eq!(ran, ALL);
         let fences: Vec<_> = batch.iter().map(|one| one.fence).collect();
         assert_eq!(tx.finish(&fences, NOW).await.unwrap(), Finished::All);
         committed(tx).await.unwrap();
@@ -143,10 +143,10 @@ testkit::contract! {
         world.insert_one(world.event("evt_1", "a\0b")).await;
         let batch = claim(&world, 1).await;
         let (tx, ran) = run(&world, "insert into effects (body) values (:body)", &batch).await;
-        assert!(matches!(&ran, Ran::Failed { failed: Failed::Permanent, error, .. } if error.contains(":body_bytes")), "{ran:?}");
+        assert!(matches!(&ran, RanEach::Stopped { failed: Failed::Permanent, error, .. } if error.contains(":body_bytes")), "{ran:?}");
         drop(tx);
         let (tx, ran) = run(&world, "insert into effects (attempt) values (length(:body_bytes))", &batch).await;
-        assert_eq!(ran, Ran::All);
+        assert_eq!(ran, ALL);
         committed(tx).await.unwrap();
         assert_eq!(world.db.query("select attempt from effects"), [["3"]]);
     }
@@ -162,7 +162,7 @@ testkit::contract! {
             }
         };
         let (tx, ran) = run(&world, sql, &batch).await;
-        assert_eq!(ran, Ran::All);
+        assert_eq!(ran, ALL);
         committed(tx).await.unwrap();
         assert_eq!(world.db.query("select at from effects"), [["2024-11-15T19:46:40.123Z"]]);
     }
@@ -178,7 +178,7 @@ testkit::contract! {
         let waiting = tokio::spawn(async move {
             let mut tx = store.begin().await.unwrap();
             tx.turn().await.unwrap();
-            assert_eq!(tx.run_handler(&same, std::slice::from_ref(&behind), DEADLINE).await.unwrap(), Ran::All);
+            assert_eq!(run_handler(&mut tx, &same, std::slice::from_ref(&behind), DEADLINE).await.unwrap(), ALL);
             assert_eq!(tx.finish(&[behind.fence], NOW).await.unwrap(), Finished::All);
             committed(tx).await.unwrap();
         });
@@ -186,7 +186,7 @@ testkit::contract! {
         tokio::time::sleep(DEADLINE + Duration::from_millis(500)).await;
         // Postgres lets others write meanwhile, and ends a transaction that does nothing for so long.
         if world.db.backend() == Backend::Sqlite {
-            assert_eq!(first.run_handler(&sql, &batch[..1], DEADLINE).await.unwrap(), Ran::All);
+            assert_eq!(run_handler(&mut first, &sql, &batch[..1], DEADLINE).await.unwrap(), ALL);
             assert_eq!(first.finish(&[batch[0].fence], NOW).await.unwrap(), Finished::All);
             committed(first).await.unwrap();
         }
@@ -201,12 +201,12 @@ testkit::contract! {
         let (store, endless, claims) = (world.store.clone(), parse(&world, endless(&world)), batch.clone());
         let running = tokio::spawn(async move {
             let mut tx = store.begin().await.unwrap();
-            tx.run_handler(&endless, &claims, Duration::from_secs(1)).await.map(drop)
+            run_handler(&mut tx, &endless, &claims, Duration::from_secs(1)).await.map(drop)
         });
         tokio::time::sleep(Duration::from_millis(300)).await;
         running.abort();
         let next = tokio::time::timeout(Duration::from_secs(60), run(&world, "select 1", &batch)).await;
-        assert!(matches!(next.expect("the line moves on").1, Ran::All));
+        assert_eq!(next.expect("the line moves on").1, ALL);
     }
 
     async fn a_statement_ends_at_its_deadline(db: TestDatabase) {
@@ -214,9 +214,9 @@ testkit::contract! {
         world.insert_one(world.event("evt_1", "{}")).await;
         let batch = claim(&world, 1).await;
         let mut tx = world.store.begin().await.unwrap();
-        let ran = tx.run_handler(&parse(&world, endless(&world)), &batch, Duration::from_millis(200)).await.unwrap();
-        assert!(matches!(ran, Ran::Failed { index: 0, failed: Failed::Transient { .. }, .. }), "{ran:?}");
+        let ran = run_handler(&mut tx, &parse(&world, endless(&world)), &batch, Duration::from_millis(200)).await.unwrap();
+        assert!(matches!(ran, RanEach::Stopped { at: Some(0), failed: Failed::Transient { .. }, session_lost: false, .. }), "{ran:?}");
         assert!(committed(tx).await.is_err());
-        assert!(matches!(run(&world, "select 1", &batch).await.1, Ran::All));
+        assert_eq!(run(&world, "select 1", &batch).await.1, ALL);
     }
 }

@@ -1,15 +1,13 @@
 //! `once`: the primitive for applications that deduplicate in their own transaction.
 
-use oncebox::store::Once;
+use oncebox::Once;
 use testkit::TestDatabase;
 
-use crate::world::{NOW, World, committed};
+use crate::application::{self, End};
+use crate::world::World;
 
 async fn once(world: &World, scope: &str, id: &str) -> Once {
-    let mut tx = world.store.begin().await.unwrap();
-    let outcome = tx.once(scope, id, NOW).await.unwrap();
-    committed(tx).await.unwrap();
-    outcome
+    application::once(&world.db, scope, &[id], End::Commit).await.unwrap()[0]
 }
 
 testkit::contract! {
@@ -27,10 +25,8 @@ testkit::contract! {
 
     async fn what_rolls_back_was_never_there(db: TestDatabase) {
         let world = World::new(db).await;
-        let mut tx = world.store.begin().await.unwrap();
-        assert_eq!(tx.once("stripe", "evt_1", NOW).await.unwrap(), Once::Fresh);
-        assert_eq!(tx.once("stripe", "evt_1", NOW).await.unwrap(), Once::Duplicate);
-        drop(tx);
+        let undone = application::once(&world.db, "stripe", &["evt_1", "evt_1"], End::RollBack).await.unwrap();
+        assert_eq!(undone, [Once::Fresh, Once::Duplicate]);
         assert_eq!(once(&world, "stripe", "evt_1").await, Once::Fresh);
     }
 }

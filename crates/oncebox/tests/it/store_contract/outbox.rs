@@ -5,15 +5,16 @@ use std::time::Duration;
 use bytes::Bytes;
 use oncebox::delivery::Next;
 use oncebox::event::EventKey;
-use oncebox::message::{Message, MessageError};
+use oncebox::message::Message;
 use oncebox::store::{
     Action, ActionError, ActionFilter, ActionKind, ClaimedMessage, DestinationFacts, Fenced, HandlerSql,
-    MessageFailure, MessageFence, MessageFilter, MessageWant, NodeEntry, Ran, SendError, Sent, SentMarks, Written,
+    MessageFailure, MessageFence, MessageFilter, MessageWant, NodeEntry, RanEach, Sent, SentMarks, StoreError,
 };
-use testkit::{Backend, TestDatabase};
+use testkit::{Backend, Session, TestDatabase};
 
 use super::deliveries::{claim, end_leases, processing};
-use crate::world::{NOW, World, committed, open};
+use crate::application;
+use crate::world::{ALL, NOW, World, committed, open, run_handler};
 
 const LEASE: Duration = Duration::from_secs(60);
 
@@ -25,20 +26,25 @@ async fn sending(db: TestDatabase) -> World {
     world
 }
 
-async fn write(world: &World, message: Message) -> Result<Written, SendError> {
-    let mut tx = world.store.begin().await.unwrap();
-    let written = tx.send(&message, world.keys.make(NOW), NOW).await;
-    match &written {
-        Ok(_) => committed(tx).await.unwrap(),
-        Err(_) => assert!(committed(tx).await.is_err() || matches!(written, Err(SendError::Invalid(_)))),
-    }
-    written
+/// What became of a message that was to be written.
+#[derive(Debug, PartialEq, Eq)]
+enum Written {
+    /// It goes out.
+    Fresh(EventKey),
+    /// Its key was there before: that message stays as it is.
+    Kept,
+}
+
+async fn write(world: &World, message: Message) -> Result<Written, StoreError> {
+    let id = world.keys.make(NOW);
+    let is_new = application::send(&world.db, &message, id, NOW).await?;
+    Ok(if is_new { Written::Fresh(id) } else { Written::Kept })
 }
 
 async fn fresh(world: &World, message: Message) -> EventKey {
     match write(world, message).await.unwrap() {
         Written::Fresh(id) => id,
-        Written::Kept(id) => panic!("{id} was there"),
+        Written::Kept => panic!("it was there"),
     }
 }
 
@@ -79,8 +85,15 @@ fn set(world: &World, what: &str) {
 testkit::contract! {
     async fn a_message_exists_exactly_if_its_transaction_committed(db: TestDatabase) {
         let world = sending(db).await;
+        let never = match world.db.backend() {
+            Backend::Sqlite => "insert into oncebox_send (destination, body) values ('crm', 'never')",
+            Backend::Postgres => "select oncebox.send('crm', 'never')",
+        };
+        let never = HandlerSql::parse(never, world.store.dialect()).unwrap();
+        world.insert_one(world.event("evt_1", "{}")).await;
+        let claimed = claim(&world, 1).await;
         let mut tx = world.store.begin().await.unwrap();
-        tx.send(&Message::new("crm", "never"), world.keys.make(NOW), NOW).await.unwrap();
+        assert_eq!(run_handler(&mut tx, &never, &claimed, LEASE).await.unwrap(), ALL);
         drop(tx);
         let headers = vec![("x-a".to_owned(), "ä\"".to_owned())];
         let id = fresh(&world, Message { headers, ..Message::new("crm", "now").path("/contacts?a=1") }).await;
@@ -89,7 +102,9 @@ testkit::contract! {
         let one = &claimed[0];
         assert_eq!((one.fence.id, one.destination.as_str(), one.attempt), (id, "crm", 1));
         assert_eq!((one.method.as_str(), one.path.as_str(), &one.body[..]), ("POST", "/contacts?a=1", &b"now"[..]));
-        assert_eq!((one.headers.as_str(), one.idempotency_key.clone()), (r#"{"x-a":"ä\""}"#, id.to_string()));
+        let headers: serde_json::Value = serde_json::from_str(&one.headers).unwrap();
+        assert_eq!(headers, serde_json::json!({"x-a": "ä\""}));
+        assert!(one.idempotency_key.parse::<EventKey>().is_ok(), "{}", one.idempotency_key);
         assert_eq!(claim_messages(&world, "crm", 10).await.len(), 0, "it is claimed");
         assert_eq!(mark(&world, &[one.fence]).await, SentMarks::All);
         assert_eq!(states(&world), [["sent", "1"]]);
@@ -114,11 +129,12 @@ testkit::contract! {
     async fn a_given_key_is_one_message_for_its_destination(db: TestDatabase) {
         let world = sending(db).await;
         let id = fresh(&world, Message::new("crm", "first").key("order-1")).await;
-        assert_eq!(write(&world, Message::new("crm", "second").key("order-1")).await.unwrap(), Written::Kept(id));
+        assert_eq!(write(&world, Message::new("crm", "second").key("order-1")).await.unwrap(), Written::Kept);
+        assert_eq!(world.store.message(id).await.unwrap().unwrap().body, b"first");
         fresh(&world, Message::new("mail", "other").key("order-1")).await;
         assert_eq!(world.query("select idempotency_key from {outbox} order by 1"), [["crm/order-1"], ["mail/order-1"]]);
         let refused = write(&world, Message::new("crm", "").key("a/b")).await;
-        assert!(matches!(refused, Err(SendError::Invalid(MessageError::Key))), "{refused:?}");
+        assert!(matches!(refused, Err(StoreError::Refused(_))), "{refused:?}");
     }
 
     async fn a_step_is_one_message_over_the_attempts_of_its_delivery(db: TestDatabase) {
@@ -129,40 +145,39 @@ testkit::contract! {
         let step = |body: &str| Message::new("crm", body).step(delivery, "notify");
         let id = fresh(&world, step("first")).await;
         let twice = write(&world, step("again")).await;
-        assert!(matches!(twice, Err(SendError::Twice)), "{twice:?}");
+        assert!(twice.is_err_and(|error| error.chain().contains("already in this claim")));
         fresh(&world, Message::new("mail", "").step(delivery, "notify")).await;
         fresh(&world, Message::new("crm", "").step(delivery, "other")).await;
         end_leases(&world);
         assert_eq!(world.store.expire_leases(NOW).await.unwrap().len(), 1);
         assert_eq!(claim(&world, 1).await[0].attempt, 2);
-        assert_eq!(write(&world, step("later")).await.unwrap(), Written::Kept(id));
+        assert_eq!(write(&world, step("later")).await.unwrap(), Written::Kept);
         let detail = world.store.message(id).await.unwrap().unwrap();
         assert_eq!(detail.line.idempotency_key, format!("{delivery}/crm/notify"));
         assert_eq!((detail.line.key, detail.line.handler.as_deref()), (Some(event.key), Some("billing")));
         assert_eq!((detail.line.step.as_deref(), detail.body), (Some("notify"), b"first".to_vec()));
         assert_eq!(detail.order_key, Some(event.key.to_string().replace('-', "")));
         let unknown = write(&world, Message::new("crm", "").step(event.key, "notify")).await;
-        assert!(matches!(unknown, Err(SendError::NoDelivery)), "{unknown:?}");
+        assert!(unknown.is_err_and(|error| error.chain().contains("no delivery") || error.chain().contains("no such delivery")));
     }
 
     async fn a_late_commit_with_a_low_id_is_found(db: TestDatabase) {
         let world = sending(db).await;
         let late = world.keys.make(NOW - 60_000);
         if world.db.backend() == Backend::Postgres {
-            let mut slow = world.store.begin().await.unwrap();
-            slow.send(&Message::new("crm", "late"), late, NOW).await.unwrap();
+            let slow = Session::open(world.db.url()).await;
+            let id = format!("update oncebox.outbox set id = '{late}'");
+            slow.query(&format!("begin; select oncebox.send('crm', 'late'); {id}")).await.unwrap();
             fresh(&world, Message::new("crm", "quick")).await;
             let quick = claim_messages(&world, "crm", 10).await;
             mark(&world, &[quick[0].fence]).await;
-            committed(slow).await.unwrap();
+            slow.query("commit").await.unwrap();
         } else {
             // One writer at a time: the late one can only begin late. It comes with a low id all the same.
             fresh(&world, Message::new("crm", "quick")).await;
             let quick = claim_messages(&world, "crm", 10).await;
             mark(&world, &[quick[0].fence]).await;
-            let mut slow = world.store.begin().await.unwrap();
-            slow.send(&Message::new("crm", "late"), late, NOW - 60_000).await.unwrap();
-            committed(slow).await.unwrap();
+            application::send(&world.db, &Message::new("crm", "late"), late, NOW - 60_000).await.unwrap();
         }
         let found = claim_messages(&world, "crm", 10).await;
         assert_eq!(found.iter().map(|one| one.fence.id).collect::<Vec<_>>(), [late]);
@@ -315,13 +330,9 @@ async fn on_sqlite_a_view_takes_messages() {
     let run = async |text: &str| {
         let sql = HandlerSql::parse(text, world.store.dialect()).unwrap();
         let mut tx = world.store.begin().await.unwrap();
-        let ran = tx.run_handler(&sql, &claimed, LEASE).await.unwrap();
-        if ran == Ran::All {
-            committed(tx).await.unwrap();
-        }
-        match ran {
-            Ran::All => String::new(),
-            Ran::Failed { error, .. } => error,
+        match run_handler(&mut tx, &sql, &claimed, LEASE).await.unwrap() {
+            RanEach::Written(_) => committed(tx).await.map(|()| String::new()).unwrap(),
+            RanEach::Stopped { error, .. } | RanEach::Stale { error } => error,
         }
     };
     let insert = "insert into oncebox_send (destination, body, delivery, step)";

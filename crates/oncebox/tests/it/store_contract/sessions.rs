@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use oncebox::store::{Claimed, Commit, HandlerSql, Inserted, Ran, Tx, insert_events};
+use oncebox::store::{Claimed, Commit, HandlerSql, Inserted, RanEach, Tx, insert_events};
 use testkit::postgres::{Cluster, Options};
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{claim, processing};
-use crate::world::{World, committed};
+use crate::world::{ALL, World, committed, run_handler};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -18,10 +18,10 @@ fn sessions(world: &World) -> BTreeSet<String> {
     world.db.query(sql).into_iter().map(|mut row| row.remove(0)).collect()
 }
 
-async fn run(world: &World, sql: &str, batch: &[Claimed]) -> (Tx, Ran) {
+async fn run(world: &World, sql: &str, batch: &[Claimed]) -> (Tx, RanEach) {
     let sql = HandlerSql::parse(sql, world.store.dialect()).unwrap();
     let mut tx = world.store.begin().await.unwrap();
-    let ran = tx.run_handler(&sql, batch, DEADLINE).await.unwrap();
+    let ran = run_handler(&mut tx, &sql, batch, DEADLINE).await.unwrap();
     (tx, ran)
 }
 
@@ -41,11 +41,11 @@ fn a_transaction_that_was_rolled_back_keeps_its_connection() {
         let before = sessions(&world);
         for _ in 0..20 {
             let (tx, ran) = run(&world, "insert into seen (what) values ('bad')", &batch).await;
-            assert!(matches!(ran, Ran::Failed { .. }), "{ran:?}");
+            assert!(matches!(ran, RanEach::Stopped { session_lost: false, .. }), "{ran:?}");
             tx.rollback().await;
             // Refused by the server at the very end.
             let (tx, ran) = run(&world, "insert into late values (1), (1)", &batch).await;
-            assert_eq!(ran, Ran::All);
+            assert_eq!(ran, ALL);
             assert!(committed(tx).await.is_err());
         }
         assert_eq!(sessions(&world), before);
@@ -62,11 +62,11 @@ fn statements_that_end_their_session_apart_cost_nobody_else_one() {
         let deadly = HandlerSql::parse(deadly, world.store.dialect()).unwrap();
         for _ in 0..3 {
             let mut tx = world.store.begin_apart().await.unwrap();
-            let ran = tx.run_handler(&deadly, &batch, DEADLINE).await;
-            assert!(!matches!(ran, Ok(Ran::All)), "{ran:?}");
+            let ran = run_handler(&mut tx, &deadly, &batch, DEADLINE).await;
+            assert!(!matches!(&ran, Ok(ran) if *ran == ALL), "{ran:?}");
             tx.rollback().await;
             let (tx, ran) = run(&world, "insert into seen (what) values ('good')", &batch).await;
-            assert_eq!(ran, Ran::All);
+            assert_eq!(ran, ALL);
             committed(tx).await.unwrap();
         }
         assert!(sessions(&world).is_superset(&before), "those of the pool are the same");
@@ -79,7 +79,7 @@ fn a_transaction_without_a_clean_end_closes_its_connection() {
     testkit::database::run(Backend::Postgres, async |db| {
         let (world, batch) = with_claim(db).await;
         let (tx, ran) = run(&world, "insert into seen (what) select 'pid ' || pg_backend_pid()", &batch).await;
-        assert_eq!(ran, Ran::All);
+        assert_eq!(ran, ALL);
         let sleeping = "select pid from pg_stat_activity where datname = current_database() and state like 'idle in%'";
         let pid = world.db.query(sleeping)[0][0].clone();
         drop(tx);
@@ -97,7 +97,7 @@ fn what_a_handler_sets_ends_with_its_transaction() {
                     where l.locktype = 'advisory' and l.pid = pg_backend_pid()), to_regclass('pg_temp.own'))";
         let seen = async || {
             let (tx, ran) = run(&world, look, &batch).await;
-            assert_eq!(ran, Ran::All);
+            assert_eq!(ran, ALL);
             committed(tx).await.unwrap();
             world.db.query("select what from seen order by n desc limit 1")
         };
@@ -112,7 +112,7 @@ fn what_a_handler_sets_ends_with_its_transaction() {
             "do $$ begin perform set_config('work_mem', '7MB', false); end $$",
         ] {
             let (tx, ran) = run(&world, traces, &batch).await;
-            assert_eq!(ran, Ran::All, "{traces}");
+            assert_eq!(ran, ALL, "{traces}");
             committed(tx).await.unwrap();
             assert_eq!(seen().await, before, "{traces}");
             let (tx, _) = run(&world, &format!("{traces}; insert into seen (what) values ('bad')"), &batch).await;
@@ -174,7 +174,7 @@ async fn a_commit_that_stopped_waiting_for_the_standby_is_unknown() {
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
     let (tx, ran) = run(&world, "insert into seen (what) values ('good')", &batch).await;
-    assert_eq!(ran, Ran::All);
+    assert_eq!(ran, ALL);
     let cancel = async {
         let waiting = "select count(pg_cancel_backend(pid)) from pg_stat_activity where wait_event = 'SyncRep'";
         while world.db.query(waiting) == [["0"]] {
@@ -200,7 +200,7 @@ fn a_warning_of_the_application_is_no_doubt() {
              for each row execute function warn()",
         );
         let (tx, ran) = run(&world, "insert into seen (what) values ('good')", &batch).await;
-        assert_eq!(ran, Ran::All);
+        assert_eq!(ran, ALL);
         committed(tx).await.unwrap();
     });
 }

@@ -13,6 +13,7 @@ use oncebox::store::{
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{BILLING, LEASE, processing, want};
+use crate::application;
 use crate::world::{NOW, World, committed, open};
 
 const DAY: i64 = 86_400_000;
@@ -130,9 +131,7 @@ fn messages_keep_their_lease_and_their_retry() {
         store.register_destinations(&[facts]).await.unwrap();
         let want = || MessageWant { destination: "crm".to_owned(), limit: 1, bytes: usize::MAX, lease: LEASE };
         for by in [DAY, -DAY] {
-            let mut tx = store.begin().await.unwrap();
-            tx.send(&Message::new("crm", ""), world.keys.make(NOW), clock.now()).await.unwrap();
-            committed(tx).await.unwrap();
+            application::send(&world.db, &Message::new("crm", ""), world.keys.make(NOW), 1).await.unwrap();
             let claimed = store.claim_messages(&[want()], None, clock.now()).await.unwrap().claimed.remove(0);
             clock.jump(by);
             for _ in 0..2 {

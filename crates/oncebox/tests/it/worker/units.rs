@@ -31,12 +31,25 @@ testkit::contract! {
         let world = world(db).await;
         let ids = (0..40).map(|n| format!("fine_{n}")).chain(["panic_1", "reject_1", "retry_1", "panic_2"].map(str::to_owned));
         world.insert(ids.map(|id| event(&world, &id, "{}"))).await;
-        let workers = start(&world, vec![handler(Work::Inside(Arc::new(Moody)))]);
+        let workers = start(&world, vec![handler(Work::Outside(Arc::new(Moody)))]);
         wait_while(&world, "'ready', 'claimed'").await;
         assert_eq!(
             outcomes(&world),
             [["panic_1", "dead", "3"], ["panic_2", "dead", "3"], ["reject_1", "dead", "1"], ["retry_1", "dead", "3"]]
         );
+        workers.stop(Duration::from_secs(1)).await;
+    }
+
+    async fn a_body_that_statements_cannot_take_is_dead_at_once(db: TestDatabase) {
+        let world = world(db).await;
+        world.db.execute("create table strict (id text check (id not like 'retry%'), body text)");
+        let ids = (0..20).map(|n| format!("fine_{n}")).chain(["reject_1", "retry_1"].map(str::to_owned));
+        world.insert(ids.map(|id| event(&world, &id, if id == "reject_1" { "a\0b" } else { "{}" }))).await;
+        let text = "insert into strict (id, body) values (:event_id, :body)";
+        let workers = start(&world, vec![handler(sql(&world, text))]);
+        wait_while(&world, "'ready', 'claimed'").await;
+        assert_eq!(outcomes(&world), [["reject_1", "dead", "1"], ["retry_1", "dead", "3"]]);
+        assert_eq!(world.db.count("strict"), 20);
         workers.stop(Duration::from_secs(1)).await;
     }
 
@@ -63,7 +76,7 @@ testkit::contract! {
     async fn what_never_ends_is_cut_off_before_its_lease(db: TestDatabase) {
         let world = world(db).await;
         world.insert(["slow_1", "fine_1", "fine_2"].map(|id| event(&world, id, "{}"))).await;
-        let spec = HandlerSpec { lease: Duration::from_secs(2), ..handler(Work::Inside(Arc::new(Moody))) };
+        let spec = HandlerSpec { lease: Duration::from_secs(2), ..handler(Work::Outside(Arc::new(Moody))) };
         let workers = start(&world, vec![spec]);
         wait_while(&world, "'ready', 'claimed'").await;
         assert_eq!(outcomes(&world), [["slow_1", "dead", "3"]]);
@@ -74,11 +87,11 @@ testkit::contract! {
         let world = world(db).await;
         let workers = start(&world, vec![handler(effect(&world))]);
         world.store.register_handlers(&[handler(effect(&world)).facts()]).await.unwrap();
-        assert!(world.store.pause_handler(BILLING, true).await.unwrap());
+        assert!(world.pause(BILLING, true).await);
         world.insert([event(&world, "evt_1", "{}")]).await;
         tokio::time::sleep(Duration::from_millis(1500)).await;
         assert_eq!(outcomes(&world), [["evt_1", "ready", "0"]]);
-        world.store.pause_handler(BILLING, false).await.unwrap();
+        world.pause(BILLING, false).await;
         wait_while(&world, "'ready', 'claimed'").await;
         workers.stop(Duration::from_secs(1)).await;
     }

@@ -1,1 +1,0 @@
-SELECT key, handler, attempt, order_key, token FROM oncebox.deliveries WHERE delivery = $1

@@ -1,1 +1,0 @@
-SELECT id, delivery_attempt, delivery_token FROM oncebox.outbox WHERE idempotency_key = $1
