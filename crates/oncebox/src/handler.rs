@@ -1,4 +1,4 @@
-//! What reacts to events, and how: statements or code inside the transaction that marks the delivery done, or a call to
+//! What reacts to events, and how: statements inside the transaction that marks the delivery done, or a call to
 //! somewhere else, after which it is marked.
 //!
 //! A handler inside has its effect exactly once. One outside is called at least once, always under the same key.
@@ -10,10 +10,9 @@ use std::time::Duration;
 
 use crate::circuit::Reached;
 use crate::delivery::Failed;
-pub use crate::handler_error::HandlerError;
 use crate::rate::Rate;
 use crate::retry::RetryPolicy;
-use crate::store::{Claimed, HandlerFacts, HandlerSql, OnDead, Tx};
+use crate::store::{Claimed, HandlerFacts, HandlerSql, OnDead};
 use oncebox_verify::BodyPointer;
 
 /// Work that is under way.
@@ -43,18 +42,10 @@ pub struct HandlerSpec {
 pub enum Work {
     /// Statements, in the transaction that marks the delivery done.
     Sql(Arc<HandlerSql>),
-    /// Code, in the transaction that marks the delivery done.
-    Inside(Arc<dyn Handler>),
     /// A call to somewhere else, with no transaction open.
     Outside(Arc<dyn Target>),
     /// Nothing of ours: others claim and finish.
     Pull,
-}
-
-/// Code that reacts to an event inside a transaction.
-pub trait Handler: Send + Sync + 'static {
-    /// Writes its effects into the transaction; they are committed together with the mark, or not at all.
-    fn handle<'a>(&'a self, event: &'a Claimed, tx: &'a mut Tx) -> Working<'a, Result<(), HandlerError>>;
 }
 
 /// Somewhere else that is told about an event.
@@ -151,7 +142,6 @@ impl Work {
     pub(crate) fn may_send(&self) -> bool {
         match self {
             Self::Sql(sql) => sql.may_send(),
-            Self::Inside(_) => true,
             Self::Outside(_) | Self::Pull => false,
         }
     }
@@ -168,7 +158,6 @@ impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Sql(_) => "Sql",
-            Self::Inside(_) => "Inside",
             Self::Outside(_) => "Outside",
             Self::Pull => "Pull",
         })

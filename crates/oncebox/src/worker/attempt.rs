@@ -62,7 +62,7 @@ pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHa
             let span = spans.first().cloned().unwrap_or_else(tracing::Span::none);
             outside::run(&context, &spec, target, claims).instrument(span).await
         }
-        Work::Sql(_) | Work::Inside(_) => inside::run(&context, &spec, claims, since, apart).await,
+        Work::Sql(_) => inside::run(&context, &spec, claims, since, apart).await,
         Work::Pull => UnitEnd { pace: Pace::Steady, reached: Reached::Unknown },
     };
     drop(under_way);

@@ -102,7 +102,7 @@ impl Lane {
     pub(super) fn change(&mut self, spec: Arc<HandlerSpec>, single_writer: bool) {
         let transactions = if single_writer { 1 } else { TRANSACTIONS_PER_HANDLER_MAX };
         self.slots = match spec.work {
-            Work::Sql(_) | Work::Inside(_) => spec.concurrency.clamp(1, transactions),
+            Work::Sql(_) => spec.concurrency.clamp(1, transactions),
             Work::Outside(_) => spec.concurrency.max(1),
             Work::Pull => 0,
         };
@@ -292,8 +292,8 @@ impl Lane {
             Work::Outside(target) if target.deadline() * 3 > self.spec.lease => self.slots,
             Work::Outside(_) => self.slots * 2,
             Work::Pull => 0,
-            Work::Sql(_) | Work::Inside(_) if self.batch < TRANSACTION_DELIVERIES_MAX => self.slots * self.batch,
-            Work::Sql(_) | Work::Inside(_) => (self.slots + BATCHES_AHEAD) * self.batch,
+            Work::Sql(_) if self.batch < TRANSACTION_DELIVERIES_MAX => self.slots * self.batch,
+            Work::Sql(_) => (self.slots + BATCHES_AHEAD) * self.batch,
         }
     }
 

@@ -1,7 +1,7 @@
 //! Deliveries whose effects and marks are committed together.
 //!
 //! All of them in one transaction, with whatever failed written down beside what is done. Where the failure cannot be
-//! told apart (order, Rust code, a deadline, a lost session), the transaction is rolled back whole and tried in smaller
+//! told apart (order, a deadline, a lost session), the transaction is rolled back whole and tried in smaller
 //! parts, down to the one that fails alone: only that one has failed. Whoever lost its lease is left out, and a commit
 //! whose result is unknown is settled by what the rows say.
 
@@ -14,7 +14,7 @@ use crate::circuit::Reached;
 use crate::clock::{Countdown, UnixMillis};
 use crate::delivery::Failed;
 use crate::event::EventKey;
-use crate::handler::{HandlerError, HandlerSpec, Work};
+use crate::handler::{HandlerSpec, Work};
 use crate::store::{Claimed, Commit, Failure, Failures, Fence, Fenced, Finished, HandlerSql, RanEach, StoreError, Tx};
 use crate::worker::lane::Pace;
 use crate::worker::metric::{self, Outcome};
@@ -300,7 +300,7 @@ async fn write(
     }
     let admitted = || claims.iter().enumerate().filter(|(at, _)| matches!(verdicts[*at], Verdict::Done));
     for (at, claim) in admitted() {
-        effect(tx, spec, claim, now).await.map_err(|stop| stop.of(at, claim))?;
+        rules::applied(tx, spec, claim, now).await.map_err(|error| Stop::from(error).of(at, claim))?;
     }
     let done: Vec<Fence> = admitted().map(|(_, claim)| claim.fence).collect();
     if !done.is_empty() {
@@ -426,27 +426,9 @@ async fn judge(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed, now: UnixMillis
     }
 }
 
-/// What one of them does beside statements, and what it leaves for others to be judged by.
-async fn effect(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed, now: UnixMillis) -> Result<(), Stop> {
-    if let Work::Inside(handler) = &spec.work {
-        handler.handle(claim, tx).await.map_err(|error| match error {
-            HandlerError::Retry(error) => Stop::Failed(Failed::Transient { retry_after: None }, chain(error.as_ref())),
-            HandlerError::Reject(error) => Stop::Failed(Failed::Permanent, chain(error.as_ref())),
-        })?;
-    }
-    rules::applied(tx, spec, claim, now).await?;
-    Ok(())
-}
-
 fn ended(fenced: Fenced, verdict: Verdict) -> Result<Verdict, Stop> {
     match fenced {
         Fenced::Recorded => Ok(verdict),
         Fenced::LeaseLost => Err(Stop::LeaseLost),
     }
-}
-
-/// An error with its causes, in one line.
-fn chain(error: &(dyn std::error::Error + 'static)) -> String {
-    let causes = std::iter::successors(error.source(), |cause| cause.source());
-    causes.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }
