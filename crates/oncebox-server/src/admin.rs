@@ -144,6 +144,7 @@ impl Admin {
             sources: setup.sources.keys().cloned().collect(),
             handlers: setup.routes.handlers().map(str::to_owned).collect(),
             destinations: setup.destinations.clone(),
+            routes: None,
         };
         names::check(self.store(), Some(&configured), source, handler).await
     }
@@ -152,7 +153,7 @@ impl Admin {
     pub(crate) async fn act(&self, kind: ActionKind, request: ActionRequest) -> Result<Done, QueryError> {
         self.check_names(request.filter.source.as_deref(), request.filter.handler.as_deref()).await?;
         let setup = self.setup();
-        let known = Known { routes: &setup.routes, destinations: &self.destinations() };
+        let known = Known { routes: Some(&setup.routes), destinations: &self.destinations() };
         query::actions::act(self.store(), self.clock(), known, kind, request).await
     }
 

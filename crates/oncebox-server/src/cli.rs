@@ -119,16 +119,29 @@ Examples:
   oncebox backfill --handler new-report --since 2026-11-01 --until 2026-11-08 --action-id report-1"
     )]
     Backfill(BackfillArgs),
-    /// Let held events and deliveries run
-    #[command(after_help = "Examples:
+    /// Let held events and deliveries run, or the other body of a conflict
+    #[command(
+        after_help = "A conflict (a known id with another body) is meant only by its key or by --state conflict. Its
+release runs the other body as a second effect, under keys of its own; the event that has the id
+is left alone. From then on a copy of that body is a duplicate.
+
+Examples:
   oncebox release stripe/evt_1PqK
-  oncebox release --source github --since 1h --dry-run")]
+  oncebox release --source github --since 1h --dry-run
+  oncebox release stripe/evt_1PqK --state conflict   the other body under this id
+  oncebox release --state conflict --source stripe --dry-run"
+    )]
     Release(ReleaseArgs),
-    /// Decide that dead or held ones never run
-    #[command(after_help = "Examples:
+    /// Decide that dead or held ones never run, and be told of a conflict no more
+    #[command(
+        after_help = "A conflict is meant only by its key or by --state conflict. It stays in the list of events.
+
+Examples:
   oncebox discard 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11
+  oncebox discard --state conflict --source stripe   be told of these no more
   oncebox discard --handler old-report --state dead --yes
-  oncebox discard --destination old-crm       outbox messages: dead, or never to be sent")]
+  oncebox discard --destination old-crm       outbox messages: dead, or never to be sent"
+    )]
     Discard(DiscardArgs),
     /// Drop identities, so that a redelivery counts as new
     #[command(after_help = "The event stays; only the memory of its identity goes. Ask the sender to send it again

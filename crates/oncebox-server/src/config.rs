@@ -30,6 +30,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
+use oncebox::routing::Routes;
 use oncebox_verify::Description;
 use oncebox_verify::Secret;
 use toml::de::DeTable;
@@ -192,7 +193,9 @@ impl Reach {
         let mut rest = Table::new(Scope { report: &unheard, ..root.scope().clone() }, &document);
         let (sources, handlers) = (rest.sections("source"), rest.sections("handler"));
         let destinations = names_of(&rest.sections("destination"));
-        let configured = Configured { sources: names_of(&sources), handlers: names_of(&handlers), destinations };
+        let (sources_named, handlers_named) = (names_of(&sources), names_of(&handlers));
+        let routes = routes(&root, &document, &sources_named);
+        let configured = Configured { sources: sources_named, handlers: handlers_named, destinations, routes };
         let senders = sources.into_iter().filter_map(source::sender).collect();
         // A token that this shell does not have is the server's; whoever needs one is asked for it.
         let (mut problems, _) = report.into_parts();
@@ -201,6 +204,17 @@ impl Reach {
         let store = of_store.finish().map(|_| store);
         Ok(Self { server, store, configured, senders })
     }
+}
+
+/// Which handler wants what; none where that cannot be told, since too much would run.
+fn routes(root: &Table<'_>, document: &DeTable<'_>, sources: &[String]) -> Option<Routes> {
+    let scope = root.scope();
+    let report = scope.report.apart();
+    let mut table = Table::new(Scope { report: &report, ..scope.clone() }, document);
+    let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
+    let routes =
+        table.sections("handler").into_iter().filter_map(|table| handler::read_route(table, &sources)).collect();
+    report.finish().ok().map(|_| Routes::new(routes))
 }
 
 /// A handler's token opens that handler and nothing else: one that somebody else has, too, would take their rights away.

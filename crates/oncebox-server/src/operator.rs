@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use oncebox::clock::Clock;
-use oncebox::routing::Routes;
 use oncebox::store::{Access, ActionKind, Store, StoreError};
 use oncebox_verify::Secret;
 
@@ -128,7 +127,7 @@ impl Operator {
         }
     }
 
-    /// Counts, or acts. Without a server the routes are not known, so that a backfill is refused.
+    /// Counts, or acts. Without a server only a config tells what handlers want, which some actions must know.
     pub(crate) async fn act(&self, kind: ActionKind, request: &ActionRequest) -> anyhow::Result<Done> {
         match self {
             Self::Server(client) => match client.act(kind.as_str(), request).await? {
@@ -142,7 +141,8 @@ impl Operator {
                 let (source, handler) = (request.filter.source.as_deref(), request.filter.handler.as_deref());
                 names::check(store, names.as_ref(), source, handler).await.map_err(refuse)?;
                 let destinations = destinations(store, names.as_ref()).await?;
-                let known = Known { routes: &Routes::default(), destinations: &destinations };
+                let routes = names.as_ref().and_then(|names| names.routes.as_ref());
+                let known = Known { routes, destinations: &destinations };
                 query::actions::act(store, &Clock::system(), known, kind, request.clone()).await.map_err(refuse)
             }
         }

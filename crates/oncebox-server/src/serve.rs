@@ -27,11 +27,10 @@ use oncebox::event::KeyMaker;
 use oncebox::fault::Faults;
 use oncebox::ingest::{Batcher, Ingest, SenderClock, Settings};
 use oncebox::retention::{Retention, Settings as Keeping};
-use oncebox::routing::{Route, Routes};
+use oncebox::routing::Routes;
 use oncebox::shutdown::Shutdown;
 use oncebox::store::{Access, Store};
 use oncebox::wake::Wake;
-use oncebox_verify::BodyPointer;
 use oncebox_verify::Secret;
 use oncebox_verify::Source;
 use tokio::net::TcpListener;
@@ -44,7 +43,7 @@ use crate::alert::receiver::Receiver;
 use crate::alert::watch::Alerts;
 use crate::config::Config;
 use crate::config::at_start::AtStart;
-use crate::config::handler::{HandlerConfig, HandlerKind, OrderRule};
+use crate::config::handler::{HandlerConfig, HandlerKind};
 use crate::config::server::ServerConfig;
 use crate::http::listener;
 use crate::observe::gauges::Gauges;
@@ -380,13 +379,7 @@ fn build_setup(config: &Config) -> anyhow::Result<Setup> {
         setup.configured.insert(source.spec.name.clone(), built.clone());
         setup.sources.insert(source.spec.name.clone(), built);
     }
-    let routes = config.handlers.iter().map(|handler| Route {
-        handler: handler.name.as_str().into(),
-        sources: handler.sources.clone(),
-        types: handler.types.clone(),
-        serial: serial_key(handler),
-    });
-    setup.routes = Routes::new(routes.collect());
+    setup.routes = Routes::new(config.handlers.iter().map(HandlerConfig::route).collect());
     let run_here = config.handlers.iter().filter(|handler| !matches!(handler.kind, HandlerKind::Pull));
     setup.run_here = run_here.map(|handler| handler.name.clone()).collect();
     setup.retention_forced = config.retention.force;
@@ -394,11 +387,6 @@ fn build_setup(config: &Config) -> anyhow::Result<Setup> {
 }
 
 /// Where the key stands within which the handler runs one at a time.
-fn serial_key(handler: &HandlerConfig) -> Option<BodyPointer> {
-    let order = handler.order.as_ref().filter(|order| matches!(order.rule, OrderRule::Serial(_)))?;
-    BodyPointer::parse(&order.key)
-}
-
 fn caps(config: &ServerConfig) -> Caps {
     Caps {
         in_flight: config.in_flight,

@@ -35,6 +35,7 @@ pub use insert::ledger::{Inserted, NewEvent, insert_events};
 pub use operate::action_filter::ActionFilter;
 pub use operate::actions::{Action, ActionError, ActionKind, ActionRecord};
 pub use operate::alerts::{NodeReport, Told};
+pub use operate::conflicts::{CONFLICT_DISCARDED, CONFLICT_RELEASED};
 pub use operate::erase::{Erasure, ErasureCount, Subject, SubjectValue};
 pub use outbox::leases::{DestinationFacts, ExpiredMessage};
 pub use outbox::messages::{ClaimedMessage, MessageClaims, MessageFailure, MessageFence, MessageWant, Sent, SentMarks};

@@ -67,7 +67,7 @@ pub(crate) async fn backfill(
     act(&admin, ActionKind::Backfill, request).await
 }
 
-/// Held becomes ready.
+/// Held becomes ready. A conflict, named by its key or meant by the state `conflict`, runs as a second effect.
 #[utoipa::path(post, path = "/api/v1/release", tag = "actions", request_body = ActionRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same as `action_id`.")),
     responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]
@@ -78,7 +78,7 @@ pub(crate) async fn release(
     act(&admin, ActionKind::Release, request).await
 }
 
-/// Dead or held becomes discarded.
+/// Dead or held becomes discarded. A conflict, named by its key or meant by its state, is told of no more.
 #[utoipa::path(post, path = "/api/v1/discard", tag = "actions", request_body = ActionRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same as `action_id`.")),
     responses((status = 200, description = "What it did, or would do.", body = Done), Refusals))]

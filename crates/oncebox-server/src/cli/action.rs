@@ -57,7 +57,7 @@ pub(crate) struct DeliveriesArgs {
     /// Which.
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// Only this state, where the action starts from several
+    /// Only this state, where the action starts from several; conflict is meant only where it is said
     #[arg(long, help_heading = "Which")]
     pub(crate) state: Option<String>,
 }

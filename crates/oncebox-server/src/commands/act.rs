@@ -80,7 +80,8 @@ async fn run(asked: Asked<'_>) -> anyhow::Result<ExitCode> {
     let mut request =
         ActionRequest { filter: filter.clone(), dry_run: true, action_id: None, who: Some(name_of_caller()) };
     let counted = operator.act(*kind, &request).await?.count;
-    let counted_things = things(*kind, filter, counted);
+    let told = &told(&operator, *kind, filter, counted).await?;
+    let counted_things = things(*kind, told, counted);
     if care.dry_run {
         let done = Done { count: counted, dry_run: true, action_id: care.action_id.clone(), repeated: false };
         return print(&asked, &done, &format!("{counted_things} would be {}", past(*kind, filter)));
@@ -90,7 +91,7 @@ async fn run(asked: Asked<'_>) -> anyhow::Result<ExitCode> {
         let done = Done { count: 0, dry_run: false, action_id: None, repeated: false };
         return print(&asked, &done, &nothing(*kind, filter));
     }
-    if !care.yes && !is_through(&operator, care).await? && !agreed(*kind, &counted_things)? {
+    if !care.yes && !is_through(&operator, care).await? && !agreed(*kind, told, &counted_things)? {
         terminal::print("nothing was changed")?;
         return Ok(ExitCode::FAILURE);
     }
@@ -104,8 +105,28 @@ async fn run(asked: Asked<'_>) -> anyhow::Result<ExitCode> {
     let done = done.map_err(|error| {
         unless_refused(error, || format!("if it was cut off, go on with the same command and --action-id {id}"))
     })?;
-    let did = format!("{} {} (action {id})", things(*kind, filter, done.count), past(*kind, filter));
+    let did = format!("{} {} (action {id})", things(*kind, told, done.count), past(*kind, filter));
     print(&asked, &done, &if done.repeated { format!("already done: {did}") } else { did })
+}
+
+/// What the action is about in the words for it: an event that is named may be a conflict.
+async fn told(
+    operator: &Operator,
+    kind: ActionKind,
+    filter: &FilterRequest,
+    counted: i64,
+) -> anyhow::Result<FilterRequest> {
+    let settles = matches!(kind, ActionKind::Release | ActionKind::Discard) && filter.state.is_none() && counted > 0;
+    let event = match filter.key.as_deref().filter(|_| settles) {
+        Some(name) => operator.event(name).await?,
+        None => None,
+    };
+    let state = event.map(|detail| detail.event.state).filter(|state| is_conflict(Some(state)));
+    Ok(FilterRequest { state: state.or_else(|| filter.state.clone()), ..filter.clone() })
+}
+
+fn is_conflict(state: Option<&str>) -> bool {
+    state == Some("conflict")
 }
 
 /// True for an action that ended before: to submit it again changes nothing, so nobody need be asked.
@@ -146,15 +167,22 @@ fn nothing(kind: ActionKind, filter: &FilterRequest) -> String {
         ActionKind::Replay if !filter.waiting => {
             format!("{nothing}: no dead letter fits; --waiting tries now what waits for its next attempt")
         }
+        ActionKind::Release | ActionKind::Discard if !is_conflict(filter.state.as_deref()) => {
+            format!("{nothing}; a conflict is named by its key, or meant by --state conflict")
+        }
         _ => nothing,
     }
 }
 
-fn agreed(kind: ActionKind, things: &str) -> anyhow::Result<bool> {
-    if kind == ActionKind::Forget {
-        terminal::note(
+fn agreed(kind: ActionKind, told: &FilterRequest, things: &str) -> anyhow::Result<bool> {
+    match kind {
+        ActionKind::Forget => terminal::note(
             "what is forgotten and sent again is a new event: it runs again under new keys, also what was done",
-        );
+        ),
+        ActionKind::Release if is_conflict(told.state.as_deref()) => terminal::note(
+            "the other body runs as a second effect under keys of its own; what ran for the first body stays as it is",
+        ),
+        _ => {}
     }
     let question = format!("{} {things}?", kind.as_str());
     match terminal::agrees(&question)? {
@@ -190,6 +218,7 @@ fn things(kind: ActionKind, filter: &FilterRequest, count: i64) -> String {
     let (one, many) = match kind {
         _ if about_messages && filter.waiting => ("waiting message", "waiting messages"),
         _ if about_messages => ("message", "messages"),
+        ActionKind::Release | ActionKind::Discard if is_conflict(filter.state.as_deref()) => ("conflict", "conflicts"),
         ActionKind::Replay if filter.waiting => ("waiting delivery", "waiting deliveries"),
         ActionKind::Replay => ("dead letter", "dead letters"),
         ActionKind::Release if filter.handler.is_some() => ("held delivery", "held deliveries"),

@@ -82,7 +82,11 @@ fn dangers(stats: &StatsView) -> Vec<String> {
     }
     for (state, sentence) in [
         ("held", "held: waiting for a person; see `oncebox held`"),
-        ("conflict", "in conflict: a known id came with another body; see `oncebox events --state conflict`"),
+        (
+            "conflict",
+            "in conflict: a known id came with another body; see `oncebox events --state conflict`, then \
+             `oncebox release KEY` or `oncebox discard KEY`",
+        ),
     ] {
         let count: i64 = stats.sources.iter().filter(|one| one.state == state).map(|one| one.events).sum();
         if count > 0 {

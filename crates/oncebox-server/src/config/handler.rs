@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use oncebox::routing::Glob;
+use oncebox::routing::{Glob, Route};
 use oncebox::store::{Dialect, HandlerSql, HandlerSqlError};
-use oncebox_verify::Secret;
+use oncebox_verify::{BodyPointer, Secret};
 
 use super::problem::Place;
 use super::reader::{Item, Table};
@@ -191,6 +191,19 @@ impl HandlerConfig {
     }
 }
 
+/// Reads of an entry only which events it wants, and no secret.
+pub(crate) fn read_route(mut table: Table<'_>, sources: &[&str]) -> Option<Route> {
+    let name = name::other(&mut table)?;
+    let order = table.take("order").and_then(|item| read_order(&item));
+    let (sources, types) = (read_sources(&mut table, sources), read_types(&mut table));
+    Some(Route { handler: name.into(), sources, types, serial: serial_key(order.as_ref()) })
+}
+
+fn serial_key(order: Option<&Order>) -> Option<BodyPointer> {
+    let order = order.filter(|order| matches!(order.rule, OrderRule::Serial(_)))?;
+    BodyPointer::parse(&order.key)
+}
+
 /// A token is for consumers, and only pull handlers have any.
 fn read_token(table: &mut Table<'_>, kind: Option<&HandlerKind>) -> Option<Secret> {
     let item = table.peek("token");
@@ -203,6 +216,16 @@ fn read_token(table: &mut Table<'_>, kind: Option<&HandlerKind>) -> Option<Secre
 }
 
 impl HandlerConfig {
+    /// Which events it wants.
+    pub(crate) fn route(&self) -> Route {
+        Route {
+            handler: self.name.as_str().into(),
+            sources: self.sources.clone(),
+            types: self.types.clone(),
+            serial: serial_key(self.order.as_ref()),
+        }
+    }
+
     /// Whoever pulls works in a transaction of its own, in which nobody of ours judges; one at a time is kept by the claim.
     fn refuse_what_is_not_judged(&self, [order, wait_for, once_per]: [Option<Item<'_>>; 3]) {
         let is_latest = matches!(&self.order, Some(Order { rule: OrderRule::Latest(_), .. }));

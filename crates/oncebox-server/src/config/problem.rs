@@ -99,6 +99,11 @@ impl<'a> Report<'a> {
         Self { file, text, list: RefCell::default(), warnings: RefCell::default() }
     }
 
+    /// An empty report about the same text.
+    pub(crate) fn apart(&self) -> Self {
+        Self::new(self.file, self.text)
+    }
+
     /// Adds a problem at a byte offset of the text.
     pub(crate) fn add(&self, at: usize, path: &str, what: impl Into<String>, cure: impl Into<String>) {
         let place = Some(self.place(at));

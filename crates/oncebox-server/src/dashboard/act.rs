@@ -269,11 +269,17 @@ fn question(kind: ActionKind, count: i64, filter: &FilterRequest) -> String {
             let handler = filter.handler.as_deref().unwrap_or_default();
             format!("Give {} to {handler}?", counted(count, "stored event"))
         }
+        ActionKind::Release if is_conflict(filter) => format!("Run {}?", counted(count, "conflict")),
+        ActionKind::Discard if is_conflict(filter) => format!("Discard {}?", counted(count, "conflict")),
         ActionKind::Release if filter.key.is_some() && count == 1 => "Release this held event?".to_owned(),
         ActionKind::Release => format!("Release {}?", counted(count, "held delivery")),
         ActionKind::Forget => format!("Forget {}?", counted(count, "event")),
         _ => format!("Discard {}?", counted(count, if about_messages { "message" } else { "delivery" })),
     }
+}
+
+fn is_conflict(filter: &FilterRequest) -> bool {
+    filter.state.as_deref() == Some("conflict")
 }
 
 fn means(deed: Deed, filter: &FilterRequest) -> &'static str {
@@ -295,6 +301,14 @@ fn means(deed: Deed, filter: &FilterRequest) -> &'static str {
         Deed::Act(ActionKind::Replay) => {
             "Each becomes ready again with a fresh budget of attempts, and its handler runs once more. Attempts go on \
              counting; idempotency keys stay the same."
+        }
+        Deed::Act(ActionKind::Release) if is_conflict(filter) => {
+            "The handlers run for the other body as well: an intended second effect under keys of its own. The event that \
+             has the id stays as it is. From then on a copy of this body is a duplicate."
+        }
+        Deed::Act(ActionKind::Discard) if is_conflict(filter) => {
+            "Nobody is told of it any more, and it never runs. It stays visible until retention removes it; a copy of it is \
+             a duplicate from then on."
         }
         Deed::Act(ActionKind::Release) => {
             "What is held becomes ready, and its handlers run as if it had just arrived. Look at the reason first: a \
@@ -321,6 +335,7 @@ fn back(deed: Deed, filter: &FilterRequest) -> Link {
             Link::to("/destinations")
         }
         (Deed::Act(ActionKind::Replay), ..) if filter.waiting => Link::to("/handlers"),
+        (Deed::Act(_), ..) if is_conflict(filter) => Link::to("/events").with("state", "conflict"),
         (Deed::Act(ActionKind::Release), ..) => Link::to("/held"),
         (Deed::Act(ActionKind::Replay | ActionKind::Discard), ..) => Link::to("/dead-letters"),
         _ => Link::to("/events"),

@@ -4,6 +4,7 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use jiff::Timestamp;
+use oncebox::store::{CONFLICT_DISCARDED, CONFLICT_RELEASED};
 use oncebox_verify::{HeldReason, OnRepeat};
 
 use super::curl;
@@ -34,6 +35,8 @@ struct EventPage {
     /// What the first arrival was answered.
     answer: &'static str,
     held_because: Option<HeldBecause>,
+    /// What a person decided about a conflict.
+    decided: Option<&'static str>,
     arrivals: Vec<Arrival>,
     /// Arrivals that are counted and not kept one by one.
     unlisted: i64,
@@ -140,10 +143,11 @@ pub(super) async fn show(
         answer,
         has_source: source.is_some(),
         namesakes: namesakes.into_iter().map(|event| Namesake::new(event, &visit)).collect(),
-        held_because: held_because(&event),
+        held_because: held_because(&event).filter(|_| !was_conflict(&event)),
+        decided: decided(&event),
         unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
         offers: offers(&event, &deliveries, remembered),
-        is_forgotten: !remembered && event.state != "conflict",
+        is_forgotten: !remembered && event.state != "conflict" && !was_conflict(&event),
         deliveries: deliveries::stories(&event.key, deliveries, attempts, visit.now),
         payload: payload.map(|payload| {
             let proof = source.as_deref().map(curl::Proof::of).unwrap_or_default();
@@ -180,6 +184,19 @@ fn held_because(event: &EventView) -> Option<HeldBecause> {
 /// The reasons that may also be the flag of an event that runs.
 const REPEATS: [HeldReason; 3] = [HeldReason::RepeatedBody, HeldReason::RepeatedDelivery, HeldReason::RepeatedTopic];
 
+/// True for a conflict that a person settled.
+fn was_conflict(event: &EventView) -> bool {
+    decided(event).is_some()
+}
+
+fn decided(event: &EventView) -> Option<&'static str> {
+    match event.reason.as_deref()? {
+        CONFLICT_RELEASED => Some("A person released it, so that it ran as a second effect"),
+        CONFLICT_DISCARDED => Some("A person discarded it, so that it never runs"),
+        _ => None,
+    }
+}
+
 /// What the sender heard. An event that was released or discarded since is accepted, and has kept the reason for which
 /// it was held. Only bytes that came before may have been accepted right away: a delivery that was discarded before its
 /// first attempt was held, and else it is as the source would have it.
@@ -188,6 +205,7 @@ fn first_answer(event: &EventView, deliveries: &[DeliveryView], on_repeat: Optio
     match (event.state.as_str(), event.reason.as_deref()) {
         ("held", _) => "held",
         ("conflict", _) => "conflict",
+        _ if was_conflict(event) => "conflict",
         (_, None) => "accepted",
         (_, Some(reason)) if !REPEATS.iter().any(|repeat| repeat.as_str() == reason) => "held",
         _ if on_repeat == Some(OnRepeat::Hold) || was_decided() => "held",
@@ -195,9 +213,13 @@ fn first_answer(event: &EventView, deliveries: &[DeliveryView], on_repeat: Optio
     }
 }
 
-/// What the sender heard when it came again.
+/// What the sender heard when it came again. Of a conflict that was settled nobody knows which copies came before that.
 fn later_answer(event: &EventView) -> &'static str {
-    if event.state == "conflict" { "conflict" } else { "duplicate" }
+    match event.state.as_str() {
+        "conflict" => "conflict",
+        _ if was_conflict(event) => "counted",
+        _ => "duplicate",
+    }
 }
 
 /// What a person may do about it, as things stand.
@@ -216,6 +238,14 @@ fn offers(event: &EventView, deliveries: &[DeliveryView], remembered: bool) -> V
     }
     if held {
         offers.push(offer("release", "Release", "run its handlers", false));
+    }
+    if event.state == "conflict" {
+        let settle = |mut offer: Offer| {
+            offer.link = offer.link.with("state", "conflict");
+            offer
+        };
+        offers.push(settle(offer("release", "Release", "run the handlers for this body, too", false)));
+        offers.push(settle(offer("discard", "Discard", "be told of it no more; it never runs", true)));
     }
     if held || has("dead") {
         offers.push(offer("discard", "Discard", "never run it", true));
@@ -268,6 +298,8 @@ mod tests {
             ("accepted", repeated, None, "accepted"),
             ("held", repeated, Some(OnRepeat::Run), "held"),
             ("conflict", None, Some(OnRepeat::Run), "conflict"),
+            ("accepted", Some(CONFLICT_RELEASED), Some(OnRepeat::Run), "conflict"),
+            ("accepted", Some(CONFLICT_DISCARDED), Some(OnRepeat::Hold), "conflict"),
         ] {
             assert_eq!(
                 first_answer(&event(state, reason), &[], on_repeat),

@@ -5,7 +5,10 @@
 use oncebox::clock::{Clock, UnixMillis};
 use oncebox::event::{EventKey, KeyMaker};
 use oncebox::routing::{Route, Routes};
-use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, ActionRecord, Store};
+use oncebox::store::{
+    Action, ActionError, ActionFilter, ActionKind, ActionRecord, CONFLICT_DISCARDED, CONFLICT_RELEASED, EventRecord,
+    Store,
+};
 use serde::{Deserialize, Serialize};
 
 use super::destinations::Destinations;
@@ -63,11 +66,12 @@ pub(crate) struct FilterRequest {
     pub(crate) waiting: bool,
 }
 
-/// What the config tells an action: a backfill, what its handler wants; a discard, which messages nobody will ever send.
+/// What the config tells an action: a backfill and the release of a conflict, what handlers want; a discard, which messages
+/// nobody will ever send.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Known<'a> {
-    /// Which handler wants what.
-    pub(crate) routes: &'a Routes,
+    /// Which handler wants what, where a config is at hand.
+    pub(crate) routes: Option<&'a Routes>,
     /// Which destinations are served.
     pub(crate) destinations: &'a Destinations,
 }
@@ -108,7 +112,7 @@ pub(crate) async fn act(
     }
     let id = request.action_id.unwrap_or_else(|| new_id(clock));
     let action = Action { id, kind, filter, who: who(request.who) };
-    let count = store.act(&action, route, now).await?;
+    let count = store.act(&action, config.routes, now).await?;
     let repeated = known.is_some_and(|known| known.finished_at.is_some());
     if !repeated {
         tracing::info!(action = action.id, kind = kind.as_str(), who = action.who, count, "an operator acted");
@@ -180,17 +184,22 @@ pub(super) async fn known_action(store: &Store, id: &str) -> Result<Option<Actio
     Ok(store.action(id).await?)
 }
 
-/// What the handler of a backfill wants: only a server that has it configured knows.
-fn route<'a>(kind: ActionKind, filter: &ActionFilter, routes: &'a Routes) -> Result<Option<&'a Route>, QueryError> {
+/// What the handler of a backfill wants: only who has it configured knows.
+fn route<'a>(
+    kind: ActionKind,
+    filter: &ActionFilter,
+    routes: Option<&'a Routes>,
+) -> Result<Option<&'a Route>, QueryError> {
     if kind != ActionKind::Backfill {
         return Ok(None);
     }
     let (Some(handler), Some(_)) = (filter.handler.as_deref(), filter.since) else {
         return Err(ActionError::Backfill.into());
     };
-    let route = routes.of_handler(handler).ok_or_else(|| {
+    let route = routes.and_then(|routes| routes.of_handler(handler)).ok_or_else(|| {
         QueryError::Bad(format!(
-            "a backfill needs a running server that has the handler {handler:?} configured: it says which events are meant"
+            "a backfill needs a config that has the handler {handler:?}, of the running server or named with --config: it \
+             says which events are meant"
         ))
     });
     route.map(Some)
@@ -207,6 +216,7 @@ async fn read(
         return Err(QueryError::Bad("a NUL stands in the filter".into()));
     }
     let key = match &asked.key {
+        Some(name) if asked.state.as_deref() == Some("conflict") => Some(one_conflict(store, name).await?),
         Some(name) => Some(one_event(store, name).await?),
         None => None,
     };
@@ -257,18 +267,39 @@ async fn one_message(store: &Store, id: &str) -> Result<EventKey, QueryError> {
     }
 }
 
-/// The one event that a name means; a conflicting namesake never runs and is not meant.
+/// The one conflict that a name means: an open one, else one that was settled, so that an action may be submitted again.
+async fn one_conflict(store: &Store, name: &str) -> Result<EventKey, QueryError> {
+    if let Ok(key) = name.parse() {
+        return Ok(key);
+    }
+    let found = find(store, name).await?;
+    let is_any_open = found.iter().any(|event| event.state == "conflict");
+    let mut meant = found.iter().filter(|event| event.state == "conflict" || (!is_any_open && is_other_body(event)));
+    match (meant.next(), meant.next()) {
+        (Some(event), None) => Ok(event.key),
+        (Some(_), Some(_)) => Err(QueryError::Bad(format!("{name:?} names several conflicts; use the key of one"))),
+        (None, _) => Err(QueryError::Missing(format!("there is no conflict {name:?}"))),
+    }
+}
+
+/// The one event that a name means; a namesake that is or was a conflict is meant by its key alone.
 pub(super) async fn one_event(store: &Store, name: &str) -> Result<EventKey, QueryError> {
     if let Ok(key) = name.parse() {
         return Ok(key);
     }
     let found = find(store, name).await?;
-    let mut running = found.iter().filter(|event| event.state != "conflict");
+    let mut running = found.iter().filter(|event| !is_other_body(event));
     match (running.next(), running.next(), found.first()) {
         (Some(event), None, _) | (None, _, Some(event)) => Ok(event.key),
         (Some(_), Some(_), _) => Err(QueryError::Bad(format!("{name:?} names several events; use the key of one"))),
         (None, _, None) => Err(QueryError::Missing(format!("there is no event {name:?}"))),
     }
+}
+
+/// True for what came under a known id with another body, whatever a person decided since.
+pub(crate) fn is_other_body(event: &EventRecord) -> bool {
+    let reason = event.reason.as_deref();
+    event.state == "conflict" || [Some(CONFLICT_RELEASED), Some(CONFLICT_DISCARDED)].contains(&reason)
 }
 
 impl From<ActionError> for QueryError {
@@ -277,7 +308,13 @@ impl From<ActionError> for QueryError {
             ActionError::EmptyFilter => Self::Bad("the filter is empty, and nothing acts on everything".into()),
             ActionError::State => Self::Bad(
                 "this filter does not fit the action: replay starts from dead (with waiting, from ready), release from \
-                 held, discard from dead and held; forget takes the state of events and no handler"
+                 held, discard from dead and held; both take conflict, for all handlers; forget takes the state of \
+                 events and no handler"
+                    .into(),
+            ),
+            ActionError::Unrouted => Self::Bad(
+                "to release a conflict one must know which handlers want it: ask the running server (--admin-url), or name \
+                 its config with --config"
                     .into(),
             ),
             ActionError::Messages | ActionError::Backfill => Self::Bad(error.to_string()),
@@ -313,7 +350,7 @@ mod tests {
         let filter =
             |handler: &str, since| ActionFilter { handler: Some(handler.to_owned()), since, ..ActionFilter::default() };
         let check = |kind, filter: &ActionFilter, expected: Option<bool>| {
-            let found = route(kind, filter, &routes).ok().map(|route| route.is_some());
+            let found = route(kind, filter, Some(&routes)).ok().map(|route| route.is_some());
             assert_eq!(found, expected, "{kind:?} {filter:?}");
         };
         check(ActionKind::Replay, &filter("late", Some(1)), Some(false));

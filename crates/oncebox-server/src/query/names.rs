@@ -4,12 +4,13 @@
 //! What is not configured any more and still has events or deliveries counts as known.
 
 use oncebox::limits::LEDGER_EXAMINED_MAX;
+use oncebox::routing::Routes;
 use oncebox::store::Store;
 
 use super::QueryError;
 
 /// What the config names.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Configured {
     /// The sources.
     pub(crate) sources: Vec<String>,
@@ -17,6 +18,8 @@ pub(crate) struct Configured {
     pub(crate) handlers: Vec<String>,
     /// The destinations.
     pub(crate) destinations: Vec<String>,
+    /// Which handler wants what; none where the config is wrong about one.
+    pub(crate) routes: Option<Routes>,
 }
 
 /// Refuses names that nobody knows. Without a config at hand only the database is asked, and a source that never sent

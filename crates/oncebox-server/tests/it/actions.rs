@@ -1,5 +1,6 @@
 //! What operators do over the API. Dead letters are made by hand, so that no worker is in the way.
 
+mod conflicts;
 mod cut_off;
 mod handled;
 mod looking;

@@ -1,6 +1,6 @@
 -- Events in the order of their keys, for what an action does to events. $1 and $6 bound the keys: an event that is named
 -- is read alone.
-SELECT e.key, e.source, e.event_id, e.type, e.identity, e.body_sha256, e.state FROM oncebox.events e
+SELECT e.key, e.source, e.event_id, e.type, e.identity, e.body_sha256, e.state, e.reason FROM oncebox.events e
 WHERE e.key > $1 AND e.key <= $6 AND (CAST($7 AS text) IS NULL OR e.state = $7)
   AND (CAST($2 AS text) IS NULL OR e.source = $2)
   AND (CAST($3 AS text) IS NULL OR e.type LIKE $3 ESCAPE '!')

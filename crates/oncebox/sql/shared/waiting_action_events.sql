@@ -1,5 +1,5 @@
 -- As action_events for held or conflicting ones, through the index that has only those.
-SELECT e.key, e.source, e.event_id, e.type, e.identity, e.body_sha256, e.state FROM oncebox.events e
+SELECT e.key, e.source, e.event_id, e.type, e.identity, e.body_sha256, e.state, e.reason FROM oncebox.events e
 WHERE e.key > $1 AND e.key <= $6 AND e.state = $7 AND e.state <> 'accepted'
   AND (CAST($2 AS text) IS NULL OR e.source = $2)
   AND (CAST($3 AS text) IS NULL OR e.type LIKE $3 ESCAPE '!')

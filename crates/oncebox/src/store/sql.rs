@@ -93,6 +93,8 @@ shared! {
     WAITING_ACTION_EVENTS = "shared/waiting_action_events.sql";
     LOCK_EVENT = "shared/lock_event.sql";
     SETTLE_EVENT = "shared/settle_event.sql";
+    SETTLE_CONFLICT = "shared/settle_conflict.sql";
+    IS_SETTLED = "shared/is_settled.sql";
     ADD_DELIVERY = "shared/add_delivery.sql";
     KEEP_DONE_ATTEMPT = "shared/keep_done_attempt.sql";
     REQUEUE = "shared/requeue.sql";

@@ -9,6 +9,7 @@ mod backup;
 mod cancel;
 mod claims;
 mod concurrent;
+mod conflicts;
 pub(crate) mod deliveries;
 mod durability;
 mod effects;

@@ -46,7 +46,7 @@ pub enum Inserted {
     Held(EventKey),
     /// Known: one more arrival.
     Duplicate(EventKey),
-    /// Known with other bytes: kept beside the original, never run.
+    /// Known with other bytes: kept beside the original, not run unless a person releases it.
     Conflict(EventKey),
     /// The same conflict again: one more arrival of it.
     ConflictAgain(EventKey),
@@ -130,7 +130,15 @@ async fn insert(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, 
     let conflicts = batch.conflicts_wanted();
     if !conflicts.is_empty() {
         let owners = tx.claim_identities(conflicts).await?;
-        batch.settle_conflicts(&owners);
+        let mut known = Vec::with_capacity(owners.len());
+        for owner in owners {
+            let settled = match owner {
+                Owner::Fresh => false,
+                Owner::Known { key, .. } => tx.is_settled(key).await?,
+            };
+            known.push((owner, settled));
+        }
+        batch.settle_conflicts(&known);
     }
     tx.faults.at("events.write").await?;
     if !batch.rows.is_empty() {
@@ -258,8 +266,9 @@ impl<'a> Batch<'a> {
         self.conflicts.iter().map(|(identity, indexes)| (*identity, self.events[indexes[0]].key)).collect()
     }
 
-    fn settle_conflicts(&mut self, owners: &[Owner]) {
-        for ((_, indexes), owner) in self.conflicts.iter().zip(owners) {
+    /// One that a person settled is known, and what comes under it a duplicate.
+    fn settle_conflicts(&mut self, owners: &[(Owner, bool)]) {
+        for ((_, indexes), (owner, settled)) in self.conflicts.iter().zip(owners) {
             let key = match owner {
                 Owner::Fresh => self.events[indexes[0]].key,
                 Owner::Known { key, .. } => *key,
@@ -267,8 +276,11 @@ impl<'a> Batch<'a> {
             for (nth, index) in indexes.iter().enumerate() {
                 let original = self.outcomes[*index].map(|outcome| outcome.key());
                 let first = nth == 0 && *owner == Owner::Fresh;
-                self.outcomes[*index] =
-                    Some(if first { Inserted::Conflict(key) } else { Inserted::ConflictAgain(key) });
+                self.outcomes[*index] = Some(match (first, settled) {
+                    (true, _) => Inserted::Conflict(key),
+                    (false, true) => Inserted::Duplicate(key),
+                    (false, false) => Inserted::ConflictAgain(key),
+                });
                 if first {
                     self.rows.push(NewRow { index: *index, state: EventState::Conflict, reason: None, original });
                 }

@@ -12,7 +12,7 @@ pub struct ActionFilter {
     pub source: Option<String>,
     /// A type, with `*` for any run of characters.
     pub event_type: Option<String>,
-    /// `dead` or `held` for deliveries; the event's state for forget.
+    /// `dead` or `held` for deliveries, `conflict` for events that are one; the event's state for forget.
     pub state: Option<String>,
     /// Exactly this handler.
     pub handler: Option<String>,
@@ -46,6 +46,8 @@ impl ActionFilter {
             (_, None) => true,
             (ActionKind::Replay, Some(state)) if self.waiting => state == "ready",
             (ActionKind::Replay, Some(state)) => state == "dead",
+            // A conflict is settled as a whole.
+            (ActionKind::Release | ActionKind::Discard, Some("conflict")) => self.handler.is_none(),
             (ActionKind::Release, Some(state)) => state == "held",
             (ActionKind::Discard, Some(state)) => state == "dead" || state == "held",
             (ActionKind::Forget, Some(state)) => ["accepted", "held", "conflict"].contains(&state),

@@ -9,8 +9,9 @@ use std::collections::BTreeSet;
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::limits::PAGE_EXAMINED_MAX;
-use crate::routing::Route;
+use crate::routing::Routes;
 use crate::store::operate::action_filter::ActionFilter;
+use crate::store::operate::conflicts::conflict_phase;
 use crate::store::{Row, Store, StoreError, Tx, Value, sql};
 
 /// Rows of one slice.
@@ -24,9 +25,9 @@ pub enum ActionKind {
     Replay,
     /// A handler gets stored events that it never had.
     Backfill,
-    /// Held events and deliveries may run.
+    /// Held events and deliveries may run; so may a conflict that is named or asked for.
     Release,
-    /// Dead and held ones never run.
+    /// Dead and held ones never run; a conflict that is named or asked for is told of no more.
     Discard,
     /// The identity is dropped, so that a redelivery counts as new.
     Forget,
@@ -83,6 +84,9 @@ pub enum ActionError {
     /// A backfill names a handler and when to begin, and somebody knows what the handler wants.
     #[error("a backfill needs a handler that is configured, and since when")]
     Backfill,
+    /// What handlers want decides who gets the other body of a conflict, and nobody here knows it.
+    #[error("to release a conflict one must know what the handlers want")]
+    Unrouted,
     /// Messages can be replayed and discarded when they are stopped, and no part of an event names them.
     #[error(
         "messages can be replayed when they are dead, and discarded when they are dead or nobody serves their destination; \
@@ -128,11 +132,15 @@ impl Store {
         if kind == ActionKind::Forget {
             return self.count_forgettable(filter).await;
         }
+        let conflicts = self.count_conflicts(kind, filter).await?;
+        if conflict_phase(kind, filter) == Some(0) {
+            return Ok(conflicts);
+        }
         let mut values = filter.of_deliveries(first, self.dialect());
         values.extend([filter.handler.as_deref().into()]);
         values.extend(kind.from(filter).map(Value::from));
         values.extend([filter.key.into()]);
-        let mut count = first_int(&self.query(&sql::ACTION_COUNT, values).await?)?;
+        let mut count = conflicts + first_int(&self.query(&sql::ACTION_COUNT, values).await?)?;
         if kind.settles_events(filter) {
             let mut values = filter.of_events(first, self.dialect());
             values.extend([Value::from("held")]);
@@ -141,17 +149,24 @@ impl Store {
         Ok(count)
     }
 
-    /// Does it, in slices, and says how many it concerned in all. A backfill needs the route of its handler.
-    pub async fn act(&self, action: &Action, route: Option<&Route>, now: UnixMillis) -> Result<i64, ActionError> {
+    /// Does it, in slices, and says how many it concerned in all. What makes deliveries needs to know what handlers want:
+    /// a backfill, and the release of a conflict.
+    pub async fn act(&self, action: &Action, routes: Option<&Routes>, now: UnixMillis) -> Result<i64, ActionError> {
+        let route = routes.zip(action.filter.handler.as_deref()).and_then(|(routes, name)| routes.of_handler(name));
         let counted = match (action.kind, route) {
             (ActionKind::Backfill, Some(route)) => self.count_backfill(&action.filter, route).await?,
             (ActionKind::Replay, _) if action.filter.waiting => self.count_hurry(&action.filter, now).await?,
             _ => self.count_action(action.kind, &action.filter).await?,
         };
+        self.check_routed(action, routes).await?;
         self.open_action(action, &action.filter.to_json(), counted, now).await?;
         let takes_waiting = action.kind == ActionKind::Discard && action.filter.waiting;
-        let has_two = action.kind.settles_events(&action.filter) || takes_waiting;
-        let phases = if has_two { 2 } else { 1 };
+        let conflicts = conflict_phase(action.kind, &action.filter);
+        let phases = match conflicts {
+            Some(phase) => phase + 1,
+            None if action.kind.settles_events(&action.filter) || takes_waiting => 2,
+            None => 1,
+        };
         loop {
             self.faults.at("actions.slice").await.map_err(StoreError::from)?;
             let mut tx = self.begin().await?;
@@ -163,6 +178,7 @@ impl Store {
                 (_, ActionKind::Replay, _) if action.filter.waiting => tx.hurry_slice(action, &progress, now).await?,
                 (_, ActionKind::Backfill, Some(route)) => tx.backfill_slice(action, route, &progress, now).await?,
                 _ if action.filter.is_about_messages() => tx.message_slice(action, &progress, now).await?,
+                (phase, _, _) if conflicts == Some(phase) => tx.conflict_slice(action, routes, &progress, now).await?,
                 (0, ActionKind::Forget, _) => tx.forget_slice(action, &progress).await?,
                 (0, _, _) => tx.move_slice(action, &progress, now).await?,
                 _ => tx.settle_slice(action, &progress).await?,

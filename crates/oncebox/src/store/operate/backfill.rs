@@ -5,9 +5,11 @@ use std::collections::HashSet;
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
-use crate::routing::Route;
+use crate::routing::{Duty, Route};
 use crate::store::operate::actions::{Progress, SLICE, Slice};
-use crate::store::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, sql};
+use crate::store::{
+    Action, ActionError, ActionFilter, ActionKind, CONFLICT_DISCARDED, Row, Store, StoreError, Tx, sql,
+};
 
 impl Store {
     /// How many deliveries a backfill with this route would create.
@@ -26,8 +28,7 @@ impl Store {
             let present = self.query(&sql::DELIVERIES_BETWEEN, values).await?;
             let present = present.iter().map(|row| row.key(0)).collect::<Result<HashSet<_>, _>>()?;
             for row in &rows {
-                let wanted = route.wants(&row.text(1)?, &row.text(3)?);
-                missing += i64::from(wanted && !present.contains(&row.key(0)?));
+                missing += i64::from(wants(route, row)? && !present.contains(&row.key(0)?));
             }
         }
     }
@@ -45,7 +46,7 @@ impl Tx {
         let mut slice = Slice { acted: 0, reached };
         for row in &rows {
             let key = row.key(0)?;
-            if !route.wants(&row.text(1)?, &row.text(3)?) {
+            if !wants(route, row)? {
                 continue;
             }
             if !self.keep_payload(key).await? {
@@ -53,11 +54,26 @@ impl Tx {
             }
             let payload = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
             let Some(payload) = payload.first() else { continue };
-            let duty = route.duty(&payload.bytes(2)?);
-            let delivery = key.of_delivery(&duty.handler);
-            let values = vec![delivery.into(), key.into(), (&*duty.handler).into(), duty.order_key.into(), now.into()];
-            slice.acted += i64::try_from(self.execute(&sql::ADD_DELIVERY, values).await?).unwrap_or(0);
+            slice.acted += self.add_delivery(key, &route.duty(&payload.bytes(2)?), now).await?;
         }
         Ok(slice)
     }
+
+    /// Gives a handler an event that it never had; 0 where it had it.
+    pub(in crate::store) async fn add_delivery(
+        &mut self,
+        key: EventKey,
+        duty: &Duty,
+        now: UnixMillis,
+    ) -> Result<i64, StoreError> {
+        let delivery = key.of_delivery(&duty.handler);
+        let values = vec![delivery.into(), key.into(), (&*duty.handler).into(), duty.order_key.into(), now.into()];
+        Ok(i64::try_from(self.execute(&sql::ADD_DELIVERY, values).await?).unwrap_or(0))
+    }
+}
+
+/// A conflict that was discarded is accepted, and no handler may have it.
+fn wants(route: &Route, row: &Row) -> Result<bool, StoreError> {
+    let is_discarded = row.optional_text(7)?.is_some_and(|reason| reason == CONFLICT_DISCARDED);
+    Ok(!is_discarded && route.wants(&row.text(1)?, &row.text(3)?))
 }

@@ -2,7 +2,7 @@
 
 use oncebox::delivery::Next;
 use oncebox::fault::Faults;
-use oncebox::routing::{Glob, Route};
+use oncebox::routing::{Glob, Route, Routes};
 use oncebox::store::{
     Action, ActionError, ActionFilter, ActionKind, ActionRecord, Asked, EventFilter, Failure, Inserted,
 };
@@ -217,14 +217,15 @@ testkit::contract! {
             types: vec![Glob::parse("invoice.*").unwrap()],
             serial: BodyPointer::parse("/id"),
         };
+        let routes = Routes::new(vec![route.clone()]);
         let filter = ActionFilter { handler: Some("late".to_owned()), since: Some(NOW), ..ActionFilter::default() };
         let replay = action("r", ActionKind::Replay, filter.clone());
         assert_eq!(world.store.act(&replay, None, NOW).await.unwrap(), 0, "a replay is of dead letters");
         assert_eq!(world.store.count_backfill(&filter, &route).await.unwrap(), 3);
         let late = action("l", ActionKind::Backfill, filter.clone());
         assert!(matches!(world.store.act(&late, None, NOW).await, Err(ActionError::Backfill)), "nobody knows what it wants");
-        assert_eq!(world.store.act(&late, Some(&route), NOW).await.unwrap(), 3);
-        assert_eq!(world.store.act(&late, Some(&route), NOW).await.unwrap(), 3);
+        assert_eq!(world.store.act(&late, Some(&routes), NOW).await.unwrap(), 3);
+        assert_eq!(world.store.act(&late, Some(&routes), NOW).await.unwrap(), 3);
         assert_eq!(world.store.count_backfill(&filter, &route).await.unwrap(), 0);
         for lacking in [ActionFilter { handler: None, ..filter.clone() }, ActionFilter { since: None, ..filter }] {
             let refused = world.store.count_backfill(&lacking, &route).await;

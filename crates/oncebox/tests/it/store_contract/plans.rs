@@ -6,7 +6,7 @@
 use std::path::Path;
 
 use oncebox::fault::Faults;
-use oncebox::routing::{Glob, Route};
+use oncebox::routing::{Glob, Route, Routes};
 use oncebox::store::{Action, ActionFilter, ActionKind};
 use testkit::{Backend, TestDatabase};
 
@@ -194,14 +194,15 @@ testkit::contract! {
             world.db.execute(&format!("update {events} set type = 'rare' where event_id = '{id}'"));
         }
         let route = Route { handler: "late".into(), sources: Vec::new(), types: vec![Glob::parse("rare").unwrap()], serial: None };
+        let routes = Routes::new(vec![route]);
         let (event_type, handler) = (Some("rare".to_owned()), Some("late".to_owned()));
         let filter = ActionFilter { event_type, handler, since: Some(1), ..ActionFilter::default() };
         let backfill = Action { id: "r".to_owned(), kind: ActionKind::Backfill, filter, who: "ann".to_owned() };
         // Each slice looks at no more than a page may.
         let cut_off = world.store.clone().with_faults(Faults::parse("actions.slice=fail@3").unwrap());
-        assert!(cut_off.act(&backfill, Some(&route), NOW).await.is_err());
+        assert!(cut_off.act(&backfill, Some(&routes), NOW).await.is_err());
         assert_eq!(world.store.actions(1).await.unwrap()[0].acted, 1, "as far as it came");
-        assert_eq!(world.store.act(&backfill, Some(&route), NOW).await.unwrap(), 2);
+        assert_eq!(world.store.act(&backfill, Some(&routes), NOW).await.unwrap(), 2);
         let late = world.query("select count(*) from {deliveries} where handler = 'late' and state = 'ready'");
         assert_eq!(late, [["2"]]);
     }

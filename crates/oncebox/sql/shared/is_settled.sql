@@ -1,0 +1,1 @@
+SELECT count(*) FROM oncebox.events WHERE key = $1 AND state <> 'conflict'
