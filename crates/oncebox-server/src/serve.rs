@@ -88,7 +88,10 @@ impl Server {
         let setup = build_setup(config)?;
         let alerts = Receiver::all(&config.alerts)?;
         let store = database::open(&config.store, Access::Server).await?.with_faults(faults);
-        store.migrate().await.context("cannot bring the schema up to date")?;
+        let steps = store.migrate().await.context("cannot bring the schema up to date")?;
+        if steps > 0 {
+            tracing::info!("{steps} migrations applied to the database");
+        }
         if let Some(danger) = store.unsafe_because() {
             tracing::warn!("unsafe database accepted: {danger}");
         }
@@ -112,6 +115,11 @@ impl Server {
             keeping: retention::settings(config),
             alerts,
         })
+    }
+
+    /// The kind of database.
+    pub(crate) fn database(&self) -> &'static str {
+        self.store.kind()
     }
 
     /// Where webhooks come in.

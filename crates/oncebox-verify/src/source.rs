@@ -124,6 +124,11 @@ impl Source {
         Self::build(spec)
     }
 
+    /// The name of a secret by its position from 1, where it has one.
+    pub fn secret_name(&self, position: usize) -> Option<&str> {
+        self.spec.secrets.get(position.checked_sub(1)?)?.name()
+    }
+
     /// How many secrets are live.
     pub fn secrets_count(&self) -> usize {
         self.spec.secrets.len()

@@ -18,6 +18,7 @@ use tracing::Instrument as _;
 
 pub use batcher::{Batcher, Settings};
 use batcher::{Stored, Submission};
+pub use metric::secret_matches;
 pub use sender_clock::{SenderClock, Skew};
 
 use crate::clock::Clock;
@@ -158,7 +159,7 @@ impl Ingest {
 
     async fn store(&self, context: &Context<'_>, request: &Request, accepted: Accepted) -> Answer {
         let Accepted { secret, signed_at, events, batch, reply } = accepted;
-        metric::secret_matched(context.source.name(), secret);
+        metric::secret_matched(context.source, secret);
         metric::ids_disagree(context.source.name(), &events);
         if let Some(signed_at) = signed_at {
             self.sender_clock.note(signed_at, &self.clock);

@@ -152,6 +152,7 @@ pub(crate) struct DisarmArgs {
 #[derive(Args, Debug)]
 #[command(after_help = "FILE holds one captured request per line:
   {\"method\":\"POST\",\"url\":\"/in/stripe\",\"headers\":{\"stripe-signature\":\"t=…,v1=…\"},\"body\":\"<base64>\",\"at\":1731700000}
+Exit status 1 if one of them is rejected or cannot be read, 0 if all pass.
 
 Examples:
   oncebox explain --source stripe captured.jsonl

@@ -15,7 +15,8 @@ const CONCURRENCY_MAX: u64 = 4096;
 /// Arguments of `send`.
 #[derive(Args, Debug)]
 #[command(after_help = "Prints how many requests were accepted, duplicates, rejected and failed. Without --secret the
-development secret beside the database is used.
+development secret beside the database is used. Exit status 1 if an answer was not a 2xx; with
+--tamper or --age a refusal is what was asked for.
 
 Examples:
   oncebox send stripe

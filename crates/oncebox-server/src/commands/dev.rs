@@ -45,7 +45,7 @@ fn banner(config: &Config, (public, admin): (SocketAddr, SocketAddr), secrets: &
         "\
 oncebox dev: an inbox on this machine, ready for webhooks
 
-  webhooks  http://{public}/in/{{source}}   (sources: {sources})
+  webhooks  http://{public}/in/{{source}}   ({sources})
   admin     http://{admin}   (dashboard and API)
   database  {database}
   secrets   {secrets}   (verify tokens too: {tokens})
@@ -56,11 +56,18 @@ Now, in a second terminal:
   {events:width$}    # what is in the inbox
 
 Ctrl-C stops.",
-        sources = names.join(", "),
+        sources = some_of(&names),
         tokens = tokens.join(", "),
         database = config.store.url,
         secrets = secrets.path().display(),
     )
+}
+
+/// A few sources that many people have, and how to list the rest.
+fn some_of(names: &[&str]) -> String {
+    let known: Vec<&str> =
+        ["stripe", "github", "shopify", "slack"].into_iter().filter(|name| names.contains(name)).collect();
+    format!("{} and {} more: oncebox providers", known.join(", "), names.len() - known.len())
 }
 
 /// What to type next, with the options that these addresses and this database need and no others.

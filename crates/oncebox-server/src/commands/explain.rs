@@ -43,7 +43,7 @@ pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
         writeln!(out, "{summary}")?;
     }
     out.flush()?;
-    Ok(if summary.unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if summary.is_all_good() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// Who reads the verdicts.

@@ -70,9 +70,8 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     let meant_well = !args.tamper && args.age.is_none();
     if meant_well && tally.rejected > 0 && tally.stored() == 0 {
         eprintln!("error: nothing was accepted; it was signed with {secret_from}: is it the secret of that source?");
-        return Ok(ExitCode::FAILURE);
     }
-    Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if tally.is_as_meant(meant_well) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// How the next command reaches the server that this one sent to; nothing where it finds it by itself.

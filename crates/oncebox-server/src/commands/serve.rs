@@ -27,6 +27,7 @@ pub(crate) async fn run(args: &ServeArgs, log: &str) -> anyhow::Result<ExitCode>
     };
     let server = server?;
     println!("{}", banner(&config, &server)?);
+    tell_start(&config, &server)?;
     let served =
         server.run(signals, metrics, || Ok(Config::load(&args.config.config, &args.config.overrides())?)).await;
     spans.stop().await;
@@ -40,6 +41,23 @@ fn faults() -> anyhow::Result<Faults> {
         Ok(plan) => Faults::parse(&plan).map_err(anyhow::Error::msg),
         Err(_) => Ok(Faults::none()),
     }
+}
+
+/// What started, for whoever reads the log alone. Addresses of others may hold secrets, so they are only counted.
+fn tell_start(config: &Config, server: &Server) -> anyhow::Result<()> {
+    let (public, admin) = (server.public_address()?, server.admin_address()?);
+    tracing::info!(
+        version = env!("CARGO_PKG_VERSION"),
+        listen = %public,
+        admin_listen = %admin,
+        database = server.database(),
+        sources = config.sources.len(),
+        handlers = config.handlers.len(),
+        destinations = config.destinations.len(),
+        alerts = config.alerts.len(),
+        "started"
+    );
+    Ok(())
 }
 
 fn banner(config: &Config, server: &Server) -> anyhow::Result<String> {
@@ -59,5 +77,7 @@ fn banner(config: &Config, server: &Server) -> anyhow::Result<String> {
     for handler in &config.handlers {
         lines.push(format!("  handler   {} ({})", handler.name, handler.kind.as_str()));
     }
+    lines.extend(config.destinations.iter().map(|one| format!("  destination {}", one.name)));
+    lines.extend(config.alerts.iter().map(|one| format!("  alert     {}", one.name)));
     Ok(lines.join("\n"))
 }

@@ -100,7 +100,9 @@ impl Item<'_> {
                 None
             }
             Some(value) => {
-                self.filled(Secret::new(value), &format!("environment variable {shown} is blank"), "set it", blank)
+                let secret = Secret::new(value);
+                let secret = if is_shouted(name) { secret.named(name) } else { secret };
+                self.filled(secret, &format!("environment variable {shown} is blank"), "set it", blank)
             }
         }
     }
@@ -119,7 +121,13 @@ impl Item<'_> {
                 // Editors and `echo` end a file with a newline that is no part of the secret.
                 let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
                 let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-                self.filled(Secret::new(bytes), &format!("file {path:?} is blank"), "put the secret into it", blank)
+                let secret = Secret::new(bytes);
+                let name = Path::new(path).file_name().and_then(|name| name.to_str());
+                let secret = match name {
+                    Some(name) => secret.named(name),
+                    None => secret,
+                };
+                self.filled(secret, &format!("file {path:?} is blank"), "put the secret into it", blank)
             }
         }
     }

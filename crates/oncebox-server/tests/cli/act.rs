@@ -290,7 +290,7 @@ contract! {
         let dry = desk.run(&server, &[&backfill[..], &["--dry-run"]].concat(), 0);
         assert!(dry.contains("2 stored events would be given to the handler"), "{dry}");
         assert!(desk.run(&server, &backfill, 2).contains("this would backfill 2 stored events; add --yes"));
-        assert!(desk.run(&database, &backfill, 2).contains("needs a running server that has the handler \"ledger\""));
+        assert!(desk.run(&database, &backfill, 2).contains("needs a config that has the handler \"ledger\""));
         assert_eq!(desk.states(), [["dead", "1"]]);
         assert_eq!(desk.json(&server, &["replay", "--handler", "ledger", "--since", "1h", "--yes"])["count"], 1);
         assert_eq!(desk.states(), [["ready", "1"]], "a replay creates nothing");

@@ -6,6 +6,15 @@ use crate::inbox::Inbox;
 use crate::{oncebox, oncebox_json};
 
 #[test]
+fn the_banner_names_a_few_sources_and_how_to_list_all() {
+    let inbox = Inbox::dev();
+    let banner = inbox.banner();
+    let webhooks = banner.lines().find(|line| line.contains("/in/{source}")).expect("where webhooks go");
+    assert!(webhooks.contains("stripe") && webhooks.contains("more: oncebox providers"), "{webhooks}");
+    assert!(webhooks.len() <= 120, "{webhooks}");
+}
+
+#[test]
 fn a_verify_token_is_made_shown_and_right() {
     let inbox = Inbox::dev();
     let shown = oncebox(inbox.folder(), &["providers", "meta-whatsapp"], 0).stdout;

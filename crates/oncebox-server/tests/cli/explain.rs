@@ -55,8 +55,15 @@ fn a_configured_source_and_wrong_usage() {
     fs::write(folder.path().join("oncebox.toml"), config).expect("written");
     let signed = sender::stripe("whsec_x", AT, "evt_1", "invoice.paid", &json!({}));
     fs::write(folder.path().join("c.jsonl"), line(&signed, AT + 600)).expect("written");
-    let text = oncebox(folder.path(), &["explain", "--source", "pay", "c.jsonl"], 0).stdout;
+    let text = oncebox(folder.path(), &["explain", "--source", "pay", "c.jsonl"], 1).stdout;
     assert!(text.contains("failed at window: too old") && text.contains("likely"), "{text}");
+    let lines = |requests: &[String]| fs::write(folder.path().join("d.jsonl"), requests.join("\n")).expect("written");
+    for (requests, status) in [(vec![line(&signed, AT)], 0), (vec![line(&signed, AT), line(&signed, AT + 600)], 1)] {
+        lines(&requests);
+        for style in [&["--json"][..], &[]] {
+            oncebox(folder.path(), &[&["explain", "--source", "pay", "d.jsonl"], style].concat(), status);
+        }
+    }
     let refused = |args: &[&str], part: &str| {
         let stderr = oncebox(folder.path(), &[&["explain"], args].concat(), 2).stderr;
         assert!(stderr.contains(part), "{part:?} is not in:\n{stderr}");

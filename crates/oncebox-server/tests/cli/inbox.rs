@@ -12,6 +12,8 @@ use testkit::program::{Output, free_port};
 
 use crate::{BIN, oncebox, oncebox_json};
 
+/// Where its standard output goes.
+const BANNER: &str = "banner.txt";
 const DEADLINE: Duration = Duration::from_secs(30);
 
 /// A running inbox.
@@ -39,7 +41,8 @@ impl Inbox {
         }
         command.args(["dev", "--listen", &public, "--admin-listen", &admin]).current_dir(folder.path());
         command.args(database.iter().flat_map(|url| ["--database", url]));
-        let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+        let banner = std::fs::File::create(folder.path().join(BANNER)).expect("a file");
+        let child = command.stdin(Stdio::null()).stdout(banner).stderr(Stdio::null()).spawn();
         let database = database.map(str::to_owned);
         let inbox = Self { folder, public, admin, database, child: child.expect("the program runs") };
         wait_for(|| http::request(&inbox.admin, "GET", "/readyz", &[], b"").is_ok_and(|answer| answer.status == 200));
@@ -49,6 +52,11 @@ impl Inbox {
     /// The folder with its database and secrets.
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
+    }
+
+    /// What it told its terminal.
+    pub(crate) fn banner(&self) -> String {
+        std::fs::read_to_string(self.folder().join(BANNER)).expect("a banner")
     }
 
     /// The public listener's URL.

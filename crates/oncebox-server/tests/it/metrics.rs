@@ -28,7 +28,9 @@ type Scrape = BTreeMap<String, Metric>;
 /// A server with every kind of thing configured, after every kind of traffic.
 fn after_traffic(db: TestDatabase) -> (World, Scrape) {
     db.execute("create table effects (event_id text, event_key text, attempt integer)");
-    let mut setup = Setup::new(db.url());
+    // A secret out of the environment has a name.
+    let mut setup = Setup::new(db.url()).env("STRIPE_SECRET", STRIPE);
+    setup.rest = setup.rest.replace(&format!("{{ value = \"{STRIPE}\" }}"), "{ env = \"STRIPE_SECRET\" }");
     setup.rest.push_str(LEDGER);
     setup.rest.push_str("[[destination]]\nname = \"crm\"\nurl = \"http://127.0.0.1:9/\"\n");
     setup.rest.push_str(&format!(

@@ -6,6 +6,7 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{fs, thread};
 
+use serde_json::{Value, json};
 use testkit::program::{Output, run};
 use testkit::{TestDatabase, contract};
 
@@ -37,7 +38,47 @@ fn empty(db: &TestDatabase) {
     }
 }
 
+/// The lines of the JSON log with this message.
+fn told(log: &str, message: &str) -> Vec<Value> {
+    let lines = log.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    lines.filter(|line| line["message"].as_str().is_some_and(|found| found.contains(message))).collect()
+}
+
 contract! {
+    async fn a_start_is_told_in_the_log_and_on_the_terminal(db: TestDatabase) {
+        let mut setup = Setup::new(db.url());
+        setup.rest.push_str(
+            "[[destination]]\nname = \"crm\"\nurl = \"http://127.0.0.1:9/crm?key=canary-url\"\n\
+             [[alert]]\nname = \"on-call\"\nurl = { value = \"http://127.0.0.1:9/alert?key=canary-url\" }\n",
+        );
+        let mut world = World { program: setup.serve(), db };
+        let log = world.program.log();
+        let started = told(&log, "started");
+        assert_eq!(started.len(), 1, "{log}");
+        let database = if world.db.file().is_some() { "sqlite" } else { "postgres" };
+        for (field, expected) in [
+            ("version", json!(env!("CARGO_PKG_VERSION"))),
+            ("listen", json!(world.program.public_addr())),
+            ("admin_listen", json!(world.program.admin_addr())),
+            ("database", json!(database)),
+            ("sources", json!(15)),
+            ("handlers", json!(1)),
+            ("destinations", json!(1)),
+            ("alerts", json!(1)),
+        ] {
+            assert_eq!(started[0][field], expected, "{field}: {log}");
+        }
+        assert!(!log.contains("canary"), "{log}");
+        for line in ["  destination crm", "  alert     on-call"] {
+            assert!(log.lines().any(|found| found.starts_with(line)), "{line}: {log}");
+        }
+        assert!(told(&log, "migrations applied")[0]["message"].as_str().is_some_and(|text| !text.starts_with('0')));
+        world.program.kill9();
+        world.program.restart();
+        let log = world.program.log();
+        assert_eq!((told(&log, "started").len(), told(&log, "migrations applied").len()), (2, 1), "{log}");
+    }
+
     async fn killed_at_any_moment_a_migration_is_done_or_not_begun(db: TestDatabase) {
         let mut random = Random::seeded();
         let (mut done, mut not_begun) = (0, 0);

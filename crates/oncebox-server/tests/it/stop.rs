@@ -190,6 +190,34 @@ contract! {
         assert_eq!(stopped.wait_exit(PATIENCE).code(), Some(0), "{}", stopped.log());
     }
 
+    async fn a_secret_is_counted_under_its_name_wherever_it_stands(db: TestDatabase) {
+        let setup = Setup::new(db.url()).env("OLD_SECRET", "old-secret").env("NEW_SECRET", "new-secret");
+        let with = |secrets: &str| {
+            let mut changed = setup.clone();
+            changed.rest = setup.rest.replace(&format!("{{ value = \"{GITHUB}\" }}"), secrets);
+            changed
+        };
+        let mut world = World { program: with("{ env = \"OLD_SECRET\" }").serve(), db };
+        let by = |secret: &str, id: &str| -> Signed { sender::github(secret, id, "push", &serde_json::json!({ "n": id })) };
+        let file = world.program.dir().join("third");
+        std::fs::write(&file, "third-secret\n").expect("written");
+        world.expect("github", &by("old-secret", "1"), "accepted");
+        let new_first = format!("{{ env = \"NEW_SECRET\" }}, {{ env = \"OLD_SECRET\" }}, {{ file = {file:?} }}");
+        reload(&mut world, &with(&new_first), "reloaded");
+        for (secret, id) in [("new-secret", "2"), ("old-secret", "3"), ("third-secret", "4")] {
+            world.expect("github", &by(secret, id), "accepted");
+        }
+        for line in [
+            r#"oncebox_secret_matches_total{source="github",secret="1",name="OLD_SECRET"} 1"#,
+            r#"oncebox_secret_matches_total{source="github",secret="1",name="NEW_SECRET"} 1"#,
+            r#"oncebox_secret_matches_total{source="github",secret="2",name="OLD_SECRET"} 1"#,
+            r#"oncebox_secret_matches_total{source="github",secret="3",name="third"} 1"#,
+            r#"oncebox_secret_matches_total{source="stripe",secret="1"} 0"#,
+        ] {
+            assert!(world.metrics().lines().any(|found| found == line), "{line}: {}", world.metrics());
+        }
+    }
+
     async fn a_secret_is_rotated_without_a_gap(db: TestDatabase) {
         let setup = Setup::new(db.url());
         let mut world = World { program: setup.serve(), db };

@@ -16,7 +16,7 @@ pub struct SourceSpec {
     pub provider: String,
     /// The provider's entry with the operator's own keys laid over it.
     pub description: Description,
-    /// Live secrets in order; the position from 1 is the metric label.
+    /// Live secrets in order; the position from 1, and a secret's own name, are labels of a metric.
     pub secrets: Vec<Secret>,
     /// Further settings by name (`public_url`, `verify_token`, …).
     pub settings: BTreeMap<String, Secret>,

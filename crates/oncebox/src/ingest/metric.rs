@@ -1,10 +1,10 @@
 //! The arrival metrics and the line that each handling leaves in the log. Names and labels are the contract's.
 
-use metrics::counter;
+use metrics::{Counter, counter};
 
 use super::bookkeeper::Entry;
 use crate::store::{Inserted, NewEvent};
-use oncebox_verify::{Identified, Rejection};
+use oncebox_verify::{Identified, Rejection, Source};
 
 pub(super) fn rejected(source: &str, rejection: &Rejection) {
     arrivals(source, "rejected");
@@ -12,10 +12,18 @@ pub(super) fn rejected(source: &str, rejection: &Rejection) {
         .increment(1);
 }
 
-pub(super) fn secret_matched(source: &str, position: usize) {
+pub(super) fn secret_matched(source: &Source, position: usize) {
     if position > 0 {
-        counter!("oncebox_secret_matches_total", "source" => source.to_owned(), "secret" => position.to_string())
-            .increment(1);
+        secret_matches(source, position).increment(1);
+    }
+}
+
+/// How often a secret matched. Its position changes when another is put before it; its name, where it has one, does not.
+pub fn secret_matches(source: &Source, position: usize) -> Counter {
+    let (name, secret) = (source.name().to_owned(), position.to_string());
+    match source.secret_name(position).map(str::to_owned) {
+        Some(of) => counter!("oncebox_secret_matches_total", "source" => name, "secret" => secret, "name" => of),
+        None => counter!("oncebox_secret_matches_total", "source" => name, "secret" => secret),
     }
 }
 

@@ -207,7 +207,7 @@ pub(super) struct Summary {
     rejected: u64,
     handshakes: u64,
     /// Lines that are no captured request.
-    pub(super) unreadable: u64,
+    unreadable: u64,
 }
 
 impl Summary {
@@ -219,6 +219,13 @@ impl Summary {
             Word::Handshake => &mut self.handshakes,
             Word::Error => &mut self.unreadable,
         } += 1;
+    }
+}
+
+impl Summary {
+    /// True when every line could be read and none was rejected.
+    pub(super) fn is_all_good(&self) -> bool {
+        self.rejected == 0 && self.unreadable == 0
     }
 }
 

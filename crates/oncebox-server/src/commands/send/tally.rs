@@ -101,6 +101,11 @@ impl Tally {
         }
     }
 
+    /// Whether all went as it was meant: a refusal is right only where bad requests were asked for.
+    pub(super) fn is_as_meant(&self, meant_well: bool) -> bool {
+        self.failed == 0 && !(meant_well && self.rejected > 0)
+    }
+
     /// How many requests the server has something of.
     pub(super) fn stored(&self) -> u64 {
         self.accepted + self.duplicate + self.conflict + self.held
@@ -110,6 +115,21 @@ impl Tally {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_right_only_where_it_was_asked_for() {
+        for (accepted, rejected, failed, meant_well, expected) in [
+            (2, 0, 0, true, true),
+            (2, 1, 0, true, false),
+            (0, 2, 0, true, false),
+            (0, 2, 0, false, true),
+            (1, 0, 0, false, true),
+            (0, 2, 1, false, false),
+        ] {
+            let tally = Tally { accepted, rejected, failed, ..Tally::default() };
+            assert_eq!(tally.is_as_meant(meant_well), expected, "{tally:?} {meant_well}");
+        }
+    }
 
     #[test]
     fn counts_keys_and_the_first_refusal() {

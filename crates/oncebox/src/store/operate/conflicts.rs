@@ -25,7 +25,7 @@ impl Store {
         if conflict_phase(kind, filter).is_none() {
             return Ok(0);
         }
-        let mut values = filter.of_events(EventKey::LOWEST, self.dialect());
+        let mut values = filter.of_events(EventKey::MIN, self.dialect());
         values.extend(["conflict".into()]);
         first_int(&self.query(&sql::WAITING_ACTION_COUNT, values).await?)
     }
