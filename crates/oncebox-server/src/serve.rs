@@ -90,7 +90,7 @@ impl Server {
         let store = database::open(&config.store, Access::Server).await?.with_faults(faults);
         let steps = store.migrate().await.context("cannot bring the schema up to date")?;
         if steps > 0 {
-            tracing::info!("{steps} migrations applied to the database");
+            tracing::info!(steps, "migrations applied");
         }
         if let Some(danger) = store.unsafe_because() {
             tracing::warn!("unsafe database accepted: {danger}");
