@@ -28,8 +28,6 @@ use cli::{Cli, Command};
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    // Fails only when a provider is installed already, and then there is one.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let outcome = match cli.command {
         Command::Check(args) if args.database.is_some() => commands::check_database::run(&args).await,
         Command::Check(args) => commands::check::run(&args).await,

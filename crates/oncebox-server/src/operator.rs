@@ -57,7 +57,7 @@ impl Operator {
         }
         let place = Place::find(args)?;
         let client = Client::new(&place.admin_url, place.token.as_ref())?;
-        match (client.probe().await, place.database) {
+        match (client.probe().await?, place.database) {
             (Probe::Answers, _) => Ok(Self::Server(client)),
             (Probe::Silent, Some(Ok(store))) => Ok(Self::Database(look(&store).await?, place.configured)),
             (Probe::Silent, Some(Err(problems))) => {

@@ -13,7 +13,7 @@ mod vendor_calls;
 use std::collections::HashMap;
 use std::error::Error as _;
 use std::net::SocketAddr;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -88,6 +88,17 @@ pub struct Answer {
     pub is_whole: bool,
 }
 
+/// An answer whose body is still to come.
+#[derive(Debug)]
+pub struct Opened {
+    /// The status, redirects included: they are not followed.
+    pub status: StatusCode,
+    /// The headers.
+    pub headers: HeaderMap,
+    body: Incoming,
+    over: Pin<Box<Sleep>>,
+}
+
 /// Why there is no answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CallError {
@@ -109,6 +120,20 @@ pub enum CallError {
     /// The connection broke, or what came was no HTTP.
     #[error("the connection broke before there was an answer")]
     Broken,
+}
+
+impl CallError {
+    /// True when no connection was made, so that nothing can have been sent.
+    pub fn is_before_connected(self) -> bool {
+        !matches!(self, Self::TooSlow | Self::Broken)
+    }
+}
+
+impl Settings {
+    /// Nobody is trusted and no host known beside those of the system.
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, authorities: Vec::new(), hosts: HashMap::new() }
+    }
 }
 
 impl Call {
@@ -138,9 +163,26 @@ impl Outgoing {
         Self { carrier: Some(carrier), ..self }
     }
 
-    /// Makes one call, once.
+    /// Makes one call, once, and keeps the beginning of the answer. Dropping the rest closes the connection, so an
+    /// endless body costs nothing.
     pub async fn send(&self, call: Call) -> Result<Answer, CallError> {
-        let mut over = pin!(sleep(call.deadline));
+        let mut opened = self.open(call).await?;
+        let mut kept = BytesMut::new();
+        let is_whole = loop {
+            let Ok(chunk) = opened.chunk().await else { break false };
+            let Some(data) = chunk else { break true };
+            let room = ANSWER_BYTES_MAX - kept.len();
+            kept.extend_from_slice(&data[..data.len().min(room)]);
+            if data.len() > room {
+                break false;
+            }
+        };
+        Ok(Answer { status: opened.status, headers: opened.headers, body: kept.freeze(), is_whole })
+    }
+
+    /// Makes one call, once, and leaves the body of the answer to be read, however long it is.
+    pub async fn open(&self, call: Call) -> Result<Opened, CallError> {
+        let mut over = Box::pin(sleep(call.deadline));
         let has_body = !call.body.is_empty();
         let mut request = Request::new(Full::new(call.body));
         *request.method_mut() = call.method;
@@ -158,29 +200,26 @@ impl Outgoing {
             () = &mut over => return Err(CallError::TooSlow),
         };
         let (head, body) = response.into_parts();
-        let (body, is_whole) = keep(body, over).await;
-        Ok(Answer { status: head.status, headers: head.headers, body, is_whole })
+        Ok(Opened { status: head.status, headers: head.headers, body, over })
     }
 }
 
-/// Reads what is kept. Dropping the rest closes the connection, so an endless body costs nothing.
-async fn keep(mut body: Incoming, mut over: Pin<&mut Sleep>) -> (Bytes, bool) {
-    let mut kept = BytesMut::new();
-    loop {
-        let frame = tokio::select! {
-            frame = body.frame() => frame,
-            () = &mut over => return (kept.freeze(), false),
-        };
-        let frame = match frame {
-            None => return (kept.freeze(), true),
-            Some(Ok(frame)) => frame,
-            Some(Err(_)) => return (kept.freeze(), false),
-        };
-        if let Some(data) = frame.data_ref() {
-            let room = ANSWER_BYTES_MAX - kept.len();
-            kept.extend_from_slice(&data[..data.len().min(room)]);
-            if data.len() > room {
-                return (kept.freeze(), false);
+impl Opened {
+    /// The next piece of the body; none at its end. What the deadline of the call cuts off is an error.
+    pub async fn chunk(&mut self) -> Result<Option<Bytes>, CallError> {
+        loop {
+            let frame = tokio::select! {
+                frame = self.body.frame() => frame,
+                () = &mut self.over => return Err(CallError::TooSlow),
+            };
+            match frame {
+                None => return Ok(None),
+                Some(Err(_broken)) => return Err(CallError::Broken),
+                Some(Ok(frame)) => {
+                    if let Ok(data) = frame.into_data() {
+                        return Ok(Some(data));
+                    }
+                }
             }
         }
     }

@@ -16,6 +16,7 @@ use http::header::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use oncebox_verify::Secret;
+use percent_encoding::{AsciiSet, utf8_percent_encode};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Admin;
@@ -23,6 +24,7 @@ use crate::admin::login_limit::{BEARERS_MAX, LOGINS_MAX, LoginLimit, TooOften};
 use crate::admin::session::{Channel, Opened, Sessions, same};
 use crate::config::handler::HandlerConfig;
 use crate::config::server::ServerConfig;
+use crate::http::UNRESERVED;
 use crate::http::client;
 use crate::http::problem::Problem;
 
@@ -490,8 +492,8 @@ fn refuse(problem: Problem) -> Response {
 
 /// A target as the value of a query.
 fn form_encoded(text: &str) -> String {
-    let plain = |b: u8| b.is_ascii_alphanumeric() || b"/-_.~".contains(&b);
-    text.bytes().map(|b| if plain(b) { char::from(b).to_string() } else { format!("%{b:02X}") }).collect()
+    const ESCAPED: &AsciiSet = &UNRESERVED.remove(b'/');
+    utf8_percent_encode(text, ESCAPED).to_string()
 }
 
 #[cfg(test)]

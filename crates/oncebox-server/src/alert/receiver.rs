@@ -1,6 +1,5 @@
 //! Whoever is told: its address, which never shows, and the call that tells it.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::time::Duration;
 
@@ -37,8 +36,7 @@ impl Receiver {
 
     fn new(config: &AlertConfig) -> anyhow::Result<Self> {
         let policy = Policy::Operator { allow: config.allow.clone() };
-        let settings = Settings { policy, authorities: Vec::new(), hosts: HashMap::new() };
-        let client = Outgoing::new(settings).context("cannot set up TLS")?;
+        let client = Outgoing::new(Settings::new(policy)).context("cannot set up TLS")?;
         let target = Target::parse(std::str::from_utf8(config.url.expose()).context("url")?).context("url")?;
         Ok(Self { config: config.clone(), client, target })
     }

@@ -13,6 +13,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use oncebox_verify::Secret;
 use oncebox_verify::Source;
+use percent_encoding::percent_encode;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -24,6 +25,7 @@ use crate::dev::provider_args;
 use crate::dev::secrets::{DevSecrets, verify_token_name};
 use crate::dev::shell_word;
 use crate::dev::{agreed, by_form, wants_verify_token};
+use crate::http::UNRESERVED;
 use crate::operator::is_found_here;
 use crate::terminal::{self, Progress};
 use client::{Answer, Client};
@@ -167,9 +169,7 @@ fn why_taken(args: &SendArgs, signs_time: bool) -> String {
 
 /// A token as a part of a path.
 fn path_part(token: &Secret) -> String {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let written = |byte: &u8| if plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02X}") };
-    token.expose().iter().map(written).collect()
+    percent_encode(token.expose(), UNRESERVED).to_string()
 }
 
 fn plan(args: &SendArgs) -> Plan {

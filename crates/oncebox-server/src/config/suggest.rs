@@ -1,5 +1,7 @@
 //! "Did you mean …?" for a word that is not in the list.
 
+use strsim::osa_distance;
+
 /// The known word that is nearest, if it is near enough to be a slip of the finger.
 pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     // A pasted page is no typing error, and the comparison takes the product of both lengths.
@@ -7,7 +9,7 @@ pub(crate) fn nearest<'a>(word: &str, known: impl IntoIterator<Item = &'a str>) 
         return None;
     }
     let allowed = (word.chars().count() / 3).max(1);
-    let candidates = known.into_iter().map(|candidate| (distance(word, candidate), candidate));
+    let candidates = known.into_iter().map(|candidate| (osa_distance(word, candidate), candidate));
     candidates.filter(|(distance, _)| *distance <= allowed).min().map(|(_, candidate)| candidate)
 }
 
@@ -18,27 +20,6 @@ pub(crate) fn cure(word: &str, known: &[&str]) -> String {
         None if known.is_empty() => "remove it".to_owned(),
         None => format!("use one of {}", known.join(", ")),
     }
-}
-
-/// Levenshtein distance, where swapping two neighbours counts as one slip.
-fn distance(left: &str, right: &str) -> usize {
-    let right: Vec<char> = right.chars().collect();
-    let mut before: Vec<usize> = Vec::new();
-    let mut row: Vec<usize> = (0..=right.len()).collect();
-    let mut last = None;
-    for (i, a) in left.chars().enumerate() {
-        let mut next = vec![i + 1];
-        for (j, b) in right.iter().enumerate() {
-            let mut cost = (row[j] + usize::from(a != *b)).min(row[j + 1] + 1).min(next[j] + 1);
-            if j > 0 && last == Some(*b) && right[j - 1] == a {
-                cost = cost.min(before[j - 1] + 1);
-            }
-            next.push(cost);
-        }
-        before = std::mem::replace(&mut row, next);
-        last = Some(a);
-    }
-    row[right.len()]
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use http::{HeaderName, HeaderValue};
 pub(crate) use oncebox::outgoing::AddressRange;
 use oncebox::outgoing::Policy;
 use oncebox_verify::Secret;
-use reqwest::Url;
+use url::Url;
 
 use super::reader::{Item, Table};
 

@@ -1,6 +1,8 @@
 //! Links to pages with filters in them, encoded so that no value can leave its place.
 
-use std::fmt::Write as _;
+use percent_encoding::utf8_percent_encode;
+
+use crate::http::UNRESERVED;
 
 /// A path of ours with its query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,9 +16,7 @@ impl Link {
 
     /// A page that is named by one more part, whatever that part holds.
     pub(super) fn below(path: &str, part: &str) -> Self {
-        let mut link = format!("{path}/");
-        encode(&mut link, part);
-        Self(link)
+        Self(format!("{path}/{}", utf8_percent_encode(part, UNRESERVED)))
     }
 
     /// The same with one more filter.
@@ -24,7 +24,7 @@ impl Link {
         self.0.push(if self.0.contains('?') { '&' } else { '?' });
         self.0.push_str(name);
         self.0.push('=');
-        encode(&mut self.0, value);
+        self.0.extend(utf8_percent_encode(value, UNRESERVED));
         self
     }
 
@@ -46,16 +46,6 @@ impl std::fmt::Display for Link {
 /// What a form left empty was not given.
 pub(super) fn given(value: Option<String>) -> Option<String> {
     value.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
-}
-
-fn encode(link: &mut String, text: &str) {
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            link.push(char::from(byte));
-        } else {
-            let _infallible = write!(link, "%{byte:02X}");
-        }
-    }
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@
 //! another process, which a library cannot hand over otherwise, and every outgoing call asks for the span it is made in.
 //! The exporter works on a thread of its own and calls with our own client.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::pin::Pin;
 use std::time::Duration;
@@ -181,8 +180,7 @@ impl fmt::Debug for Client {
 impl Client {
     fn new(config: &TelemetryConfig) -> anyhow::Result<Self> {
         let policy = Policy::Operator { allow: Vec::new() };
-        let settings = Settings { policy, authorities: Vec::new(), hosts: HashMap::new() };
-        let client = Outgoing::new(settings).context("cannot set up TLS")?;
+        let client = Outgoing::new(Settings::new(policy)).context("cannot set up TLS")?;
         let mut headers = HeaderMap::new();
         for (name, value) in &config.headers {
             let mut value = HeaderValue::from_bytes(value.expose()).with_context(|| format!("headers.{name}"))?;

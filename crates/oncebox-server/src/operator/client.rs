@@ -3,15 +3,17 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use http::StatusCode;
+use http::header::{AUTHORIZATION, CONTENT_TYPE};
+use http::{HeaderValue, Method, StatusCode};
+use oncebox::outgoing::{Call, CallError, Opened, Outgoing};
 use oncebox_verify::Secret;
-use reqwest::Url;
-use reqwest::redirect::Policy;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
+use url::Url;
 
 use super::live::Live;
 use crate::commands::{contradiction, wrong_usage};
+use crate::http::own_calls::{self, call, credential};
 use crate::query::actions::ActionRequest;
 use crate::query::deliveries::PauseRequest;
 use crate::query::erase::{EraseRequest, Erased};
@@ -20,7 +22,6 @@ use crate::query::tail::TailQuery;
 use crate::serve::arming::ArmingView;
 use crate::view::{ActionView, Done, EventDetailView, Items, MessageDetailView, StatsView};
 
-const CONNECT_WAIT: Duration = Duration::from_secs(5);
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
 /// For what has no end that could be known: an action on many, a stream.
 const LONG_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
@@ -28,7 +29,7 @@ const LONG_WAIT: Duration = Duration::from_secs(30 * 24 * 60 * 60);
 /// Talks to a running server.
 #[derive(Debug)]
 pub(crate) struct Client {
-    client: reqwest::Client,
+    client: Outgoing,
     base: Url,
     token: Option<Secret>,
 }
@@ -43,22 +44,21 @@ pub(super) enum Probe {
 }
 
 impl Client {
-    /// No proxy of the environment and no redirect: the token goes to the named server alone.
+    /// A client of the server at this URL.
     pub(super) fn new(admin_url: &str, token: Option<&Secret>) -> anyhow::Result<Self> {
         let url = Url::parse(&format!("{}/", admin_url.trim_end_matches('/')));
         let base = url.ok().filter(|url| matches!(url.scheme(), "http" | "https"));
         let base = base.ok_or_else(|| wrong_usage("--admin-url: write a URL such as http://127.0.0.1:8081"))?;
-        let builder = reqwest::Client::builder().no_proxy().redirect(Policy::none());
-        let client = builder.connect_timeout(CONNECT_WAIT).timeout(ANSWER_WAIT).build();
-        Ok(Self { client: client.context("cannot build an HTTP client")?, base, token: token.cloned() })
+        Ok(Self { client: own_calls::client()?, base, token: token.cloned() })
     }
 
     /// Asks whether somebody is there, whatever the answer.
-    pub(super) async fn probe(&self) -> Probe {
-        match self.client.get(self.base.clone()).send().await {
-            Err(error) if error.is_connect() => Probe::Silent,
+    pub(super) async fn probe(&self) -> anyhow::Result<Probe> {
+        let call = call(Method::GET, self.base.clone(), ANSWER_WAIT)?;
+        Ok(match self.client.open(call).await {
+            Err(CallError::Unreachable | CallError::Unresolved) => Probe::Silent,
             _ => Probe::Answers,
-        }
+        })
     }
 
     /// A page of a list, such as `events` or `dead-letters`, with the query's own names as parameters.
@@ -73,12 +73,12 @@ impl Client {
 
     /// Counts, or acts; however long it takes.
     pub(super) async fn act(&self, kind: &str, request: &ActionRequest) -> anyhow::Result<Option<Done>> {
-        self.answer(self.client.post(self.url(&[kind])?).timeout(LONG_WAIT).json(request)).await
+        self.answer(post(self.url(&[kind])?, LONG_WAIT, request)?).await
     }
 
     /// Counts, or erases; however long it takes.
     pub(super) async fn erase(&self, request: &EraseRequest) -> anyhow::Result<Option<Erased>> {
-        self.answer(self.client.post(self.url(&["erase"])?).timeout(LONG_WAIT).json(request)).await
+        self.answer(post(self.url(&["erase"])?, LONG_WAIT, request)?).await
     }
 
     /// One outbox message.
@@ -95,18 +95,18 @@ impl Client {
     pub(super) async fn pause(&self, handler: &str, paused: bool, who: String) -> anyhow::Result<bool> {
         let url = self.url(&["handlers", handler, if paused { "pause" } else { "resume" }])?;
         let body = PauseRequest { who: Some(who) };
-        let done: Option<serde_json::Value> = self.answer(self.client.post(url).json(&body)).await?;
+        let done: Option<serde_json::Value> = self.answer(post(url, ANSWER_WAIT, &body)?).await?;
         Ok(done.is_some())
     }
 
     /// Opens the stream of what arrives from now on, or after the event that was seen last.
     pub(super) async fn tail(&self, query: &TailQuery, last: Option<&str>) -> anyhow::Result<Live> {
-        let mut request = self.client.get(self.url_with(&["tail"], query)?).timeout(LONG_WAIT);
+        let mut call = call(Method::GET, self.url_with(&["tail"], query)?, LONG_WAIT)?;
         if let Some(last) = last {
-            request = request.header("last-event-id", last);
+            call.headers.insert("last-event-id", HeaderValue::from_str(last)?);
         }
-        let response = self.send(request).await?;
-        if response.status() == StatusCode::OK {
+        let response = self.send(call).await?;
+        if response.status == StatusCode::OK {
             return Ok(Live::new(response));
         }
         let opened: Option<serde_json::Value> = self.read(response).await?;
@@ -126,15 +126,15 @@ impl Client {
     /// Removes now what is over; however long it takes.
     pub(crate) async fn run_retention(&self, who: String) -> anyhow::Result<RunView> {
         let body = RetentionRequest { who: Some(who) };
-        let request = self.client.post(self.url(&["retention", "run"])?).json(&body).timeout(LONG_WAIT);
-        self.answer(request).await?.context("the server does not know of retention")
+        let call = post(self.url(&["retention", "run"])?, LONG_WAIT, &body)?;
+        self.answer(call).await?.context("the server does not know of retention")
     }
 
     /// Says that the time is right; false when nothing was stopped.
     pub(super) async fn confirm_time(&self, who: String) -> anyhow::Result<bool> {
         let body = RetentionRequest { who: Some(who) };
-        let request = self.client.post(self.url(&["retention", "confirm"])?).json(&body);
-        let done: Option<serde_json::Value> = self.answer(request).await?;
+        let call = post(self.url(&["retention", "confirm"])?, ANSWER_WAIT, &body)?;
+        let done: Option<serde_json::Value> = self.answer(call).await?;
         Ok(done.is_some_and(|done| done["confirmed"] == true))
     }
 
@@ -149,16 +149,20 @@ impl Client {
         if let Some(patience) = patience {
             url.query_pairs_mut().append_pair("wait", &patience.as_secs().to_string());
         }
-        let request = self.client.post(url).timeout(ANSWER_WAIT + patience.unwrap_or_default());
-        let armed: Option<ArmingView> = self.answer(request).await?;
+        let call = call(Method::POST, url, ANSWER_WAIT + patience.unwrap_or_default())?;
+        let armed: Option<ArmingView> = self.answer(call).await?;
         armed.ok_or_else(|| wrong_usage(format!("the server has no source {source:?}")))
     }
 
     /// Takes an arming back.
     pub(super) async fn disarm(&self, source: &str) -> anyhow::Result<ArmingView> {
-        let request = self.client.post(self.url(&["sources", source, "disarm"])?).timeout(ANSWER_WAIT);
-        let disarmed: Option<ArmingView> = self.answer(request).await?;
+        let call = call(Method::POST, self.url(&["sources", source, "disarm"])?, ANSWER_WAIT)?;
+        let disarmed: Option<ArmingView> = self.answer(call).await?;
         disarmed.ok_or_else(|| wrong_usage(format!("the server has no source {source:?}")))
+    }
+
+    fn unanswered(&self) -> String {
+        format!("no answer from {}", self.base)
     }
 
     fn url(&self, parts: &[&str]) -> anyhow::Result<Url> {
@@ -185,26 +189,27 @@ impl Client {
 
     /// The answer; none for 404.
     async fn get<T: DeserializeOwned>(&self, url: Url) -> anyhow::Result<Option<T>> {
-        self.answer(self.client.get(url)).await
+        self.answer(call(Method::GET, url, ANSWER_WAIT)?).await
     }
 
-    async fn answer<T: DeserializeOwned>(&self, request: reqwest::RequestBuilder) -> anyhow::Result<Option<T>> {
-        self.read(self.send(request).await?).await
+    async fn answer<T: DeserializeOwned>(&self, call: Call) -> anyhow::Result<Option<T>> {
+        self.read(self.send(call).await?).await
     }
 
-    async fn send(&self, mut request: reqwest::RequestBuilder) -> anyhow::Result<reqwest::Response> {
+    async fn send(&self, mut call: Call) -> anyhow::Result<Opened> {
         if let Some(token) = &self.token {
-            request = request.bearer_auth(String::from_utf8_lossy(token.expose()));
+            let value = format!("Bearer {}", String::from_utf8_lossy(token.expose()));
+            call.headers.insert(AUTHORIZATION, credential(&value)?);
         }
-        let response = request.send().await.map_err(reqwest::Error::without_url);
-        response.with_context(|| format!("no answer from {}", self.base))
+        self.client.open(call).await.with_context(|| self.unanswered())
     }
 
-    async fn read<T: DeserializeOwned>(&self, response: reqwest::Response) -> anyhow::Result<Option<T>> {
-        let base = &self.base;
-        let status = response.status();
-        let body = response.bytes().await.map_err(reqwest::Error::without_url);
-        let body = body.with_context(|| format!("no answer from {base}"))?;
+    async fn read<T: DeserializeOwned>(&self, mut response: Opened) -> anyhow::Result<Option<T>> {
+        let (base, status) = (&self.base, response.status);
+        let mut body = Vec::new();
+        while let Some(chunk) = response.chunk().await.with_context(|| self.unanswered())? {
+            body.extend_from_slice(&chunk);
+        }
         match status {
             StatusCode::OK => match serde_json::from_slice(&body) {
                 Ok(view) => Ok(Some(view)),
@@ -223,6 +228,13 @@ impl Client {
     }
 }
 
+fn post(url: Url, deadline: Duration, body: &impl Serialize) -> anyhow::Result<Call> {
+    let mut call = call(Method::POST, url, deadline)?;
+    call.headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    call.body = serde_json::to_vec(body)?.into();
+    Ok(call)
+}
+
 /// What a problem says, the detail first.
 fn says(body: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
@@ -239,7 +251,6 @@ mod tests {
     use super::*;
 
     fn check(admin_url: &str, name: &str, expected: &str) {
-        let _ = rustls::crypto::ring::default_provider().install_default();
         let client = Client::new(admin_url, None).expect("a client");
         assert_eq!(client.url(&["events", name]).expect("a URL").as_str(), expected);
     }

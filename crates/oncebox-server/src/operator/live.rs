@@ -5,6 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use oncebox::clock::Clock;
 use oncebox::event::EventKey;
+use oncebox::outgoing::Opened;
 
 use super::client::{Client, Probe};
 use crate::query::tail::TailQuery;
@@ -54,7 +55,7 @@ impl Following {
     async fn come_back(&self) -> anyhow::Result<Live> {
         loop {
             tokio::time::sleep(LOOK_AGAIN).await;
-            if self.client.probe().await == Probe::Answers {
+            if self.client.probe().await? == Probe::Answers {
                 return self.client.tail(&self.query, Some(&self.last)).await;
             }
         }
@@ -64,12 +65,12 @@ impl Following {
 /// An open stream.
 #[derive(Debug)]
 pub(super) struct Live {
-    response: reqwest::Response,
+    response: Opened,
     rest: Vec<u8>,
 }
 
 impl Live {
-    pub(super) fn new(response: reqwest::Response) -> Self {
+    pub(super) fn new(response: Opened) -> Self {
         Self { response, rest: Vec::new() }
     }
 

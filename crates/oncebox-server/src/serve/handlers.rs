@@ -1,6 +1,5 @@
 //! From a handler's config to what the workers run.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -75,8 +74,7 @@ impl Builder {
             return Ok(client.clone());
         }
         let policy = Policy::Operator { allow: allow.to_vec() };
-        let settings = Settings { policy, authorities: Vec::new(), hosts: HashMap::new() };
-        let mut client = Outgoing::new(settings).context("cannot set up TLS")?;
+        let mut client = Outgoing::new(Settings::new(policy)).context("cannot set up TLS")?;
         if let Some(carrier) = spans::carrier() {
             client = client.carrying(carrier);
         }

@@ -90,6 +90,15 @@ fn looking_creates_nothing() {
     refused(&["events", "--config", "no.toml"], 2, "does not exist");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_server_whose_certificate_cannot_be_trusted_is_not_silent() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let server = testkit::vendor::VendorServer::tls().await;
+    let url = format!("https://{}", server.address());
+    let stderr = oncebox(folder.path(), &["events", "--admin-url", &url], 1).stderr;
+    assert!(stderr.contains("certificate cannot be trusted") && !stderr.contains("nothing listens"), "{stderr}");
+}
+
 #[test]
 fn unknown_events_and_bad_questions() {
     let inbox = Inbox::dev();

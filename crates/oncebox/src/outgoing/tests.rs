@@ -66,6 +66,25 @@ async fn answers_are_bounded() {
 }
 
 #[tokio::test]
+async fn a_long_answer_may_be_read_to_its_end() {
+    let server = VendorServer::plain().await;
+    let base = format!("http://{}", server.address());
+    server.serve("/large", &"x".repeat(3 * ANSWER_BYTES_MAX));
+    server.answer("/short", "200 OK\r\ncontent-length: 9\r\n\r\nshort");
+    let read = async |path: &str| {
+        let call = Call::get(Target::parse(&format!("{base}{path}")).unwrap(), SOON);
+        let mut opened = client(operator(), &[], false).open(call).await?;
+        let mut length = 0;
+        while let Some(chunk) = opened.chunk().await? {
+            length += chunk.len();
+        }
+        Ok((opened.status.as_u16(), length))
+    };
+    assert_eq!(read("/large").await, Ok((200, 3 * ANSWER_BYTES_MAX)));
+    assert_eq!(read("/short").await, Err(CallError::Broken));
+}
+
+#[tokio::test]
 async fn certificates_are_verified() {
     let server = VendorServer::tls().await;
     server.serve("/", "hello");

@@ -2,14 +2,14 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use http::{HeaderMap, StatusCode};
+use oncebox::outgoing::{CallError, Outgoing};
 use oncebox_verify::Request;
-use reqwest::Url;
-use reqwest::redirect::Policy;
 use serde::Deserialize;
+use url::Url;
 
-const CONNECT_WAIT: Duration = Duration::from_secs(5);
+use crate::http::own_calls;
+
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
 
 /// What a request was answered with.
@@ -27,7 +27,7 @@ pub(super) enum Answer {
     /// Any other answer, or none.
     Failed(String),
     /// Nobody listens there.
-    Unreachable(reqwest::Error),
+    Unreachable(CallError),
 }
 
 /// The word of a 2xx.
@@ -47,34 +47,29 @@ pub(super) enum Status {
 /// Posts to one URL. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(super) struct Client {
-    client: reqwest::Client,
+    client: Outgoing,
     url: Url,
 }
 
 impl Client {
-    /// No proxy of the environment and no redirect: what is measured is the server at this URL.
     pub(super) fn new(url: Url) -> anyhow::Result<Self> {
-        let builder = reqwest::Client::builder().no_proxy().redirect(Policy::none());
-        let client = builder.connect_timeout(CONNECT_WAIT).timeout(ANSWER_WAIT).build();
-        Ok(Self { client: client.context("cannot build an HTTP client")?, url })
+        Ok(Self { client: own_calls::client()?, url })
     }
 
     /// Posts a request.
     pub(super) async fn post(&self, request: &Request) -> Answer {
         // A signature may have been written into the query, or a token into the path.
         let url = self.url.join(&request.target).unwrap_or_else(|_invalid| self.url.clone());
-        let post = self.client.request(request.method.clone(), url);
-        let sent = post.headers(request.headers.clone()).body(request.body.clone()).send().await;
-        match sent {
-            Err(error) if error.is_connect() => Answer::Unreachable(error.without_url()),
-            Err(error) => Answer::Failed(cause(&error.without_url())),
-            Ok(response) => {
-                let (status, headers) = (response.status(), response.headers().clone());
-                match response.bytes().await {
-                    Ok(body) => read(status, &headers, &body),
-                    Err(error) => Answer::Failed(cause(&error.without_url())),
-                }
-            }
+        let mut call = match own_calls::call(request.method.clone(), url, ANSWER_WAIT) {
+            Ok(call) => call,
+            Err(error) => return Answer::Failed(error.to_string()),
+        };
+        call.headers.extend(request.headers.clone());
+        call.body = request.body.clone();
+        match self.client.send(call).await {
+            Ok(answer) => read(answer.status, &answer.headers, &answer.body),
+            Err(error) if error.is_before_connected() => Answer::Unreachable(error),
+            Err(error) => Answer::Failed(error.to_string()),
         }
     }
 }
@@ -100,16 +95,6 @@ fn read(status: StatusCode, headers: &HeaderMap, body: &[u8]) -> Answer {
     let title = serde_json::from_slice(body).map(|problem: Problem| format!(": {}", problem.title));
     let line = format!("{status}{}", title.unwrap_or_default());
     if status == StatusCode::UNAUTHORIZED { Answer::Rejected(line) } else { Answer::Failed(line) }
-}
-
-fn cause(error: &reqwest::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = std::error::Error::source(error);
-    while let Some(error) = source {
-        text = format!("{text}: {error}");
-        source = error.source();
-    }
-    text
 }
 
 #[cfg(test)]

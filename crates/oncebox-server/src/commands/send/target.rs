@@ -3,7 +3,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 
 use anyhow::Context as _;
-use reqwest::Url;
+use url::Url;
 
 use crate::commands::wrong_usage;
 
