@@ -14,7 +14,7 @@ pub(crate) mod problem;
 mod readable;
 mod reader;
 pub(crate) mod retention;
-mod secrets;
+pub(crate) mod secrets;
 pub(crate) mod server;
 pub(crate) mod source;
 pub(crate) mod store;

@@ -14,8 +14,9 @@ use oncebox_verify::{Source, SourceSpec};
 use serde::Deserialize as _;
 use toml::de::{DeValue, ValueDeserializer};
 
-use super::reader::{Scope, Table};
+use super::reader::{Item, Scope, Table};
 use super::retention::RetentionConfig;
+use super::secrets::public_development_key;
 use super::server::{BODY_BYTES_MAX, BODY_BYTES_MIN, ServerConfig};
 use super::web::{self, AddressRange};
 use super::{name, suggest};
@@ -128,7 +129,18 @@ fn read_secrets(table: &mut Table<'_>) -> Vec<(usize, Secret)> {
     if list.len() > SECRETS_MAX {
         item.problem(format!("holds more than {SECRETS_MAX} secrets"), "remove those that are no longer used");
     }
-    list.iter().enumerate().filter_map(|(position, item)| Some((position, item.secret()?))).collect()
+    let known = public_development_key();
+    let read = |(position, item): (usize, &Item<'_>)| {
+        let secret = item.secret()?;
+        if secret.expose() == known.as_bytes() {
+            item.problem(
+                "is the development key, which everybody can read",
+                "give the vendor's certificate or public key",
+            );
+        }
+        Some((position, secret))
+    };
+    list.iter().enumerate().filter_map(read).collect()
 }
 
 /// The library counts the secrets it was given; people count those they wrote.

@@ -15,19 +15,14 @@ use oncebox_verify::Secret;
 use oncebox_verify::{Description, SecretForm};
 use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, Ed25519KeyPair};
-use rsa::pkcs8::EncodePrivateKey as _;
 
+use crate::config::secrets::public_development_key;
 use crate::config::store::StoreUrl;
 
 const HEAD: &str = "# Made by `oncebox dev` for this machine alone; delete the file to have new ones made.\n";
 
 /// The name of the key that secrets from handshakes are kept with.
 pub(crate) const STORE_KEY: &str = "store_secret_key";
-
-/// Vendors that sign with an RSA key.
-const WITH_RSA: [&str; 3] = ["aws-sns", "google-pubsub", "paypal"];
-/// The shortest that verifiers take.
-const RSA_BITS: usize = 2048;
 
 /// One secret per provider, and what else `dev` needs.
 #[derive(Clone, Debug)]
@@ -46,11 +41,7 @@ impl DevSecrets {
             return Ok(found);
         }
         for slug in missing {
-            // An RSA key takes a while to make, and on this machine one can play all vendors that need one.
-            let shared =
-                WITH_RSA.iter().filter(|_| WITH_RSA.contains(&slug)).find_map(|other| found.get(other)).cloned();
-            let secret = shared.map_or_else(|| make(slug).map(Secret::new), Ok)?;
-            found.secrets.insert(slug.to_owned(), secret);
+            found.secrets.insert(slug.to_owned(), Secret::new(make(slug)?));
         }
         found.save().map_err(|error| found.cannot_write(&error))?;
         Ok(found)
@@ -135,15 +126,9 @@ fn make(slug: &str) -> io::Result<String> {
         SecretForm::P256 => {
             BASE64.encode(EcdsaKeyPair::generate_pkcs8(&P256, &system).map_err(no_randomness)?.as_ref())
         }
-        SecretForm::Rsa => BASE64.encode(&rsa_key()?),
+        // Ring makes no RSA keys, so all machines share one.
+        SecretForm::Rsa => public_development_key(),
     })
-}
-
-/// A new RSA key as PKCS#8. Ring makes none; this crate is used for nothing else.
-fn rsa_key() -> io::Result<Vec<u8>> {
-    let key = rsa::RsaPrivateKey::new(&mut rsa::rand_core::OsRng, RSA_BITS).map_err(io::Error::other)?;
-    let document = key.to_pkcs8_der().map_err(io::Error::other)?;
-    Ok(document.as_bytes().to_vec())
 }
 
 /// Bytes that nobody can guess.

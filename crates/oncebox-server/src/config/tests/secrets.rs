@@ -126,3 +126,13 @@ fn a_token_in_the_url_in_place_of_a_signature_takes_a_word() {
         lines("[[source]]\nname = 'a'\nprovider = 'stripe'\nsecrets = [{ value = 's' }]\nverify = 'path_token'");
     assert!(alone.iter().any(|one| one.contains("means the token in the URL alone")), "{alone:?}");
 }
+
+#[test]
+fn the_development_key_is_nobodys_secret() {
+    let key = crate::config::secrets::public_development_key();
+    let settings = "topic_arn = 'arn:aws:sns:eu-central-1:1:a'";
+    check(
+        &format!("[[source]]\nname = 'a'\nprovider = 'aws-sns'\n{settings}\nsecrets = [{{ value = '{key}' }}]"),
+        "5:12: source.a.secrets[0]: is the development key, which everybody can read; give the vendor's certificate or public key",
+    );
+}
