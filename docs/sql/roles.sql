@@ -1,7 +1,8 @@
--- Two roles with no more than they need. Run it once as the owner of the schema `oncebox` (or a superuser), after
+-- Three roles with no more than they need. Run it once as the owner of the schema `oncebox` (or a superuser), after
 -- `oncebox migrate`, and again after an upgrade; then grant the roles to the users of your applications:
 --
 --     grant oncebox_consumer to my_app;
+--     grant oncebox_gateway to oncebox_server;      -- where the server's user is not the owner of the schema
 --
 -- The functions run with the caller's own rights, so the consumer's are exactly what claim, finish, fail, extend,
 -- give_back, once, newer and send touch. It cannot make, change or delete an event, a payload or a setting.
@@ -14,9 +15,12 @@ BEGIN
     IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'oncebox_reader') THEN
         CREATE ROLE oncebox_reader NOLOGIN;
     END IF;
+    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'oncebox_gateway') THEN
+        CREATE ROLE oncebox_gateway NOLOGIN;
+    END IF;
 END $$;
 
-GRANT USAGE ON SCHEMA oncebox TO oncebox_consumer, oncebox_reader;
+GRANT USAGE ON SCHEMA oncebox TO oncebox_consumer, oncebox_reader, oncebox_gateway;
 
 -- Calling is allowed to everybody who may look into the schema; what counts is what a caller may touch.
 GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA oncebox TO oncebox_consumer;
@@ -36,3 +40,8 @@ GRANT SELECT (id, idempotency_key, delivery_attempt, delivery_token), INSERT ON 
 
 -- The views are read with their owner's rights: whoever may read them needs no table.
 GRANT SELECT ON oncebox.events_v1, oncebox.deliveries_v1, oncebox.outbox_v1 TO oncebox_reader, oncebox_consumer;
+
+-- The gateway reads and writes every row and changes no table: `oncebox migrate` does that, run by the owner. Without the
+-- owner's rights it makes no partitions for payloads and drops none; their rows go in slices.
+GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA oncebox TO oncebox_gateway;
+GRANT EXECUTE ON ALL FUNCTIONS IN SCHEMA oncebox TO oncebox_gateway;

@@ -224,13 +224,12 @@ pub(crate) struct ServeArgs {
 
 /// Arguments of `migrate`.
 #[derive(Args, Debug)]
-#[command(
-    after_help = "`serve` does this too, under a lock. Run it alone when the server's own user may not change tables.
+#[command(after_help = "`serve` does this too, under a lock. Run it as the owner of the schema when the
+server's own user may not change tables (on Postgres the role oncebox_gateway, docs/sql/roles.sql).
 
 Examples:
   oncebox migrate
-  oncebox migrate --database postgres://owner@db/app"
-)]
+  oncebox migrate --database postgres://owner@db/app")]
 pub(crate) struct MigrateArgs {
     /// The config file
     #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = "oncebox.toml")]

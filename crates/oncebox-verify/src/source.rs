@@ -282,9 +282,13 @@ fn check_rest(spec: &SourceSpec, problems: &mut Vec<Problem>) {
         problems.push(Problem { key: key.to_owned(), message: message.to_owned(), cure: cure.to_owned() });
     };
     if spec.path_token.as_ref().is_some_and(Secret::is_blank) {
-        add("path_token", "the token is empty", "use a long random text");
+        add("path_token", "the token is blank", "make one with `openssl rand -hex 32`");
     } else if !spec.path_token.as_ref().is_none_or(fits_a_path) {
-        add("path_token", "the token cannot be written in a URL", "use a long random text of letters and digits");
+        add(
+            "path_token",
+            "is . or .., or holds a control character, which no URL can carry",
+            "make one with `openssl rand -hex 32`",
+        );
     }
     if spec.description.id_signed && !spec.description.signs_its_ids() {
         add("id_signed", "the id's header is not part of what is signed", "add {header:…} to msg, or remove id_signed");

@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use oncebox::store::{Access, Store};
+use oncebox::store::{Access, Store, StoreError};
 use serde_json::json;
 
 use crate::cli::ConfigArgs;
@@ -67,21 +67,40 @@ async fn ask(config: &Config, knows_store: bool) -> Result<Vec<Problem>, String>
 }
 
 async fn look(config: &Config) -> Result<Vec<Problem>, String> {
-    let store = open(&config.store).await?;
+    let store = match open(&config.store).await {
+        Ok(store) => store,
+        Err(Unopened::Away(reason)) => return Err(reason),
+        Err(Unopened::Refused(problem)) => return Ok(vec![problem]),
+    };
     let problems = handler_sql::problems(&store, &config.handlers).await.map_err(|error| error.chain());
     store.close().await;
     problems
 }
 
 /// Opens the database to look at; a file that is missing stays missing.
-async fn open(config: &StoreConfig) -> Result<Store, String> {
+async fn open(config: &StoreConfig) -> Result<Store, Unopened> {
     if let StoreUrl::Sqlite(path) = &config.url
         && !path.exists()
     {
-        return Err(format!("there is no database {} yet", config.url));
+        return Err(Unopened::Away(format!("there is no database {} yet", config.url)));
     }
     let config = StoreConfig { accept_unflushed: true, ..config.clone() };
-    database::open(&config, Access::Visitor).await.map_err(|error| format!("{error:#}"))
+    database::open(&config, Access::Visitor).await.map_err(|error| match error.downcast_ref() {
+        Some(StoreError::Unsafe(why)) => {
+            let (what, cure) = why.split_once("; ").unwrap_or((why, "use another database"));
+            let (path, what, cure) = ("store.url".to_owned(), what.to_owned(), cure.to_owned());
+            Unopened::Refused(Problem { place: None, path, what, cure })
+        }
+        _ => Unopened::Away(format!("{error:#}")),
+    })
+}
+
+/// Why a database was not opened.
+enum Unopened {
+    /// It is not there, and a config is often checked where it is not.
+    Away(String),
+    /// It is there, and a server would refuse it.
+    Refused(Problem),
 }
 
 fn summary(config: &Config) -> String {

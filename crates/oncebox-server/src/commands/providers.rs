@@ -15,7 +15,6 @@ use serde_json::{Value, json};
 use super::wrong_usage;
 use crate::cli::operator::ProvidersArgs;
 use crate::config::store::StoreUrl;
-use crate::config::units::show_duration;
 use crate::dev::secrets::DevSecrets;
 use crate::terminal;
 
@@ -51,6 +50,10 @@ fn development_token(name: &str) -> Option<String> {
     Some(format!("\nFor `oncebox dev` in this folder the verify token is {token}"))
 }
 
+/// What the letters of the last column mean.
+const LEGEND: &str = "sure: authentication / id / retries; S the vendor's source, D its documentation, T a third party's page, \
+     M memory: check it before you rely on it";
+
 fn list(as_json: bool) -> anyhow::Result<()> {
     let named = |name: &&'static str| Description::named(name).map(|description| (*name, description));
     let all: Vec<(&str, Description)> = oncebox_verify::provider_names().iter().filter_map(named).collect();
@@ -62,17 +65,17 @@ fn list(as_json: bool) -> anyhow::Result<()> {
     for (name, description) in &all {
         let facts = description.facts();
         let signature = facts.signature.split([' ', ',']).next().unwrap_or_default().to_owned();
-        let retries = facts.retry_window.map_or_else(|| "?".to_owned(), show_duration);
         table.add_row([
             terminal::cell(name),
             terminal::cell(facts.title),
             terminal::cell(signature),
             terminal::cell(terminal::shorten(&facts.identity, 48)),
-            terminal::cell(retries),
+            terminal::cell(guide::duration(facts.retry_window)),
             terminal::cell(facts.confidence),
         ]);
     }
     terminal::print(table.trim_fmt())?;
+    terminal::print(LEGEND)?;
     let count = terminal::counted(all.len() as u64, "provider");
     Ok(terminal::print(format!("{count}; `oncebox providers NAME` shows what to click and which secret to copy"))?)
 }

@@ -94,6 +94,16 @@ testkit::contract! {
 }
 
 #[test]
+fn the_list_explains_its_letters_and_speaks_as_the_pages_do() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let list = crate::oncebox(folder.path(), &["providers"], 0).stdout;
+    assert!(list.contains("sure: authentication / id / retries; S the vendor's source, D its documentation"), "{list}");
+    let row = |name: &str| list.lines().find(|line| line.trim_start().starts_with(name)).expect("a row").to_owned();
+    assert!(row("github ").contains("does not") && !row("github ").contains(" 0s"), "{}", row("github "));
+    assert!(crate::oncebox(folder.path(), &["providers", "github"], 0).stdout.contains("does not"));
+}
+
+#[test]
 fn the_tables_name_providers() {
     let folder = tempfile::tempdir().expect("a folder");
     let slugs: BTreeSet<String> = slugs(folder.path()).into_iter().collect();

@@ -61,6 +61,8 @@ contract! {
             assert!(metrics.contains(line), "{line} is not in\n{metrics}");
         }
         let log = world.program.log();
+        let said = "refused: no source of the config has this name and form of URL; correct the URL at the vendor";
+        assert!(log.lines().any(|line| line.contains("strpe") && line.contains(said)), "{log}");
         assert!(log.contains("strpe") && !log.contains("token-0123456789"), "{log}");
     }
 

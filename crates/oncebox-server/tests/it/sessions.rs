@@ -5,11 +5,15 @@ use std::thread;
 use std::time::Duration;
 
 use testkit::bouncer::Bouncer;
-use testkit::database::postgres_query;
+use testkit::database::{postgres_query, postgres_try_query};
+use testkit::http;
 use testkit::postgres::Cluster;
 use testkit::{Backend, TestDatabase};
 
-use crate::world::{PATIENCE, Setup, World, custom, wait_until};
+use crate::handling::LEDGER;
+use crate::world::{BIN, PATIENCE, Setup, World, custom, wait_until};
+
+const ROLES: &str = include_str!("../../../../docs/sql/roles.sql");
 
 const EVENTS: usize = 60;
 const HASTY: &str = "retry = { attempts = 4, base = \"100ms\", cap = \"200ms\" }\n";
@@ -151,9 +155,45 @@ fn a_database_that_cannot_hold_every_text_is_refused() {
         let code = program.wait_exit(PATIENCE).code();
         let said = format!("the database's encoding is {encoding}");
         wait_until("it says why", PATIENCE, || program.log().contains(&said));
+        let config = program.config_path();
+        let handler = "[[handler]]\nname = \"h\"\nsql = \"select 1\"\n";
+        program.write_config(&format!("{}{handler}", std::fs::read_to_string(&config).expect("a config")));
+        let args = ["check", "--config", config.to_str().expect("a path")];
+        let checked = testkit::program::run(BIN, &args, &[], program.dir());
+        assert_eq!(checked.status, Some(2), "{}{}", checked.stdout, checked.stderr);
+        let cure = "make it with CREATE DATABASE ... ENCODING 'UTF8'";
+        assert!(checked.stderr.contains(&said) && checked.stderr.contains(cure), "{}", checked.stderr);
         postgres_query(&admin, &format!("drop database {name}"));
         assert_eq!(code, Some(1));
     }
+}
+
+#[test]
+fn a_role_that_owns_nothing_can_serve() {
+    let db = TestDatabase::fresh(Backend::Postgres);
+    let migrated = testkit::program::run(BIN, &["migrate", "--database", db.url()], &[], std::env::temp_dir());
+    assert_eq!(migrated.status, Some(0), "{}", migrated.stderr);
+    // Roles belong to the whole cluster; two databases that make them at once must take turns.
+    db.execute(&format!("begin; select pg_advisory_xact_lock(7041); {ROLES}; commit"));
+    let role = format!("gateway_{}", std::process::id());
+    db.execute(&format!("create role {role} login; grant oncebox_gateway to {role}"));
+    db.execute("create table effects (event_id text, event_key text, attempt integer)");
+    db.execute(&format!("grant insert on effects to {role}"));
+    let mut setup = Setup::new(&db.url().replacen("postgres@", &format!("{role}@"), 1));
+    setup.rest = setup.rest.replace("[[handler]]\nname = \"pull\"\npull = true\n", LEDGER);
+    let mut world = World { program: setup.serve(), db };
+    world.expect("custom", &custom(r#"{"id":"a","type":"t"}"#), "accepted");
+    world.expect("custom", &custom(r#"{"id":"a","type":"t"}"#), "duplicate");
+    wait_until("it ran", PATIENCE, || world.db.query("select event_id from effects") == [["a"]]);
+    let run = http::post(world.program.admin_addr(), "/api/v1/retention/run", &[], b"");
+    assert_eq!(run.status, 200, "{}", run.text());
+    let owns = postgres_try_query(
+        &world.db.url().replacen("postgres@", &format!("{role}@"), 1),
+        "create table oncebox.mine (x int)",
+    );
+    assert!(owns.is_err(), "it may not change the schema");
+    world.program.kill9();
+    world.db.execute(&format!("drop owned by {role}; drop role {role}"));
 }
 
 #[test]

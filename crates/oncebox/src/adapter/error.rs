@@ -100,6 +100,18 @@ impl StoreError {
         chain(self)
     }
 
+    /// What the database said, with its code, where it said anything; never a statement's values.
+    #[cfg(any(feature = "sqlite", feature = "postgres"))]
+    pub(crate) fn said(&self) -> String {
+        #[cfg(feature = "postgres")]
+        if let Self::Busy(cause) | Self::Disconnected(cause) | Self::Refused(cause) = self
+            && let Some(said) = cause.downcast_ref::<tokio_postgres::Error>().and_then(|error| error.as_db_error())
+        {
+            return format!("{} ({})", said.message(), said.code().code());
+        }
+        self.chain()
+    }
+
     /// As [`StoreError::chain`], without the general words at its beginning.
     #[cfg(feature = "postgres")]
     pub(crate) fn reason(&self) -> String {

@@ -155,7 +155,8 @@ fn sure(letters: &str) -> String {
     format!("{sentence}{warning}")
 }
 
-fn duration(duration: Option<std::time::Duration>) -> String {
+/// How long, in the words of list and page.
+pub(super) fn duration(duration: Option<std::time::Duration>) -> String {
     match duration {
         None => "not known".to_owned(),
         Some(duration) if duration.is_zero() => "does not".to_owned(),

@@ -6,7 +6,7 @@ use super::{LEDGER, delivery, effects, send, start_on, wait_for_states};
 
 #[test]
 fn a_commit_that_is_refused_every_time_is_a_failed_attempt() {
-    for code in ["40001", "55P03", "57014", "53100"] {
+    for code in ["40001", "55P03", "57014", "53100", "23514"] {
         let db = TestDatabase::fresh(Backend::Postgres);
         db.execute("create table effects (event_id text, event_key text, attempt integer)");
         db.execute(&format!(
@@ -22,7 +22,7 @@ fn a_commit_that_is_refused_every_time_is_a_failed_attempt() {
         wait_for_states(&world, "ledger", &["done", "dead"]);
         let (state, attempt, error) = delivery(&world, "ledger", "evt_2");
         assert_eq!((state.as_str(), attempt), ("dead", 3), "{code}: {error}");
-        assert!(error.contains("not today"), "{code}: {error}");
+        assert!(error.contains(&format!("at the commit: not today ({code})")), "{code}: {error}");
         assert_eq!(effects(&world), (4, 4), "{code}");
     }
 }

@@ -164,7 +164,7 @@ impl Unit<'_> {
                 Ran::NotCommitted(_) if nth < TRIES_MAX => nth += 1,
                 Ran::NotCommitted(error) => {
                     let failed = Failed::Transient { retry_after: None };
-                    return Ok(Ran::Failed { at: None, failed, error: error.chain() });
+                    return Ok(Ran::Failed { at: None, failed, error: format!("at the commit: {}", error.said()) });
                 }
                 ran => return Ok(ran),
             }
@@ -372,7 +372,8 @@ async fn commit(tx: Tx, verdicts: Vec<Verdict>) -> Ran {
         Commit::Committed => Ran::Committed(verdicts),
         // A rule of the application's own may refuse at the commit, and then it is one of them that failed.
         Commit::Failed(error) if !error.is_transient() => {
-            Ran::Failed { at: None, failed: Failed::Transient { retry_after: None }, error: error.chain() }
+            let error = format!("at the commit: {}", error.said());
+            Ran::Failed { at: None, failed: Failed::Transient { retry_after: None }, error }
         }
         Commit::Failed(error) if error.was_answered() => Ran::NotCommitted(error),
         Commit::Failed(error) => Ran::Away(error),
