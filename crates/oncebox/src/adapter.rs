@@ -13,10 +13,11 @@ mod messages;
 mod migrate;
 pub(crate) mod migrations;
 mod remembered;
-mod sql;
+pub(crate) mod sql;
 mod statement;
 pub(crate) mod steady;
 mod steps;
+pub(crate) mod template;
 mod value;
 
 #[cfg(feature = "deadpool-postgres")]

@@ -1,7 +1,8 @@
 -- The rows are chosen and locked first and updated by their place, which cannot change while they are locked: by their
 -- keys it took a second look at the index, and a join with FOR UPDATE OF was four times slower.
 -- SKIP LOCKED, not NOWAIT: a busy row belongs to another worker and is not an error.
--- {places} is which of them: claim_due.sql, or where order keys matter claim_in_order.sql.
+-- Two places are filled in: for whom (several handlers or one), and which of their deliveries: claim_due.sql, or where order
+-- keys matter claim_in_order.sql.
 -- A claim beyond the attempts makes a dead letter: a crash uses one attempt, too.
 -- One token for all of a claim: with the delivery's id it names this claim and no other.
 -- No bytes beyond those that are wanted are read, apart from the first body; what does not fit is told by the last column,
@@ -9,7 +10,7 @@
 WITH wanted AS MATERIALIZED (
     SELECT h.handler, h.attempts, h.on_dead, w.most, w.lease_ms, w.bytes, (SELECT oncebox.now_ms()) AS at,
            (SELECT oncebox.sure_ms($5)) AS steady, (SELECT gen_random_uuid()) AS token
-    FROM unnest($1::text[], $2::bigint[], $3::bigint[], $6::bigint[]) AS w (handler, most, lease_ms, bytes)
+    FROM {wanted} AS w (handler, most, lease_ms, bytes)
     JOIN oncebox.handlers h ON h.handler = w.handler AND h.paused = 0
 ), claimed AS (
     UPDATE oncebox.deliveries d

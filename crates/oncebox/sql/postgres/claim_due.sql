@@ -1,7 +1,7 @@
 -- The oldest due, past whatever others have locked.
 -- Within an order key only the oldest runs: none while another is claimed, or an earlier one may still run. One that
 -- waits for its prerequisite is not in the way: what it waits for may have the same key.
--- {care} is which of them, by the attempts that were lost with their worker.
+-- The care is which of them, by the attempts that were lost with their worker.
 SELECT d.ctid AS place FROM oncebox.deliveries d
 WHERE d.handler = h.handler AND d.state = 'ready' AND d.due_at_ms <= h.steady
   AND {care}

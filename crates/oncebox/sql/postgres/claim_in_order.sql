@@ -1,7 +1,7 @@
 -- As claim_due.sql, with a bound on what is looked at, however many wait behind one key: the first of what is due; and where
 -- those are not enough, the heads of some keys from a place that chance (the token) chooses, so that none is left out for
 -- ever. They are chosen before they are locked, more than are wanted, for others may have locked some.
--- {care} is which of them, by the attempts that were lost with their worker.
+-- The care is which of them, by the attempts that were lost with their worker.
 SELECT l.ctid AS place FROM oncebox.deliveries l
 WHERE l.state = 'ready' AND l.ctid = ANY(ARRAY(
     SELECT d.place FROM (

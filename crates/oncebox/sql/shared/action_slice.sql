@@ -10,11 +10,11 @@ WHERE delivery IN (
     SELECT d.delivery FROM oncebox.deliveries d
     WHERE d.delivery > $1 AND d.delivery <= $6 AND d.state IN ($8, $9) AND d.state IN ('dead', 'held')
       AND (CAST($7 AS text) IS NULL OR d.handler = $7)
-      AND (CAST($13 AS uuid) IS NULL OR d.key = $13)
+      AND (CAST($13 AS /*postgres*/uuid/*sqlite blob*/) IS NULL OR d.key = $13)
       AND EXISTS (SELECT 1 FROM oncebox.events e WHERE e.key = d.key
           AND (CAST($2 AS text) IS NULL OR e.source = $2)
-          AND (CAST($3 AS text) IS NULL OR e.type LIKE $3 ESCAPE '!')
+          AND (CAST($3 AS text) IS NULL OR e.type /*postgres*/LIKE $3 ESCAPE '!'/*sqlite GLOB $3*/)
           AND (CAST($4 AS bigint) IS NULL OR e.received_at_ms >= $4)
           AND (CAST($5 AS bigint) IS NULL OR e.received_at_ms < $5))
-    ORDER BY d.delivery LIMIT $12 FOR UPDATE)
+    ORDER BY d.delivery LIMIT $12 /*postgres*/FOR UPDATE/*sqlite*/)
 RETURNING delivery, key

@@ -7,5 +7,5 @@ WHERE id < $1 AND id >= $9 AND state = $2 AND state = 'dead'
   AND (CAST($4 AS text) IS NULL OR handler = $4)
   AND (CAST($5 AS bigint) IS NULL OR created_at_ms >= $5)
   AND (CAST($6 AS bigint) IS NULL OR created_at_ms < $6)
-  AND (CAST($7 AS uuid) IS NULL OR key = $7)
+  AND (CAST($7 AS /*postgres*/uuid/*sqlite blob*/) IS NULL OR key = $7)
 ORDER BY id DESC LIMIT $8

@@ -5,10 +5,9 @@ SET state = CAST($7 AS text),
     due_at_ms = CASE WHEN CAST($7 AS text) = 'ready' THEN (SELECT oncebox.steady_ms($10, $8)) ELSE due_at_ms END
 WHERE id IN (
     SELECT m.id FROM oncebox.outbox m
-    WHERE m.id > $1 AND m.id <= $6 AND m.state = 'dead'
-      AND (CAST($2 AS text) IS NULL OR m.destination = $2)
+    WHERE m.id > $1 AND m.id <= $6 AND {which}
       AND (CAST($3 AS text) IS NULL OR m.handler = $3)
       AND (CAST($4 AS bigint) IS NULL OR m.created_at_ms >= $4)
       AND (CAST($5 AS bigint) IS NULL OR m.created_at_ms < $5)
-    ORDER BY m.id LIMIT $9 FOR UPDATE)
+    ORDER BY m.id LIMIT $9 /*postgres*/FOR UPDATE/*sqlite*/)
 RETURNING id

@@ -6,14 +6,16 @@ WITH ended AS MATERIALIZED (
            coalesce((SELECT h.attempts FROM oncebox.handlers h WHERE h.handler = d.handler), 1000000) AS attempts,
            CASE WHEN NOT EXISTS (SELECT 1 FROM oncebox.nodes b WHERE b.node = d.node AND b.begun_alone IS NOT NULL) THEN 'alone'
                 WHEN EXISTS (SELECT 1 FROM oncebox.nodes b WHERE b.node = d.node
-                               AND oncebox.lists(b.begun_alone, d.delivery, d.token)) THEN 'alone'
+                               AND /*postgres*/oncebox.lists(b.begun_alone, d.delivery, d.token)/*sqlite
+                    (instr(b.begun_alone, CAST(substr(d.delivery, 9) || substr(d.token, 9) AS BLOB)) > 0)*/) THEN 'alone'
                 WHEN EXISTS (SELECT 1 FROM oncebox.nodes b WHERE b.node = d.node
-                               AND oncebox.lists(b.begun_together, d.delivery, d.token)) THEN 'together'
+                               AND /*postgres*/oncebox.lists(b.begun_together, d.delivery, d.token)/*sqlite
+                    (instr(b.begun_together, CAST(substr(d.delivery, 9) || substr(d.token, 9) AS BLOB)) > 0)*/) THEN 'together'
                 ELSE 'not' END AS begun
     FROM oncebox.deliveries d
     WHERE d.state = 'claimed'
       AND d.node = $4
-    ORDER BY d.lease_until_ms LIMIT $2 FOR UPDATE SKIP LOCKED
+    ORDER BY d.lease_until_ms LIMIT $2 /*postgres*/FOR UPDATE SKIP LOCKED/*sqlite*/
 ), judged AS MATERIALIZED (
     SELECT id, used, attempts, CASE WHEN begun = 'not' THEN 0 ELSE 1 END AS suspect,
            CASE WHEN begun = 'not' OR (begun = 'together' AND used >= attempts) THEN 1 ELSE 0 END AS unused

@@ -3,11 +3,12 @@ WITH ended AS MATERIALIZED (
     SELECT m.id AS message, m.attempt - m.attempts_before AS used,
            coalesce((SELECT t.attempts FROM oncebox.destinations t WHERE t.destination = m.destination), 1000000) AS attempts,
            CASE WHEN EXISTS (SELECT 1 FROM oncebox.nodes b WHERE b.node = m.node
-                               AND NOT oncebox.lists(b.begun_relay, m.id, m.token)) THEN 1 ELSE 0 END AS unused
+                               AND NOT /*postgres*/oncebox.lists(b.begun_relay, m.id, m.token)/*sqlite
+                    (instr(b.begun_relay, CAST(substr(m.id, 9) || substr(m.token, 9) AS BLOB)) > 0)*/) THEN 1 ELSE 0 END AS unused
     FROM oncebox.outbox m
     WHERE m.state = 'claimed'
       AND m.node = $4
-    ORDER BY m.lease_until_ms LIMIT $2 FOR UPDATE SKIP LOCKED
+    ORDER BY m.lease_until_ms LIMIT $2 /*postgres*/FOR UPDATE SKIP LOCKED/*sqlite*/
 )
 UPDATE oncebox.outbox AS m
 SET state = CASE WHEN e.used - e.unused >= e.attempts THEN 'dead' ELSE 'ready' END,

@@ -10,5 +10,5 @@ WHERE d.delivery < $1 AND d.delivery >= $10
   AND (CAST($5 AS text) IS NULL OR e.type LIKE $5 ESCAPE '!')
   AND (CAST($6 AS bigint) IS NULL OR e.received_at_ms >= $6)
   AND (CAST($7 AS bigint) IS NULL OR e.received_at_ms < $7)
-  AND (CAST($8 AS uuid) IS NULL OR d.key = $8)
+  AND (CAST($8 AS /*postgres*/uuid/*sqlite blob*/) IS NULL OR d.key = $8)
 ORDER BY d.delivery DESC LIMIT $9

@@ -3,7 +3,7 @@
 -- What is looked at has a bound, however many wait behind one key: the first of what is due; and where those are not enough,
 -- the heads of some keys from a place that chance chooses, so that none is left out for ever.
 -- A claim beyond the attempts makes a dead letter: a crash uses one attempt, too.
--- {care} is which of them, by the attempts that were lost with their worker.
+-- The care is which of them, by the attempts that were lost with their worker.
 UPDATE oncebox_deliveries AS d
 SET state = CASE WHEN attempt - attempts_before >= h.attempts THEN 'dead' ELSE 'claimed' END,
     attempt = CASE WHEN attempt - attempts_before >= h.attempts THEN attempt ELSE attempt + 1 END,

@@ -2,6 +2,7 @@
 
 use std::sync::LazyLock;
 
+use super::template::Template;
 use super::{Dialect, Statement};
 
 macro_rules! shared {
@@ -51,25 +52,28 @@ pub(super) enum Care {
     Lost,
 }
 
+/// The claim on Postgres: for whom, and which of their deliveries.
+pub(crate) const CLAIM: Template<2> =
+    Template::new(include_str!("../../sql/postgres/claim.sql"), ["{wanted}", "{places}"]);
+/// Which of them where order keys do not matter, and where they do; by the attempts that were lost.
+pub(crate) const DUE: Template<1> = Template::new(include_str!("../../sql/postgres/claim_due.sql"), ["{care}"]);
+pub(crate) const IN_ORDER: Template<1> =
+    Template::new(include_str!("../../sql/postgres/claim_in_order.sql"), ["{care}"]);
+/// The claim on SQLite, by the attempts that were lost.
+pub(crate) const CLAIM_SQLITE: Template<1> = Template::new(include_str!("../../sql/sqlite/claim.sql"), ["{care}"]);
+
 /// The worker's own claim, for one handler in place of several: arrays do not cross the seam.
-fn claim(places: &str, care: Care) -> Statement {
-    let several = include_str!("../../sql/postgres/claim.sql").replace("            {places}\n", places);
-    let one = several.replace(
-        "unnest($1::text[], $2::bigint[], $3::bigint[], $6::bigint[])",
-        "(SELECT CAST($1 AS text), CAST($2 AS bigint), CAST($3 AS bigint), CAST($6 AS bigint))",
-    );
-    let with = |text: &str, row: &str| {
-        let condition = if care == Care::Sound { "lost = 0" } else { "lost > 0" };
-        text.replace("AND {care}", &format!("AND {row}.{condition}"))
+fn claim(places: &Template<1>, care: Care) -> Statement {
+    let wanted = "(SELECT CAST($1 AS text), CAST($2 AS bigint), CAST($3 AS bigint), CAST($6 AS bigint))";
+    let (postgres, sqlite) = match care {
+        Care::Sound => ("d.lost = 0", "r.lost = 0"),
+        Care::Lost => ("d.lost > 0", "r.lost > 0"),
     };
-    Statement::of_two(&with(&one, "d"), &with(include_str!("../../sql/sqlite/claim.sql"), "r"))
+    Statement::of_two(&CLAIM.fill([wanted, &places.fill([postgres])]), &CLAIM_SQLITE.fill([sqlite]))
 }
 
-const DUE: &str = include_str!("../../sql/postgres/claim_due.sql");
-const IN_ORDER: &str = include_str!("../../sql/postgres/claim_in_order.sql");
-
 static CLAIMS: LazyLock<[Statement; 4]> = LazyLock::new(|| {
-    [claim(DUE, Care::Sound), claim(DUE, Care::Lost), claim(IN_ORDER, Care::Sound), claim(IN_ORDER, Care::Lost)]
+    [claim(&DUE, Care::Sound), claim(&DUE, Care::Lost), claim(&IN_ORDER, Care::Sound), claim(&IN_ORDER, Care::Lost)]
 });
 
 /// The claim with a care, where order keys matter or not.

@@ -1,4 +1,8 @@
 //! A statement in both dialects. The files are written for Postgres, so that they can be pasted into psql.
+//!
+//! What SQLite calls otherwise is told apart by word: names, values, and the functions that tell the time. Where it needs other
+//! words, both stand in the file: `/*postgres*/ FOR UPDATE /*sqlite*/` is a row lock on Postgres and nothing on SQLite,
+//! `/*postgres*/uuid/*sqlite blob*/` is one type or the other.
 
 use super::Value;
 use crate::clock::UnixMillis;
@@ -12,19 +16,54 @@ pub enum Dialect {
     Postgres,
 }
 
-/// The calls of the function `lists`: the list, and the id beside its token.
-const LISTS: [(&str, &str, &str); 3] = [
-    ("b.begun_alone", "d.delivery", "d.token"),
-    ("b.begun_together", "d.delivery", "d.token"),
-    ("b.begun_relay", "m.id", "m.token"),
-];
+const POSTGRES: &str = "/*postgres*/";
+const SQLITE: &str = "/*sqlite";
+const END: &str = "*/";
+/// Before every name of ours.
+const OURS: &str = "oncebox.";
+/// The functions that SQLite does not have: what stands for each before its arguments. It is handed the times.
+const FUNCTIONS: [(&str, &str); 3] = [("now_ms", ""), ("steady_ms", "coalesce"), ("sure_ms", "coalesce")];
 
-/// The same in SQLite's words: the last halves of both, side by side.
-fn lists(text: &str) -> String {
-    LISTS.iter().fold(text.to_owned(), |text, (list, id, token)| {
-        let said = format!("(instr({list}, CAST(substr({id}, 9) || substr({token}, 9) AS BLOB)) > 0)");
-        text.replace(&format!("oncebox.lists({list}, {id}, {token})"), &said)
-    })
+/// The same in SQLite's words.
+fn in_sqlite(text: &str) -> String {
+    let mut said = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        if let Some((words, after)) = marked(rest) {
+            said.push_str(&in_sqlite(words));
+            rest = after;
+        } else if let Some((name, after)) = rest.strip_prefix(OURS).map(split_name) {
+            match FUNCTIONS.iter().find(|(function, _)| *function == name) {
+                Some((_, other)) => said.push_str(other),
+                None => said.extend(["oncebox_", name]),
+            }
+            rest = after;
+        } else {
+            let end = untouched(rest).unwrap_or(first.len_utf8());
+            said.push_str(if first == '$' { "?" } else { &rest[..end] });
+            rest = &rest[end..];
+        }
+    }
+    said
+}
+
+/// What SQLite is told where both have words of their own, and what follows.
+fn marked(text: &str) -> Option<(&str, &str)> {
+    let (words, after) = text.strip_prefix(POSTGRES)?.split_once(SQLITE)?;
+    after.split_once(END).filter(|_| !words.contains(POSTGRES))
+}
+
+fn split_name(text: &str) -> (&str, &str) {
+    text.split_at(text.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(text.len()))
+}
+
+/// The end of a comment or a literal, in which nothing is a word of ours.
+fn untouched(text: &str) -> Option<usize> {
+    if text.starts_with("--") {
+        return Some(text.find('\n').unwrap_or(text.len()));
+    }
+    let literal = text.strip_prefix('\'')?;
+    Some(literal.find('\'').map_or(text.len(), |end| end + 2))
 }
 
 /// A statement in both dialects.
@@ -39,19 +78,8 @@ pub(crate) struct Statement {
 impl Statement {
     /// Takes the text as Postgres wants it.
     pub(crate) fn new(text: &str) -> Self {
-        let sqlite = lists(text)
-            .replace("FOR UPDATE SKIP LOCKED", "")
-            .replace("FOR UPDATE", "")
-            .replace("FOR KEY SHARE", "")
-            .replace(" AS uuid)", " AS blob)")
-            .replace("LIKE $3 ESCAPE '!'", "GLOB $3")
-            .replace("oncebox.now_ms(", "(")
-            .replace("oncebox.steady_ms(", "coalesce(")
-            .replace("oncebox.sure_ms(", "coalesce(")
-            .replace("oncebox.", "oncebox_")
-            .replace('$', "?");
-        let steady = text.contains("oncebox.steady_ms(") || text.contains("oncebox.sure_ms(");
-        Self { postgres: text.to_owned(), sqlite, steady }
+        let steady = text.contains("oncebox.steady_ms") || text.contains("oncebox.sure_ms");
+        Self { postgres: text.to_owned(), sqlite: in_sqlite(text), steady }
     }
 
     /// Takes two texts, where the databases have no words in common.
@@ -83,5 +111,41 @@ impl Statement {
     #[cfg(feature = "sqlite")]
     pub(crate) fn sqlite(&self) -> &str {
         &self.sqlite
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_for_sqlite() {
+        for (postgres, sqlite) in [
+            ("SELECT a FROM oncebox.events WHERE key = $12", "SELECT a FROM oncebox_events WHERE key = ?12"),
+            ("(SELECT oncebox.now_ms($3))", "(SELECT (?3))"),
+            ("oncebox.steady_ms ( $4, $3 ) + $5", "coalesce ( ?4, ?3 ) + ?5"),
+            ("< (SELECT oncebox.sure_ms($4, $1))", "< (SELECT coalesce(?4, ?1))"),
+            ("WHERE x /*postgres*/ FOR\nUPDATE /*sqlite*/)", "WHERE x )"),
+            ("CAST($1 AS /*postgres*/uuid/*sqlite blob*/)", "CAST(?1 AS  blob)"),
+            ("a /*postgres*/LIKE $3 ESCAPE '!'/*sqlite GLOB $3*/ b", "a  GLOB ?3 b"),
+            ("/*postgres*/oncebox.f(a.b)/*sqlite g(oncebox.t)*/", " g(oncebox_t)"),
+            (
+                "-- a sender's oncebox.x $1\nSELECT 'oncebox.y $2', $1",
+                "-- a sender's oncebox.x $1\nSELECT 'oncebox.y $2', ?1",
+            ),
+            ("'$1''$2' $3", "'$1''$2' ?3"),
+        ] {
+            assert_eq!(in_sqlite(postgres), sqlite, "{postgres}");
+        }
+    }
+
+    /// Then SQLite is told Postgres's words, and whoever looks for those finds them.
+    #[test]
+    fn a_mark_without_its_other_half_is_left_as_it_is() {
+        for text in ["a /*postgres*/ FOR UPDATE", "a /*postgres*/ b /*sqlite", "a FOR UPDATE /*sqlite*/"] {
+            assert_eq!(in_sqlite(text), text);
+        }
+        let second = "/*postgres*/uuid, /*postgres*/FOR UPDATE/*sqlite*/";
+        assert_eq!(in_sqlite(second), "/*postgres*/uuid, ");
     }
 }

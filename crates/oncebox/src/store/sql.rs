@@ -1,11 +1,12 @@
-//! One constant per statement. The files are written for Postgres, so that they can be pasted into psql; the SQLite
-//! text is the same with `oncebox.` as a prefix of the name and `$n` as `?n`, without row locks, which a single writer
-//! does not need, with the times that are handed in where Postgres asks its own clock, and with GLOB for the pattern of
-//! an action.
+//! One constant per statement. The files are written for Postgres, so that they can be pasted into psql; what SQLite is told
+//! instead stands in them or follows from them (`adapter/statement.rs`). Places of a text are filled in by a `Template`.
 
 use std::sync::LazyLock;
 
 pub(super) use crate::adapter::Statement;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+use crate::adapter::sql as claims;
+use crate::adapter::template::Template;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::store::handling::deliveries::Care;
 
@@ -13,14 +14,17 @@ macro_rules! shared {
     ($($name:ident = $file:literal;)*) => {
         $(pub(super) static $name: LazyLock<Statement> =
             LazyLock::new(|| Statement::new(include_str!(concat!("../../sql/", $file))));)*
+        #[cfg(all(test, feature = "rusqlite"))]
+        const SHARED: &[(&str, &LazyLock<Statement>)] = &[$(($file, &$name)),*];
     };
 }
 
 #[cfg(feature = "sqlite")]
-shared! {
-    UNCLAIM_ONE = "shared/unclaim_one.sql";
-    COPY_BEGUN = "shared/copy_begun.sql";
-}
+pub(super) static UNCLAIM_ONE: LazyLock<Statement> =
+    LazyLock::new(|| Statement::new(include_str!("../../sql/shared/unclaim_one.sql")));
+#[cfg(feature = "sqlite")]
+pub(super) static COPY_BEGUN: LazyLock<Statement> =
+    LazyLock::new(|| Statement::new(include_str!("../../sql/shared/copy_begun.sql")));
 
 shared! {
     PING = "shared/ping.sql";
@@ -150,8 +154,6 @@ shared! {
     MESSAGE_BY_ID = "shared/message_by_id.sql";
     ATTEMPTS_OF_MESSAGE = "shared/attempts_of_message.sql";
     OUTBOX_DEPTHS = "shared/outbox_depths.sql";
-    MESSAGE_ACTION_COUNT = "shared/message_action_count.sql";
-    MESSAGE_ACTION_SLICE = "shared/message_action_slice.sql";
     DESTINATIONS = "shared/destinations.sql";
     INSPECT_LEDGER = "shared/inspect_ledger.sql";
     INSPECT_EVENTS = "shared/inspect_events.sql";
@@ -225,25 +227,34 @@ of_two! {
     DURABLE_SETTINGS = "postgres/durable_settings.sql", "sqlite/durable_settings.sql";
 }
 
-/// The same for messages that wait because nobody serves their destination. The state stays a literal, as partial indexes
-/// want it.
-fn waiting(of_dead: &str) -> Statement {
-    Statement::new(&of_dead.replace("m.state = 'dead'", "m.state = 'ready'"))
+/// Dead messages; those that wait because nobody serves their destination; and of these all to one destination, which the
+/// index of what is ready begins with. The states are literals, as partial indexes want them.
+const DEAD: &str = "m.state = 'dead' AND (CAST($2 AS text) IS NULL OR m.destination = $2)";
+const WAITING: &str = "m.state = 'ready' AND (CAST($2 AS text) IS NULL OR m.destination = $2)";
+const WAITING_FOR: &str = "m.state = 'ready' AND m.destination = $2";
+
+const ACTION_COUNT_OF: Template<1> =
+    Template::new(include_str!("../../sql/shared/message_action_count.sql"), ["{which}"]);
+const ACTION_SLICE_OF: Template<1> =
+    Template::new(include_str!("../../sql/shared/message_action_slice.sql"), ["{which}"]);
+
+macro_rules! filled {
+    ($($name:ident = $template:ident, $which:ident;)*) => {
+        $(pub(super) static $name: LazyLock<Statement> =
+            LazyLock::new(|| Statement::new(&$template.fill([$which])));)*
+        #[cfg(all(test, feature = "rusqlite"))]
+        const FILLED: &[(&str, &LazyLock<Statement>)] = &[$((stringify!($name), &$name)),*];
+    };
 }
 
-/// The same again for all messages to a destination, which the index of what is ready begins with.
-fn waiting_for(of_dead: &str) -> Statement {
-    waiting(&of_dead.replace("(CAST($2 AS text) IS NULL OR m.destination = $2)", "m.destination = $2"))
+filled! {
+    MESSAGE_ACTION_COUNT = ACTION_COUNT_OF, DEAD;
+    MESSAGE_ACTION_SLICE = ACTION_SLICE_OF, DEAD;
+    WAITING_MESSAGE_COUNT = ACTION_COUNT_OF, WAITING;
+    WAITING_MESSAGE_SLICE = ACTION_SLICE_OF, WAITING;
+    WAITING_MESSAGES_COUNT = ACTION_COUNT_OF, WAITING_FOR;
+    WAITING_MESSAGES_SLICE = ACTION_SLICE_OF, WAITING_FOR;
 }
-
-pub(super) static WAITING_MESSAGE_COUNT: LazyLock<Statement> =
-    LazyLock::new(|| waiting(include_str!("../../sql/shared/message_action_count.sql")));
-pub(super) static WAITING_MESSAGE_SLICE: LazyLock<Statement> =
-    LazyLock::new(|| waiting(include_str!("../../sql/shared/message_action_slice.sql")));
-pub(super) static WAITING_MESSAGES_COUNT: LazyLock<Statement> =
-    LazyLock::new(|| waiting_for(include_str!("../../sql/shared/message_action_count.sql")));
-pub(super) static WAITING_MESSAGES_SLICE: LazyLock<Statement> =
-    LazyLock::new(|| waiting_for(include_str!("../../sql/shared/message_action_slice.sql")));
 
 /// Only SQLite is asked this.
 pub(super) static QUICK_CHECK: LazyLock<Statement> =
@@ -256,7 +267,8 @@ pub(super) struct Claim([String; 4]);
 
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 impl Claim {
-    fn new(text: &str, row: &str, attempts: &str) -> Self {
+    /// `text`: the claim of what a condition says, about a row of this name whose handler has these attempts.
+    fn new(row: &str, attempts: &str, text: impl Fn(&str) -> String) -> Self {
         // Lost once, and not before its last attempt.
         let once = format!("{row}.lost = 1 AND {row}.attempt - {row}.attempts_before < {attempts} - 1");
         let conditions = [
@@ -265,7 +277,7 @@ impl Claim {
             format!("({once})"),
             format!("({row}.lost > 0 AND NOT ({once}))"),
         ];
-        Self(conditions.map(|condition| text.replace("AND {care}", &format!("AND {condition}"))))
+        Self(conditions.map(|condition| text(&condition)))
     }
 
     pub(super) fn with(&self, care: Care) -> &str {
@@ -274,28 +286,29 @@ impl Claim {
 }
 
 #[cfg(feature = "postgres")]
-pub(super) static CLAIM_POSTGRES: LazyLock<Claim> =
-    LazyLock::new(|| Claim::new(&claim_of(include_str!("../../sql/postgres/claim_due.sql")), "d", "h.attempts"));
+pub(super) static CLAIM_POSTGRES: LazyLock<Claim> = LazyLock::new(|| claim_of(&claims::DUE));
 
 /// The same where order keys matter.
 #[cfg(feature = "postgres")]
-pub(super) static CLAIM_IN_ORDER_POSTGRES: LazyLock<Claim> =
-    LazyLock::new(|| Claim::new(&claim_of(include_str!("../../sql/postgres/claim_in_order.sql")), "d", "h.attempts"));
+pub(super) static CLAIM_IN_ORDER_POSTGRES: LazyLock<Claim> = LazyLock::new(|| claim_of(&claims::IN_ORDER));
 
 #[cfg(feature = "postgres")]
-fn claim_of(places: &str) -> String {
-    include_str!("../../sql/postgres/claim.sql").replace("            {places}\n", places)
+fn claim_of(places: &Template<1>) -> Claim {
+    let wanted = "unnest($1::text[], $2::bigint[], $3::bigint[], $6::bigint[])";
+    Claim::new("d", "h.attempts", |care| claims::CLAIM.fill([wanted, &places.fill([care])]))
 }
 
 #[cfg(feature = "sqlite")]
 pub(super) static CLAIM_SQLITE: LazyLock<Claim> = LazyLock::new(|| {
     let attempts = "(SELECT attempts FROM oncebox_handlers WHERE handler = ?1)";
-    Claim::new(include_str!("../../sql/sqlite/claim.sql"), "r", attempts)
+    Claim::new("r", attempts, |care| claims::CLAIM_SQLITE.fill([care]))
 });
 
 /// The batch statements of Postgres: one round trip for many rows.
 #[cfg(feature = "postgres")]
 pub(super) mod postgres {
+    use super::Template;
+
     /// BEGIN with a mark that ends with the transaction: `claim_identities.sql` looks for it.
     pub(in crate::store) const BEGIN: &str = include_str!("../../sql/postgres/begin.sql");
     pub(in crate::store) const DEADLINE: &str = include_str!("../../sql/postgres/deadline.sql");
@@ -360,10 +373,15 @@ pub(super) mod postgres {
     pub(in crate::store) const REMOVE_STEPS: &str = include_str!("../../sql/postgres/remove_steps.sql");
     pub(in crate::store) const PARTITIONS: &str = include_str!("../../sql/postgres/partitions.sql");
     pub(in crate::store) const REST_HAS: &str = include_str!("../../sql/postgres/rest_has.sql");
-    pub(in crate::store) const MAKE_PARTITION: &str = include_str!("../../sql/postgres/make_partition.sql");
-    pub(in crate::store) const BEGIN_DROP: &str = include_str!("../../sql/postgres/begin_drop.sql");
+    pub(in crate::store) const MAKE_PARTITION: Template<5> = Template::new(
+        include_str!("../../sql/postgres/make_partition.sql"),
+        ["{name}", "{lock_ms}", "{statement_ms}", "{from}", "{to}"],
+    );
+    pub(in crate::store) const BEGIN_DROP: Template<3> =
+        Template::new(include_str!("../../sql/postgres/begin_drop.sql"), ["{name}", "{lock_ms}", "{statement_ms}"]);
     pub(in crate::store) const NEEDED_SINCE: &str = include_str!("../../sql/postgres/needed_since.sql");
-    pub(in crate::store) const KEEP_PAYLOADS: &str = include_str!("../../sql/postgres/keep_payloads.sql");
+    pub(in crate::store) const KEEP_PAYLOADS: Template<1> =
+        Template::new(include_str!("../../sql/postgres/keep_payloads.sql"), ["{name}"]);
     pub(in crate::store) const PAYLOAD_BYTES: &str = include_str!("../../sql/postgres/payload_bytes.sql");
     pub(in crate::store) const SUMMARIZE: &str = include_str!("../../sql/postgres/summarize.sql");
 }
@@ -398,4 +416,34 @@ pub(super) mod sqlite {
     pub(in crate::store) const REMOVE_DELIVERY: &str = include_str!("../../sql/sqlite/remove_delivery.sql");
     pub(in crate::store) const REMOVE_ATTEMPTS: &str = include_str!("../../sql/sqlite/remove_attempts.sql");
     pub(in crate::store) const REMOVE_STEPS: &str = include_str!("../../sql/sqlite/remove_steps.sql");
+}
+
+#[cfg(all(test, feature = "rusqlite"))]
+mod tests {
+    use super::*;
+    use crate::adapter::migrations::SQLITE;
+
+    /// Words that only Postgres knows. Some of them SQLite takes in silence for something else.
+    const OF_POSTGRES: [&str; 9] =
+        ["oncebox.", "$", "/*postgres", "/*sqlite", "uuid", "bytea", "FOR UPDATE", "FOR KEY SHARE", "::"];
+
+    #[test]
+    fn sqlite_understands_every_shared_statement() {
+        let connection = rusqlite::Connection::open_in_memory().unwrap();
+        for step in SQLITE.migrations {
+            connection.execute_batch(step.sql).unwrap();
+        }
+        connection.execute_batch(SQLITE.repeatable.sql).unwrap();
+        for (name, statement) in SHARED.iter().chain(FILLED) {
+            let text = statement.sqlite();
+            let said: String = text.lines().filter(|line| !line.starts_with("--")).collect();
+            for word in OF_POSTGRES {
+                assert!(!said.contains(word), "{name}: {word} in {said}");
+            }
+            // The writer compares without regard to case, so only what the readers run may say LIKE.
+            let of_readers = name.ends_with("_page.sql") || *name == "shared/events_after.sql";
+            assert!(of_readers || !said.contains(" LIKE "), "{name}: {said}");
+            connection.prepare(text).unwrap_or_else(|error| panic!("{name}: {error} in {text}"));
+        }
+    }
 }

@@ -5,11 +5,13 @@
 
 use std::fmt::Write as _;
 
+use crate::adapter::template::Template;
 use crate::limits::CHUNK_DELIVERIES_MAX;
 use crate::store::handling::handler_sql::{Bind, Prepared};
 use crate::store::{Claimed, Value};
 
-const TEMPLATE: &str = include_str!("../../../sql/postgres/each.sql");
+const TEMPLATE: Template<4> =
+    Template::new(include_str!("../../../sql/postgres/each.sql"), ["{quote}", "{chunk}", "{arrays}", "{statements}"]);
 /// Values that travel in one message; more are sent one by one.
 const BYTES_MAX: usize = 1024 * 1024;
 
@@ -46,11 +48,8 @@ impl Loop {
         while statements.contains(&quote) {
             quote.insert(1, '_');
         }
-        let block = TEMPLATE
-            .replace("{quote}", &quote)
-            .replace("{chunk}", &CHUNK_DELIVERIES_MAX.to_string())
-            .replace("    {arrays}\n", &format!("    {}\n", binds.iter().map(array).collect::<String>().trim_end()))
-            .replace("{statements}", &statements);
+        let arrays: String = binds.iter().map(array).collect();
+        let block = TEMPLATE.fill([&quote, &CHUNK_DELIVERIES_MAX.to_string(), arrays.trim_end(), &statements]);
         Self { block, hand_over, binds }
     }
 

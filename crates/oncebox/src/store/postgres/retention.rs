@@ -63,9 +63,8 @@ impl Store {
         if stored.await?.try_get::<_, bool>(0).map_err(classify)? {
             return Ok(Exclusive::Refused);
         }
-        let text = fill(sql::MAKE_PARTITION, &one.name)
-            .replace("{from}", &one.from.to_string())
-            .replace("{to}", &one.to.to_string());
+        let (from, to) = (one.from.to_string(), one.to.to_string());
+        let text = sql::MAKE_PARTITION.fill([&one.name, &lock_ms(), &locked_ms(), &from, &to]);
         let made = in_time(async { session.batch_execute(&text).await.map_err(classify) }).await;
         self.faults.at("retention.partition_made").await?;
         ended(session, made).await
@@ -82,8 +81,10 @@ impl Store {
     ) -> Result<Exclusive, StoreError> {
         let Some(session) = &lock.session else { return Ok(Exclusive::Refused) };
         self.faults.at("retention.drop_partition").await?;
+        let begin = sql::BEGIN_DROP.fill([&one.name, &lock_ms(), &locked_ms()]);
+        let keep_payloads = sql::KEEP_PAYLOADS.fill([&one.name]);
         let dropped = within(crate::store::postgres::STEP_WAIT, async {
-            session.batch_execute(&fill(sql::BEGIN_DROP, &one.name)).await.map_err(classify)?;
+            session.batch_execute(&begin).await.map_err(classify)?;
             self.faults.at("retention.detached").await?;
             let since: &[&(dyn ToSql + Sync)] = &[&one.from, &one.to, &looked_at];
             let rows = session.query(sql::NEEDED_SINCE, since).await.map_err(classify)?;
@@ -91,7 +92,7 @@ impl Store {
                 rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>().map_err(classify)?;
             let mut keep: Vec<Uuid> = kept.iter().map(|key| Uuid::from_bytes(*key.as_bytes())).collect();
             keep.extend(needed);
-            session.execute(&fill(sql::KEEP_PAYLOADS, &one.name), &[&keep]).await.map_err(classify)?;
+            session.execute(&keep_payloads, &[&keep]).await.map_err(classify)?;
             self.faults.at("retention.kept").await?;
             let end = format!("DROP TABLE oncebox.{}; COMMIT", one.name);
             session.batch_execute(&end).await.map_err(classify)?;
@@ -139,10 +140,12 @@ async fn ended(session: &ClientWrapper, outcome: Result<(), StoreError>) -> Resu
     }
 }
 
-fn fill(text: &str, name: &str) -> String {
-    text.replace("{name}", name)
-        .replace("{lock_ms}", &LOCK_WAIT.as_millis().to_string())
-        .replace("{statement_ms}", &LOCKED_MAX.as_millis().to_string())
+fn lock_ms() -> String {
+    LOCK_WAIT.as_millis().to_string()
+}
+
+fn locked_ms() -> String {
+    LOCKED_MAX.as_millis().to_string()
 }
 
 impl Database {

@@ -73,6 +73,12 @@ mod tests {
     }
 
     #[test]
+    #[should_panic(expected = "an INSERT of values")]
+    fn a_statement_that_inserts_no_values_is_refused() {
+        let _ = Insert::of("INSERT INTO t (a) SELECT 1");
+    }
+
+    #[test]
     fn rows_of_any_number_arrive_in_their_order() {
         let connection = Connection::open_in_memory().unwrap();
         let insert = Insert::of("INSERT INTO t (a) VALUES (?1) ON CONFLICT (a) DO NOTHING");

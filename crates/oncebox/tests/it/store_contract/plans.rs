@@ -287,6 +287,8 @@ fn text_of(backend: Backend, name: &str) -> String {
     };
     let own = if backend == Backend::Sqlite { "sqlite" } else { "postgres" };
     let text = read("shared").or_else(|| read(own)).unwrap_or_else(|| panic!("there is no {name}.sql"));
+    let dead = "m.state = 'dead' AND (CAST($2 AS text) IS NULL OR m.destination = $2)";
+    let text = text.replace("{which}", dead);
     let asks = text.split_once(" IN (\n    SELECT ").and_then(|(_, rest)| rest.split_once(")\nRETURNING"));
     let text = asks
         .filter(|_| name.ends_with("_slice") || name.starts_with("hurry"))
