@@ -11,13 +11,13 @@ use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
 use oncebox::clock::Clock;
+use oncebox::delivery::retry::RetryPolicy;
 use oncebox::event::KeyMaker;
-use oncebox::handler::{HandlerSpec, OrderRules, Work};
-use oncebox::retry::RetryPolicy;
 use oncebox::store::{
     Claimed, Commit, Failures, Finished, HandlerSql, NewEvent, NodeEntry, RanEach, Store, Want, insert_events,
 };
 use oncebox::wake::Wake;
+use oncebox::worker::handler::{HandlerSpec, OrderRules, Work};
 use oncebox::worker::{Parts, Workers};
 use oncebox_verify::{Identified, OnOtherBody, OnRepeat};
 use oncebox_verify::{Identity, IdentityKind, sha256};

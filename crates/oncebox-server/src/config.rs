@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use oncebox::routing::Routes;
+use oncebox::delivery::routing::Routes;
 use oncebox_verify::Description;
 use oncebox_verify::Secret;
 use toml::de::DeTable;

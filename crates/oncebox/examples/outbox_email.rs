@@ -6,7 +6,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use oncebox::adapter::{Commit, Pool, migrate};
+use oncebox::database::{Commit, Pool, migrate};
 use oncebox::message::Message;
 use oncebox::{HandlerError, Once, once, outbox};
 use sqlx::SqlitePool;

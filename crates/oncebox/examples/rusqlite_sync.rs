@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use oncebox::Once;
-use oncebox::adapter::rusqlite::{migrate, once};
+use oncebox::database::rusqlite::{migrate, once};
 use rusqlite::{Connection, TransactionBehavior};
 use testkit::{Backend, TestDatabase};
 

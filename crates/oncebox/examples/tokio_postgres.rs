@@ -5,7 +5,7 @@
 use std::error::Error;
 
 use deadpool_postgres::{Manager, Pool};
-use oncebox::adapter::migrate;
+use oncebox::database::migrate;
 use oncebox::{Once, once};
 use testkit::{Backend, TestDatabase};
 use tokio_postgres::NoTls;

@@ -1,9 +1,14 @@
 //! The duty to run one handler for one event, and the rules that move it on. Pure: the store only carries out what is
 //! decided here.
 
+pub(crate) mod handler_error;
+pub mod order;
+pub mod retry;
+pub mod routing;
+
 use std::time::Duration;
 
-use crate::retry::RetryPolicy;
+use crate::delivery::retry::RetryPolicy;
 
 /// Where a delivery stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

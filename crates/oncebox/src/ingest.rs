@@ -22,13 +22,13 @@ pub use metric::secret_matches;
 pub use sender_clock::{SenderClock, Skew};
 
 use crate::clock::Clock;
-use crate::errands::Errands;
+use crate::delivery::routing::Routes;
 use crate::event::KeyMaker;
 use crate::limits;
-use crate::routing::Routes;
 use crate::store::{Inserted, NewEvent};
 use crate::trace::{TARGET, TRACEPARENT, TRACESTATE, Traceparent};
-use crate::vendor_desk::{OutOfReach, VendorDesk};
+use crate::vendor::client::Errands;
+use crate::vendor::key_fetcher::{OutOfReach, VendorDesk};
 use oncebox_verify::Request;
 use oncebox_verify::{Accepted, Brought, Identified, Rejection, Reply, Verdict};
 use oncebox_verify::{HeadVerdict, Source};

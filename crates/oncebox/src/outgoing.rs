@@ -7,6 +7,8 @@
 mod address;
 mod chain;
 mod connect;
+pub mod forward;
+pub mod masks;
 mod target;
 mod vendor_calls;
 

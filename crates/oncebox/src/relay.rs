@@ -26,10 +26,10 @@ pub use destination::DestinationSpec;
 use dispatch::Dispatch;
 pub use observed::Spared;
 
-use crate::begun::Beginnings;
 use crate::clock::Clock;
+use crate::lane::background::Running;
+use crate::lane::begun::Beginnings;
 use crate::limits::MARKS_MAX;
-use crate::running::Running;
 use crate::store::{NodeEntry, Store};
 use crate::wake::Wake;
 

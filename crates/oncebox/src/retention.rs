@@ -31,7 +31,7 @@ use pass::{Done, Pass};
 use windows::millis;
 
 use crate::clock::{Clock, UnixMillis};
-use crate::running::Running;
+use crate::lane::background::Running;
 use crate::shutdown::Shutdown;
 use crate::store::{RetentionRecord, RunRecord, Store, StoreError};
 

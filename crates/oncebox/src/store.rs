@@ -19,7 +19,7 @@ mod sql;
 mod sqlite;
 mod steady;
 
-pub use crate::adapter::{Commit, Dialect, Row, StoreError, Value};
+pub use crate::database::{Commit, Dialect, Row, StoreError, Value};
 pub use handling::attempts::{Failure, Fenced};
 pub use handling::begun::Role;
 pub use handling::deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
@@ -61,9 +61,9 @@ pub use sqlite::backup::Copied;
 
 use sql::Statement;
 
-use crate::adapter::migrate_with;
+use crate::database::migrate_with;
+use crate::database::steady::Steady;
 use crate::fault::Faults;
-use crate::steady::Steady;
 
 /// The database. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -87,6 +87,7 @@ impl fmt::Display for Traceparent {
 }
 
 /// Takes out what names no trace, so that nobody downstream has to judge it again.
+#[cfg(any(test, feature = "http"))]
 pub(crate) fn keep_valid(headers: &mut HeaderMap) {
     if Traceparent::of(headers).is_none() {
         headers.remove(TRACEPARENT);

@@ -6,6 +6,7 @@
 
 mod attempt;
 mod closer;
+pub mod handler;
 mod lane;
 mod lease;
 mod metric;
@@ -26,15 +27,15 @@ use closer::Closer;
 use lane::{Lane, Pace};
 use lease::{Leases, Proof};
 
-use crate::begun::{Beginnings, announce};
-use crate::circuit::Reached;
 use crate::clock::Clock;
-use crate::handler::HandlerSpec;
+use crate::lane::background::Running;
+use crate::lane::begun::{Beginnings, announce};
+use crate::lane::circuit::Reached;
 use crate::limits::{NODE_BYTES_MAX, POLL_EVERY};
-use crate::running::Running;
 use crate::shutdown::Shutdown;
 use crate::store::{Claims, Fence, NodeEntry, Role, Store, StoreError, Want};
 use crate::wake::Wake;
+use crate::worker::handler::HandlerSpec;
 
 /// How long giving claims back may take at the end.
 const LAST_WRITE: Duration = Duration::from_secs(5);

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use oncebox::routing::{Glob, Route};
+use oncebox::delivery::routing::{Glob, Route};
 use oncebox::store::{Dialect, HandlerSql, HandlerSqlError};
 use oncebox_verify::{BodyPointer, Secret};
 

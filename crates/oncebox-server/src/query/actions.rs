@@ -3,8 +3,8 @@
 //! A filter that is misspelt must be refused, never widened; so unknown fields are errors and an empty filter is none.
 
 use oncebox::clock::{Clock, UnixMillis};
+use oncebox::delivery::routing::{Route, Routes};
 use oncebox::event::{EventKey, KeyMaker};
-use oncebox::routing::{Route, Routes};
 use oncebox::store::{
     Action, ActionError, ActionFilter, ActionKind, ActionRecord, CONFLICT_DISCARDED, CONFLICT_RELEASED, EventRecord,
     Store,

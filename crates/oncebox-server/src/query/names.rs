@@ -3,8 +3,8 @@
 //!
 //! What is not configured any more and still has events or deliveries counts as known.
 
+use oncebox::delivery::routing::Routes;
 use oncebox::limits::LEDGER_EXAMINED_MAX;
-use oncebox::routing::Routes;
 use oncebox::store::Store;
 
 use super::QueryError;

@@ -4,9 +4,9 @@
 //! bytes for a page, and the cursor goes on from there.
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
+use oncebox::delivery::routing::Glob;
 use oncebox::event::EventKey;
 use oncebox::limits::PAGE_EXAMINED_MAX;
-use oncebox::routing::Glob;
 use oncebox::store::{EventFilter, EventRecord, Page, Store};
 
 use super::QueryError;

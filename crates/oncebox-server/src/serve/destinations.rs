@@ -2,9 +2,9 @@
 
 use anyhow::Context as _;
 use http::{HeaderMap, HeaderValue};
-use oncebox::forward::SigningKey;
+use oncebox::lane::rate::Rate;
 use oncebox::outgoing::Target;
-use oncebox::rate::Rate;
+use oncebox::outgoing::forward::SigningKey;
 use oncebox::relay::DestinationSpec;
 
 use crate::config::destination::DestinationConfig;

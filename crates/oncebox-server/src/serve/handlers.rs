@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use oncebox::clock::Clock;
-use oncebox::forward::SigningKey;
-use oncebox::handler::{HandlerSpec, Latest, OncePer, OrderRules, Otherwise, WaitFor, Work};
+use oncebox::delivery::retry::RetryPolicy;
+use oncebox::lane::rate::Rate;
+use oncebox::outgoing::forward::SigningKey;
 use oncebox::outgoing::{Outgoing, Policy, Settings, Target};
-use oncebox::rate::Rate;
-use oncebox::retry::RetryPolicy;
 use oncebox::store::{Dialect, HandlerSql};
+use oncebox::worker::handler::{HandlerSpec, Latest, OncePer, OrderRules, Otherwise, WaitFor, Work};
 use oncebox_verify::BodyPointer;
 
 use crate::config::handler::{self, HandlerConfig, HandlerKind, HttpHandler, OnDead, OrderRule, RetryConfig};

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use oncebox::circuit::Reached;
 use oncebox::clock::Clock;
 use oncebox::delivery::Failed;
-use oncebox::forward::{self, Answered, SigningKey};
-use oncebox::handler::{CallError, Target, Working};
-use oncebox::masks::Masks;
+use oncebox::lane::circuit::Reached;
+use oncebox::outgoing::forward::{self, Answered, SigningKey};
+use oncebox::outgoing::masks::Masks;
 use oncebox::outgoing::{self, Outgoing};
 use oncebox::store::Claimed;
+use oncebox::worker::handler::{CallError, Target, Working};
 
 /// Bytes of a refusal that are shown to people.
 const SHOWN_MAX: usize = 300;

@@ -9,11 +9,11 @@ use anyhow::Context as _;
 use oncebox::clock::Clock;
 use oncebox::event::{EventKey, KeyMaker};
 use oncebox::fault::Faults;
-use oncebox::handler::HandlerSpec;
 use oncebox::relay::{self, DestinationSpec, Relay, Spared};
 use oncebox::shutdown::Shutdown;
 use oncebox::store::{NodeEntry, Store};
 use oncebox::wake::Wake;
+use oncebox::worker::handler::HandlerSpec;
 use oncebox::worker::{Parts, Workers};
 use tokio::task::JoinHandle;
 

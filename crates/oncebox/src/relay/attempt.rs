@@ -6,11 +6,11 @@ use tracing::Instrument as _;
 
 use super::destination::DestinationSpec;
 use super::{metric, request};
-use crate::circuit::Reached;
 use crate::clock::Clock;
 use crate::delivery::{Failed, after_failure};
-use crate::forward::judge_message;
-use crate::masks::Masks;
+use crate::lane::circuit::Reached;
+use crate::outgoing::forward::judge_message;
+use crate::outgoing::masks::Masks;
 use crate::outgoing::{Answer, CallError};
 use crate::store::{ClaimedMessage, MessageFailure, Sent, Store};
 use crate::trace::TARGET;

@@ -10,8 +10,8 @@ use super::attempt::{self, End, Ended};
 use super::closer::give_back;
 use super::destination::DestinationSpec;
 use super::lane::Shared;
-use crate::begun::Beginnings;
 use crate::clock::Clock;
+use crate::lane::begun::Beginnings;
 use crate::store::{ClaimedMessage, MessageFence, Role, Store};
 
 /// What a caller works with.

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use http::HeaderMap;
 
-use crate::forward::SigningKey;
+use crate::delivery::retry::RetryPolicy;
+use crate::lane::rate::Rate;
+use crate::outgoing::forward::SigningKey;
 use crate::outgoing::{Outgoing, Target};
-use crate::rate::Rate;
-use crate::retry::RetryPolicy;
 use crate::store::DestinationFacts;
 
 /// A dead node's messages wait at least so long, so that a short deadline does not make a hiccup a second call.

@@ -17,7 +17,7 @@ use super::destination::DestinationSpec;
 use super::lane::{Lane, Shared};
 use super::observed::{Spared, Unserved};
 use super::{Parts, metric};
-use crate::begun::{Beginnings, announce};
+use crate::lane::begun::{Beginnings, announce};
 use crate::limits::POLL_EVERY;
 use crate::shutdown::Shutdown;
 use crate::store::{

@@ -9,9 +9,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use super::destination::DestinationSpec;
-use crate::circuit::{Circuit, Pass, Reached};
+use crate::lane::circuit::{Circuit, Pass, Reached};
+use crate::lane::rate::RateLimit;
 use crate::limits::{MESSAGES_AHEAD_MAX, MESSAGES_BYTES_MAX};
-use crate::rate::RateLimit;
 use crate::store::{ClaimedMessage, MessageFence, MessageWant};
 
 /// What is claimed ahead at first, for each call that may be under way.
@@ -284,9 +284,9 @@ mod tests {
     use http::HeaderMap;
 
     use super::*;
+    use crate::delivery::retry::RetryPolicy;
     use crate::event::EventKey;
     use crate::outgoing::{Outgoing, Policy, Settings, Target};
-    use crate::retry::RetryPolicy;
 
     fn lane(concurrency: usize) -> Lane {
         let policy = Policy::Operator { allow: Vec::new() };

@@ -5,8 +5,10 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 
 use super::destination::DestinationSpec;
 use crate::clock::UnixMillis;
-use crate::forward::{IDEMPOTENCY_KEY, ONCEBOX_ATTEMPT, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, set};
 use crate::outgoing::Call;
+use crate::outgoing::forward::{
+    IDEMPOTENCY_KEY, ONCEBOX_ATTEMPT, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, set,
+};
 use crate::store::ClaimedMessage;
 use crate::trace::TRACEPARENT;
 
@@ -88,10 +90,10 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::delivery::retry::RetryPolicy;
     use crate::event::EventKey;
-    use crate::forward::SigningKey;
+    use crate::outgoing::forward::SigningKey;
     use crate::outgoing::{Outgoing, Policy, Settings, Target};
-    use crate::retry::RetryPolicy;
     use crate::store::MessageFence;
     use crate::trace::Traceparent;
     use oncebox_verify::Secret;

@@ -51,8 +51,8 @@ fn name(from: UnixMillis) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::windows::Window;
     use super::*;
+    use crate::retention::windows::Window;
 
     /// 2024-11-15T19:46:40Z.
     const NOW: i64 = 1_731_700_000_000;

@@ -57,8 +57,8 @@ pub(super) fn trail(rows: &[AgedDelivery], windows: &Windows, now: UnixMillis) -
 mod tests {
     use std::time::Duration;
 
-    use super::super::windows::Window;
     use super::*;
+    use crate::retention::windows::Window;
 
     const NOW: i64 = 1_800_000_000_000;
     const DAY: i64 = 86_400_000;

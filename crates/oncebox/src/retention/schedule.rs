@@ -49,8 +49,8 @@ impl Schedule {
 
 #[cfg(test)]
 mod tests {
-    use super::super::windows::Window;
     use super::*;
+    use crate::retention::windows::Window;
 
     fn check(shortest: &str, every: Option<u64>, last: i64, expected: i64) {
         let shortest: u64 = shortest.parse().expect("seconds");

@@ -25,8 +25,8 @@ use futures_util::future::join;
 
 use super::sql::postgres as sql;
 use super::{Commit, Durability, Row, StoreError, Value};
-use crate::adapter::refused_commit;
-pub(super) use crate::adapter::tokio_postgres::{as_params, classify, read_row};
+pub(super) use crate::database::driver::tokio_postgres::{as_params, classify, read_row};
+use crate::database::refused_commit;
 use crate::store::postgres::batch::Staged;
 use crate::store::postgres::connect::{Link, Pool, Purpose, Sessions};
 use crate::store::postgres::durability::Facts;

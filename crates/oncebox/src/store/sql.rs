@@ -3,10 +3,10 @@
 
 use std::sync::LazyLock;
 
-pub(super) use crate::adapter::Statement;
+pub(super) use crate::database::Statement;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-use crate::adapter::sql as claims;
-use crate::adapter::template::Template;
+use crate::database::sql as claims;
+use crate::database::template::Template;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::store::handling::deliveries::Care;
 
@@ -421,7 +421,7 @@ pub(super) mod sqlite {
 #[cfg(all(test, feature = "rusqlite"))]
 mod tests {
     use super::*;
-    use crate::adapter::migrations::SQLITE;
+    use crate::database::migrations::SQLITE;
 
     /// Words that only Postgres knows. Some of them SQLite takes in silence for something else.
     const OF_POSTGRES: [&str; 9] =

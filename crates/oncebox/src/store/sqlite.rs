@@ -28,7 +28,7 @@ use rusqlite::{Connection, OpenFlags, params_from_iter};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use super::{Commit, Durability, Row, StoreError, Value};
-pub(super) use crate::adapter::rusqlite::{classify, read_row, read_rows};
+pub(super) use crate::database::driver::rusqlite::{classify, read_row, read_rows};
 use crate::store::sqlite::begun::BegunFile;
 use crate::store::sqlite::checkpoint::{Checkpointer, LOG_PAGES, leave_log_at_close};
 use crate::store::sqlite::files::{OpenFiles, make_private, open_private};

@@ -2,10 +2,10 @@
 
 use super::{NodeEntry, Store, StoreError, sql};
 use crate::clock::{Clock, UnixMillis};
+use crate::database::steady::{Jump, Times, Told};
 use crate::event::EventKey;
 use crate::limits::LEASES_EVERY;
 use crate::shutdown::Shutdown;
-use crate::steady::{Jump, Times, Told};
 
 impl Times for Store {
     fn is_own(&self) -> bool {

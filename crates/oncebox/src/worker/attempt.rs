@@ -14,13 +14,13 @@ use tracing::Instrument as _;
 use super::closer::Closer;
 use super::lane::{InHand, Pace};
 use super::metric::{self, Outcome};
-use crate::begun::Beginnings;
-use crate::circuit::Reached;
 use crate::clock::Clock;
 use crate::delivery::{Failed, Next, after_failure};
-use crate::handler::{HandlerSpec, Work};
+use crate::lane::begun::Beginnings;
+use crate::lane::circuit::Reached;
 use crate::store::{Claimed, Failure, Fence, Role, Store};
 use crate::trace::{TARGET, Traceparent};
+use crate::worker::handler::{HandlerSpec, Work};
 
 /// What every unit needs.
 #[derive(Clone, Debug)]

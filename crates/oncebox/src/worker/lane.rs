@@ -7,11 +7,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::circuit::{Circuit, Pass, Reached};
-use crate::handler::{HandlerSpec, Work};
+use crate::lane::circuit::{Circuit, Pass, Reached};
+use crate::lane::rate::RateLimit;
 use crate::limits::{CLAIMED_BYTES_MAX, HANDLER_BYTES_MAX, TRANSACTION_DELIVERIES_MAX, TRANSACTIONS_PER_HANDLER_MAX};
-use crate::rate::RateLimit;
 use crate::store::{Claimed, Fence};
+use crate::worker::handler::{HandlerSpec, Work};
 
 /// Deliveries in the first transaction of a handler that nobody has timed yet.
 const BATCH_FIRST: usize = 16;

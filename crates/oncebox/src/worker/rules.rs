@@ -2,10 +2,10 @@
 //! its effect leaves behind for others to be judged by.
 
 use crate::clock::UnixMillis;
+use crate::delivery::order::{Revision, change_mark, order_key, prerequisite_mark};
 use crate::event::EventKey;
-use crate::handler::{HandlerSpec, Latest, OncePer, Otherwise, WaitFor};
-use crate::order::{Revision, change_mark, order_key, prerequisite_mark};
 use crate::store::{Change, Claimed, Prerequisite, StoreError, Tx, Version};
+use crate::worker::handler::{HandlerSpec, Latest, OncePer, Otherwise, WaitFor};
 
 /// What order says about a delivery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -23,7 +23,7 @@ async fn check<P: App>(db: TestDatabase) {
             P::effect(&mut tx, "evt_1").await.unwrap();
         }
         if stop == Stop::Nowhere {
-            assert!(matches!(P::commit(tx).await, oncebox::adapter::Commit::Committed));
+            assert!(matches!(P::commit(tx).await, oncebox::database::Commit::Committed));
         } else {
             drop(tx);
             assert_eq!(db.count("effects"), 0, "{stop:?}");
@@ -125,7 +125,7 @@ fn errors_roll_back_on_sqlite() {
 
 #[test]
 fn rusqlite() {
-    testkit::database::run(Backend::Sqlite, check::<oncebox::adapter::rusqlite::Database>);
+    testkit::database::run(Backend::Sqlite, check::<oncebox::database::rusqlite::Database>);
 }
 
 #[test]
@@ -173,7 +173,7 @@ async fn killed<P: App>(db: TestDatabase) {
         if expected == Once::Fresh {
             P::effect(&mut tx, "evt_1").await.unwrap();
         }
-        assert!(matches!(P::commit(tx).await, oncebox::adapter::Commit::Committed));
+        assert!(matches!(P::commit(tx).await, oncebox::database::Commit::Committed));
     }
     assert_eq!(db.count("effects"), 1);
 }
@@ -195,7 +195,7 @@ async fn cut<P: App>(db: TestDatabase) {
     assert_eq!(once(&mut tx, "stripe", "evt_1").await.unwrap(), Once::Fresh);
     P::effect(&mut tx, "evt_1").await.unwrap();
     db.execute("select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()");
-    assert!(!matches!(P::commit(tx).await, oncebox::adapter::Commit::Committed));
+    assert!(!matches!(P::commit(tx).await, oncebox::database::Commit::Committed));
     assert_eq!(db.count("effects"), 0);
 }
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use oncebox::HandlerError;
 use oncebox::clock::Clock;
+use oncebox::delivery::retry::RetryPolicy;
 use oncebox::inbox::{Context, Handler, Inbox, Options};
-use oncebox::retry::RetryPolicy;
 use sqlx::{PgPool, SqlitePool};
 use testkit::{Backend, TestDatabase};
 
@@ -155,7 +155,7 @@ fn a_long_handler_keeps_its_lease_on_sqlite() {
 
 #[test]
 fn every_mood_on_rusqlite() {
-    testkit::database::run(Backend::Sqlite, moods::<oncebox::adapter::rusqlite::Database>);
+    testkit::database::run(Backend::Sqlite, moods::<oncebox::database::rusqlite::Database>);
 }
 
 #[test]

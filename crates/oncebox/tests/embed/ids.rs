@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use oncebox::adapter::Commit;
 use oncebox::clock::Clock;
+use oncebox::database::Commit;
 use oncebox::inbox::{Context, Handler, Inbox};
 use oncebox::{HandlerError, Once, Receiver, once};
 use oncebox_verify::Request;
@@ -85,7 +85,7 @@ fn ids_that_look_alike_are_not_one_event_tokio_postgres() {
 
 #[test]
 fn ids_that_look_alike_are_not_one_event_rusqlite() {
-    testkit::database::run(Backend::Sqlite, check::<oncebox::adapter::rusqlite::Database>);
+    testkit::database::run(Backend::Sqlite, check::<oncebox::database::rusqlite::Database>);
 }
 
 #[test]

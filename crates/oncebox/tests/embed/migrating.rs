@@ -1,7 +1,7 @@
 //! The schema over every driver: made once, refused where it is another's, and its repeatable file run again when its text
 //! changes.
 
-use oncebox::adapter::migrate;
+use oncebox::database::migrate;
 use oncebox::store::StoreError;
 use sqlx::{PgPool, SqlitePool};
 use testkit::{Backend, TestDatabase};
@@ -47,7 +47,7 @@ fn tokio_postgres() {
 
 #[test]
 fn rusqlite() {
-    testkit::database::run(Backend::Sqlite, check::<oncebox::adapter::rusqlite::Database>);
+    testkit::database::run(Backend::Sqlite, check::<oncebox::database::rusqlite::Database>);
 }
 
 #[test]
@@ -59,10 +59,10 @@ fn diesel() {
 fn rusqlite_that_blocks() {
     testkit::database::run(Backend::Sqlite, async |db: TestDatabase| {
         let mut connection = rusqlite::Connection::open(db.file().unwrap()).unwrap();
-        assert_eq!(oncebox::adapter::rusqlite::migrate(&mut connection).unwrap(), 2);
-        assert_eq!(oncebox::adapter::rusqlite::migrate(&mut connection).unwrap(), 0);
+        assert_eq!(oncebox::database::rusqlite::migrate(&mut connection).unwrap(), 2);
+        assert_eq!(oncebox::database::rusqlite::migrate(&mut connection).unwrap(), 0);
         connection.execute("update oncebox_migrations set checksum = 'other'", []).unwrap();
-        let refused = oncebox::adapter::rusqlite::migrate(&mut connection);
+        let refused = oncebox::database::rusqlite::migrate(&mut connection);
         assert!(matches!(&refused, Err(StoreError::Schema(_))), "{refused:?}");
     });
 }

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use oncebox::adapter::Commit;
 use oncebox::clock::Clock;
+use oncebox::database::Commit;
 use oncebox::inbox::{Context, Handler, Inbox};
 use oncebox::message::Message;
 use oncebox::{HandlerError, outbox};
@@ -73,7 +73,7 @@ fn tokio_postgres() {
 
 #[test]
 fn rusqlite() {
-    testkit::database::run(Backend::Sqlite, check::<oncebox::adapter::rusqlite::Database>);
+    testkit::database::run(Backend::Sqlite, check::<oncebox::database::rusqlite::Database>);
 }
 
 #[test]

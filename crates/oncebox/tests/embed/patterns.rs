@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
-use oncebox::adapter::{Commit, Pool};
 use oncebox::clock::Clock;
+use oncebox::database::{Commit, Pool};
 use oncebox::inbox::{Context, Inbox};
 use oncebox::{HandlerError, Once, once};
 use sqlx::PgPool;

@@ -53,7 +53,7 @@ fn tokio_postgres() {
 
 #[test]
 fn rusqlite() {
-    run::<oncebox::adapter::rusqlite::Database>(Backend::Sqlite);
+    run::<oncebox::database::rusqlite::Database>(Backend::Sqlite);
 }
 
 #[test]

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use oncebox::HandlerError;
 use oncebox::clock::Clock;
+use oncebox::delivery::retry::RetryPolicy;
 use oncebox::inbox::{Context, Handler, Inbox, Options};
-use oncebox::retry::RetryPolicy;
 use oncebox::store::{Access, Connections, Durability, HandlerFacts, OnDead, Store};
 use sqlx::{PgPool, SqlitePool};
 use testkit::{Backend, TestDatabase};

@@ -126,7 +126,7 @@ fn killed_after_each_step_on_tokio_postgres() {
 
 #[test]
 fn killed_after_each_step_on_rusqlite() {
-    testkit::database::run(Backend::Sqlite, check::<oncebox::adapter::rusqlite::Database>);
+    testkit::database::run(Backend::Sqlite, check::<oncebox::database::rusqlite::Database>);
 }
 
 #[test]

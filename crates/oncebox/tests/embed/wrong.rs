@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection, AsyncPgConnection};
-use oncebox::adapter::{Dialect, Transaction};
 use oncebox::clock::Clock;
+use oncebox::database::{Dialect, Transaction};
 use oncebox::inbox::Inbox;
 use oncebox::{HandlerError, Once, Outcome, once};
 use sqlx::{PgPool, SqlitePool};
@@ -21,7 +21,7 @@ async fn swallowed<P: App>(db: TestDatabase) {
     let answer = verified
         .once(&pool, async |tx: &mut P::Tx, event: &oncebox::Event| {
             P::effect(tx, &event.id).await?;
-            let _swallowed = oncebox::adapter::Transaction::batch(tx, "insert into nowhere values (1)").await;
+            let _swallowed = oncebox::database::Transaction::batch(tx, "insert into nowhere values (1)").await;
             Ok(())
         })
         .await;
@@ -119,7 +119,7 @@ fn a_webhook_whose_work_ends_the_transaction_is_not_acknowledged() {
     testkit::database::run(Backend::Postgres, ended_webhook::<deadpool_postgres::Pool>);
     testkit::database::run(Backend::Postgres, ended_webhook::<Diesel>);
     testkit::database::run(Backend::Sqlite, ended_webhook::<SqlitePool>);
-    testkit::database::run(Backend::Sqlite, ended_webhook::<oncebox::adapter::rusqlite::Database>);
+    testkit::database::run(Backend::Sqlite, ended_webhook::<oncebox::database::rusqlite::Database>);
 }
 
 /// The event's id says how the handler ends its transaction, and whether it fails behind that or ends it in a step.
@@ -173,5 +173,5 @@ fn a_handler_that_ends_the_transaction_makes_a_dead_letter() {
     testkit::database::run(Backend::Postgres, ended_delivery::<deadpool_postgres::Pool>);
     testkit::database::run(Backend::Postgres, ended_delivery::<Diesel>);
     testkit::database::run(Backend::Sqlite, ended_delivery::<SqlitePool>);
-    testkit::database::run(Backend::Sqlite, ended_delivery::<oncebox::adapter::rusqlite::Database>);
+    testkit::database::run(Backend::Sqlite, ended_delivery::<oncebox::database::rusqlite::Database>);
 }

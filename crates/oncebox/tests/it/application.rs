@@ -25,7 +25,7 @@ pub(crate) async fn once(db: &TestDatabase, scope: &str, ids: &[&str], end: End)
         let mut connection = open(db);
         let mut tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
         for id in ids {
-            seen.push(oncebox::adapter::rusqlite::once(&mut tx, scope, id)?);
+            seen.push(oncebox::database::rusqlite::once(&mut tx, scope, id)?);
         }
         if end == End::Commit {
             tx.commit().unwrap();
@@ -52,7 +52,7 @@ pub(crate) async fn send(db: &TestDatabase, message: &Message, id: EventKey, at:
     if db.backend() == Backend::Sqlite {
         let mut connection = open(db);
         let mut tx = connection.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
-        oncebox::adapter::rusqlite::send(&mut tx, message)?;
+        oncebox::database::rusqlite::send(&mut tx, message)?;
         tx.commit().unwrap();
     } else {
         let mut client = connect(db).await;

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method};
 use oncebox::clock::Clock;
-use oncebox::errands::Errands as _;
 use oncebox::ingest::{Answer, Batcher, Context, Ingest, Settings, Unavailable};
 use oncebox::outgoing::VendorCalls;
+use oncebox::vendor::client::Errands as _;
 use oncebox_verify::{self, Sample};
 // FIXME self
-use oncebox::routing::Routes;
+use oncebox::delivery::routing::Routes;
 use oncebox_verify::Request;
 use oncebox_verify::Secret;
 use oncebox_verify::Verdict;

@@ -16,14 +16,41 @@ const DOCUMENTS: [&str; 6] =
 /// Names that say nothing: a thing lives with its behaviour.
 const BANNED_NAMES: [&str; 9] = ["mod", "util", "utils", "helper", "helpers", "common", "types", "models", "misc"];
 
-/// Import nothing of ours but each other.
-const PURE: [&str; 12] = [
-    "clock", "delivery", "event", "limits", "message", "order", "provider", "request", "retry", "secret", "source",
-    "verdict",
+/// The parts of each crate in the order in which they depend on one another: each uses only what stands before it, so
+/// there are no cycles.
+const ORDER: [(&str, &[&str]); 2] = [
+    (
+        "crates/oncebox-verify/src/",
+        &["calendar", "digest", "read", "request", "secret", "verdict", "provider", "source", "tools", "lib"],
+    ),
+    (
+        LIBRARY,
+        &[
+            "authorities",
+            "clock",
+            "fault",
+            "limits",
+            "sealed",
+            "shutdown",
+            "trace",
+            "wake",
+            "event",
+            "delivery",
+            "message",
+            "database",
+            "vendor",
+            "embed",
+            "store",
+            "ingest",
+            "lane",
+            "outgoing",
+            "worker",
+            "relay",
+            "retention",
+            "lib",
+        ],
+    ),
 ];
-
-/// The moving parts: they meet in `inbox`, never in one another.
-const PARTS: [&str; 5] = ["dead_letter", "ingest", "relay", "retention", "worker"];
 
 const LIBRARY: &str = "crates/oncebox/src/";
 
@@ -65,7 +92,7 @@ fn nothing_is_left_for_later_or_silenced() {
 fn sql_stays_in_the_store() {
     check(|file, findings| {
         let Some(module) = file.library_module() else { return };
-        if module == "store" || module == "adapter" {
+        if module == "store" || module == "database" {
             return;
         }
         for (number, line) in file.code_lines() {
@@ -74,7 +101,7 @@ fn sql_stays_in_the_store() {
             let statement = ["select ", "insert into ", "delete from "].iter().any(|word| line.contains(word))
                 || (line.contains("update ") && line.contains(" set "));
             if quoted && statement {
-                findings.push(format!("{}:{number}: SQL outside store/ and adapter/", file.path));
+                findings.push(format!("{}:{number}: SQL outside store/ and database/", file.path));
             }
         }
     });
@@ -99,16 +126,15 @@ fn the_library_is_handed_its_surroundings() {
 #[test]
 fn modules_depend_downwards() {
     check(|file, findings| {
-        let Some(module) = file.library_module() else { return };
-        for (number, line) in file.code_lines() {
-            for used in crate_modules(line).filter(|used| *used != module) {
-                let allowed = match module {
-                    pure if PURE.contains(&pure) => PURE.contains(&used),
-                    "store" => used != "inbox" && !PARTS.contains(&used),
-                    part if PARTS.contains(&part) => used != "inbox" && !PARTS.contains(&used),
-                    _ => true,
-                };
-                if !allowed {
+        for (source, order) in ORDER {
+            let Some(module) = file.module_of(source) else { continue };
+            let Some(place) = order.iter().position(|name| *name == module) else {
+                findings.push(format!("{}: `{module}` has no place in the order of its crate", file.path));
+                continue;
+            };
+            for (number, line) in file.code_lines() {
+                let is_above = |used: &&str| *used != module && !order[..place].contains(used);
+                for used in crate_modules(line).filter(is_above) {
                     findings.push(format!("{}:{number}: `{module}` may not use `{used}`", file.path));
                 }
             }
@@ -119,13 +145,13 @@ fn modules_depend_downwards() {
 #[test]
 fn every_sql_file_has_a_user() {
     let files = files();
-    let places = ["store.rs", "store/", "adapter/"].map(|place| format!("{LIBRARY}{place}"));
+    let places = ["store.rs", "store/", "database/"].map(|place| format!("{LIBRARY}{place}"));
     let store = |file: &&File| places.iter().any(|place| file.path.starts_with(place));
     let users: String = files.iter().filter(store).map(|file| file.text.as_str()).collect();
     check(|file, findings| {
         let name = file.path.strip_prefix("crates/oncebox/sql/").filter(|name| name.ends_with(".sql"));
         if name.is_some_and(|name| !users.contains(name)) {
-            findings.push(format!("{}: not named in store/ or adapter/", file.path));
+            findings.push(format!("{}: not named in store/ or database/", file.path));
         }
     });
 }
@@ -215,10 +241,15 @@ impl File {
         code.filter(|(_, line)| !line.trim_start().starts_with("//"))
     }
 
-    /// The top module of the library that this file belongs to.
-    fn library_module(&self) -> Option<&str> {
-        let path = self.path.strip_prefix(LIBRARY)?.strip_suffix(".rs")?;
+    /// The top module of a crate, by its folder, that this file belongs to.
+    fn module_of(&self, source: &str) -> Option<&str> {
+        let path = self.path.strip_prefix(source)?.strip_suffix(".rs")?;
         path.split('/').next()
+    }
+
+    /// The same of the library.
+    fn library_module(&self) -> Option<&str> {
+        self.module_of(LIBRARY)
     }
 }
 

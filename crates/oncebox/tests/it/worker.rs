@@ -8,14 +8,14 @@ mod units;
 use std::sync::Arc;
 use std::time::Duration;
 
-use oncebox::circuit::Reached;
 use oncebox::clock::Clock;
 use oncebox::delivery::Failed;
+use oncebox::delivery::retry::RetryPolicy;
 use oncebox::event::EventKey;
-use oncebox::handler::{CallError, HandlerSpec, OrderRules, Target, Work, Working};
-use oncebox::retry::RetryPolicy;
+use oncebox::lane::circuit::Reached;
 use oncebox::store::{Claimed, HandlerSql, NewEvent, NodeEntry};
 use oncebox::wake::Wake;
+use oncebox::worker::handler::{CallError, HandlerSpec, OrderRules, Target, Work, Working};
 use oncebox::worker::{Parts, Workers};
 use testkit::TestDatabase;
 

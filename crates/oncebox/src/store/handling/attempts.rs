@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-pub use crate::adapter::Fenced;
-pub(in crate::store) use crate::adapter::{fenced, kept};
+pub use crate::database::Fenced;
+pub(in crate::store) use crate::database::{fenced, kept};
 use crate::store::handling::deliveries::millis;
 use crate::store::{Fence, Store, StoreError, Tx, Value, sql};
 

@@ -7,10 +7,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-pub use crate::adapter::{Buried, Claimed, Fence};
-use crate::adapter::{Claim, read_claim};
-pub(in crate::store) use crate::adapter::{count, millis};
 use crate::clock::UnixMillis;
+pub use crate::database::{Buried, Claimed, Fence};
+use crate::database::{Claim, read_claim};
+pub(in crate::store) use crate::database::{count, millis};
 use crate::delivery::Next;
 use crate::event::EventKey;
 use crate::limits::LOST_TOGETHER_MAX;

@@ -5,7 +5,7 @@
 
 use std::fmt::Write as _;
 
-use crate::adapter::template::Template;
+use crate::database::template::Template;
 use crate::limits::CHUNK_DELIVERIES_MAX;
 use crate::store::handling::handler_sql::{Bind, Prepared};
 use crate::store::{Claimed, Value};

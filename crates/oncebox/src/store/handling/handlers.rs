@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::clock::UnixMillis;
+use crate::delivery::retry::RetryPolicy;
 use crate::event::EventKey;
-use crate::retry::RetryPolicy;
 use crate::store::handling::deliveries::{count, millis};
 use crate::store::{Store, StoreError, Tx, sql};
 

@@ -5,8 +5,8 @@
 //! claim without a node, so a restart of ours takes nothing from them.
 
 use crate::clock::UnixMillis;
+use crate::database::steady::Told;
 use crate::event::EventKey;
-use crate::steady::Told;
 use crate::store::{Database, Row, Store, StoreError, Tx, Value, sql};
 
 /// Leases ended in one transaction.

@@ -7,8 +7,8 @@
 use std::time::Duration;
 
 use crate::clock::UnixMillis;
+use crate::delivery::order::{Revision, finer_key};
 use crate::event::EventKey;
-use crate::order::{Revision, finer_key};
 use crate::store::handling::attempts::fenced;
 use crate::store::handling::deliveries::millis;
 use crate::store::{Fence, Fenced, StoreError, Tx, sql};

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::clock::UnixMillis;
+use crate::delivery::routing::Duty;
 use crate::event::{EventKey, EventState};
-use crate::routing::Duty;
 use crate::store::insert::repeats::Repeats;
 use crate::store::{StoreError, Tx, TxInner, sql};
 use oncebox_verify::{Digest, Fingerprint, Identity};

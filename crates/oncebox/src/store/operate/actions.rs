@@ -7,9 +7,9 @@
 use std::collections::BTreeSet;
 
 use crate::clock::UnixMillis;
+use crate::delivery::routing::Routes;
 use crate::event::EventKey;
 use crate::limits::PAGE_EXAMINED_MAX;
-use crate::routing::Routes;
 use crate::store::operate::action_filter::ActionFilter;
 use crate::store::operate::conflicts::conflict_phase;
 use crate::store::{Row, Store, StoreError, Tx, Value, sql};

@@ -4,8 +4,8 @@
 use std::collections::HashSet;
 
 use crate::clock::UnixMillis;
+use crate::delivery::routing::{Duty, Route};
 use crate::event::EventKey;
-use crate::routing::{Duty, Route};
 use crate::store::operate::actions::{Progress, SLICE, Slice};
 use crate::store::{
     Action, ActionError, ActionFilter, ActionKind, CONFLICT_DISCARDED, Row, Store, StoreError, Tx, sql,

@@ -5,8 +5,8 @@
 //! said about held events never runs a conflict.
 
 use crate::clock::UnixMillis;
+use crate::delivery::routing::Routes;
 use crate::event::EventKey;
-use crate::routing::Routes;
 use crate::store::operate::actions::{Action, ActionError, ActionKind, Progress, Slice, first_int};
 use crate::store::{ActionFilter, Row, Store, StoreError, Tx, sql};
 

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::adapter::{Pool, Transaction};
+use crate::database::{Pool, Transaction};
 use crate::store::postgres::{Database, Tx};
 use crate::store::{Commit, Dialect, Row, StoreError, Value};
 

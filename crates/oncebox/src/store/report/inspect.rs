@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use crate::adapter::is_true;
-use crate::adapter::migrations::{Recorded, Schema, pending};
+use crate::database::is_true;
+use crate::database::migrations::{Recorded, Schema, pending};
 use crate::event::EventKey;
 use crate::store::operate::actions::first_int;
 use crate::store::operate::forget::{digest, identity};

@@ -62,7 +62,7 @@ fn bare(name: &str) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::adapter::migrations::{POSTGRES, SQLITE};
+    use crate::database::migrations::{POSTGRES, SQLITE};
 
     fn check(sql: &str, expected: &[&str]) {
         let found = after([sql]);

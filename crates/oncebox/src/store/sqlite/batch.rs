@@ -4,9 +4,9 @@ use std::sync::{Arc, LazyLock};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
+use crate::database::steady::Steady;
+use crate::delivery::routing::Duty;
 use crate::event::EventKey;
-use crate::routing::Duty;
-use crate::steady::Steady;
 use crate::store::StoreError;
 use crate::store::insert::arrivals::ArrivalCount;
 use crate::store::insert::ledger::{NewEvent, NewRow, Owner, delivery_state};

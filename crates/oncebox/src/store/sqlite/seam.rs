@@ -1,6 +1,6 @@
 //! Our own transactions behind the seam that applications' transactions stand behind, for what is written once for both.
 
-use crate::adapter::{Pool, Transaction};
+use crate::database::{Pool, Transaction};
 use crate::store::sqlite::{Database, Tx, classify};
 use crate::store::{Commit, Dialect, Row, StoreError, Value};
 

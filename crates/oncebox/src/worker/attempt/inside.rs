@@ -10,12 +10,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::{Broken, Context, UnitEnd, failure, isolated, outcome_of};
-use crate::circuit::Reached;
 use crate::clock::{Countdown, UnixMillis};
 use crate::delivery::Failed;
 use crate::event::EventKey;
-use crate::handler::{HandlerSpec, Work};
+use crate::lane::circuit::Reached;
 use crate::store::{Claimed, Commit, Failure, Failures, Fence, Fenced, Finished, HandlerSql, RanEach, StoreError, Tx};
+use crate::worker::handler::{HandlerSpec, Work};
 use crate::worker::lane::Pace;
 use crate::worker::metric::{self, Outcome};
 use crate::worker::rules::{self, Ruling};

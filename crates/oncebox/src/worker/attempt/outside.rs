@@ -5,11 +5,11 @@
 use std::sync::Arc;
 
 use super::{Broken, Context, UnitEnd, failure, isolated, outcome_of};
-use crate::circuit::Reached;
 use crate::delivery::Failed;
-use crate::handler::{CallError, HandlerSpec, Target};
+use crate::lane::circuit::Reached;
 use crate::store::{Claimed, Commit, Failure, Fenced, Finished, StoreError};
 use crate::worker::closer::Closed;
+use crate::worker::handler::{CallError, HandlerSpec, Target};
 use crate::worker::lane::Pace;
 use crate::worker::metric::{self, Outcome};
 use crate::worker::rules::{self, Ruling};

@@ -1,7 +1,7 @@
 //! The rules of claims, leases, budgets and order, the same whoever pulls.
 
-use oncebox::order::order_key;
-use oncebox::routing::Duty;
+use oncebox::delivery::order::order_key;
+use oncebox::delivery::routing::Duty;
 use oncebox::store::{NewEvent, OnDead};
 
 use super::pulled;

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use oncebox::Once;
+use oncebox::delivery::order::order_key;
 use oncebox::delivery::{Failed, Next};
 use oncebox::event::{EventKey, KeyMaker};
 use oncebox::message::Message;
-use oncebox::order::order_key;
 use oncebox::store::{Claimed, Fence, Fenced, Finished, HandlerSql, PulledFailure, StoreError, Version, Want};
 use testkit::Session;
 use testkit::session::Refused;

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use oncebox::order::order_key;
-use oncebox::routing::Duty;
+use oncebox::delivery::order::order_key;
+use oncebox::delivery::routing::Duty;
 use testkit::Backend;
 use tokio::task::JoinSet;
 

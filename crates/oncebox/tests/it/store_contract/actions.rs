@@ -1,8 +1,8 @@
 //! What operators do to many.
 
 use oncebox::delivery::Next;
+use oncebox::delivery::routing::{Glob, Route, Routes};
 use oncebox::fault::Faults;
-use oncebox::routing::{Glob, Route, Routes};
 use oncebox::store::{
     Action, ActionError, ActionFilter, ActionKind, ActionRecord, Asked, EventFilter, Failure, Inserted,
 };

@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
+use oncebox::delivery::order::order_key;
+use oncebox::delivery::routing::Duty;
 use oncebox::event::EventKey;
 use oncebox::message::Message;
-use oncebox::order::order_key;
-use oncebox::routing::Duty;
 use oncebox::store::{
     Access, Claimed, DestinationFacts, Durability, MessageWant, NodeEntry, OnDead, Role, Store, Want,
 };

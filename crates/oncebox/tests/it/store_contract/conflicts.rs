@@ -1,8 +1,8 @@
 //! A person settles a conflict: the other body runs as a second effect, or nobody is told of it any more.
 
+use oncebox::delivery::routing::{Glob, Route, Routes};
 use oncebox::event::EventKey;
 use oncebox::fault::Faults;
-use oncebox::routing::{Glob, Route, Routes};
 use oncebox::store::Inserted::{Conflict, ConflictAgain, Duplicate};
 use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, Depth, Erasure, EventFilter, NewEvent, Subject};
 use testkit::TestDatabase;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use oncebox::delivery::Next;
+use oncebox::delivery::retry::RetryPolicy;
 use oncebox::event::EventKey;
-use oncebox::retry::RetryPolicy;
 use oncebox::store::{
     Claimed, DeliveryFilter, Failure, Fence, Fenced, Finished, HandlerFacts, NodeEntry, OnDead, Want,
 };

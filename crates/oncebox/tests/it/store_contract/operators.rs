@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 
 use oncebox::delivery::Next;
+use oncebox::delivery::routing::Route;
 use oncebox::event::EventKey;
-use oncebox::routing::Route;
 use oncebox::store::{ActionFilter, DeliveryFilter, DoneFilter, EventFilter, Failure, FirstTries, StoreError};
 use testkit::TestDatabase;
 

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use oncebox::delivery::Next;
+use oncebox::delivery::order::{Revision, order_key};
+use oncebox::delivery::routing::Duty;
 use oncebox::event::EventKey;
-use oncebox::order::{Revision, order_key};
-use oncebox::routing::Duty;
 use oncebox::store::{Aged, Change, Fenced, Finished, NewEvent, OnDead, Prerequisite, Version};
 use oncebox_verify::BodyPointer;
 use testkit::{Backend, TestDatabase};

@@ -5,8 +5,8 @@
 
 use std::path::Path;
 
+use oncebox::delivery::routing::{Glob, Route, Routes};
 use oncebox::fault::Faults;
-use oncebox::routing::{Glob, Route, Routes};
 use oncebox::store::{Action, ActionFilter, ActionKind};
 use testkit::{Backend, TestDatabase};
 

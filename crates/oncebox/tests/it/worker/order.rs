@@ -4,15 +4,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use oncebox::circuit::Reached;
 use oncebox::delivery::Failed;
-use oncebox::handler::{
+use oncebox::delivery::order::order_key;
+use oncebox::delivery::retry::RetryPolicy;
+use oncebox::delivery::routing::Duty;
+use oncebox::lane::circuit::Reached;
+use oncebox::store::{Claimed, NewEvent};
+use oncebox::worker::handler::{
     CallError, HandlerSpec, Latest, OncePer, OrderRules, Otherwise, Target, WaitFor, Work, Working,
 };
-use oncebox::order::order_key;
-use oncebox::retry::RetryPolicy;
-use oncebox::routing::Duty;
-use oncebox::store::{Claimed, NewEvent};
 use oncebox_verify::BodyPointer;
 use testkit::TestDatabase;
 

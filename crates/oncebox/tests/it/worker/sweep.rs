@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
+use oncebox::delivery::retry::RetryPolicy;
 use oncebox::fault::Faults;
-use oncebox::handler::HandlerSpec;
-use oncebox::retry::RetryPolicy;
+use oncebox::worker::handler::HandlerSpec;
 use testkit::TestDatabase;
 
 use super::{BILLING, effect, event, handler, start, wait_while, world};

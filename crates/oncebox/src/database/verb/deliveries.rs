@@ -1,0 +1,206 @@
+//! Claiming deliveries and ending them over an application's own pool, by the same statements as our own workers.
+//!
+//! A claim is a short transaction that counts the attempt; every write after it is fenced by the claim's token.
+
+use std::time::Duration;
+
+use crate::clock::UnixMillis;
+use crate::database::sql::Care;
+use crate::database::{
+    At, Buried, Claim, Claimed, Dialect, Fence, Fenced, Pool, Row, StoreError, Transaction, Value, commit_or_fail,
+    execute, execute_at, fenced, is_open, kept, millis, query, query_at, read_claim, sql,
+};
+use crate::delivery::Next;
+use crate::delivery::retry::RetryPolicy;
+use crate::event::EventKey;
+use crate::limits::CLAIMED_BYTES_MAX;
+
+/// Leases ended in one transaction.
+const SLICE: i64 = 500;
+
+/// What a claim brought.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    pub(crate) claimed: Vec<Claimed>,
+    pub(crate) buried: Vec<Buried>,
+    /// Something waits that was lost before; what was claimed, if anything, is one of those.
+    pub(crate) lost: bool,
+}
+
+/// What became of the mark of a delivery.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Finished {
+    /// It is written, in the transaction of the work.
+    Recorded,
+    /// Somebody else has the delivery.
+    LeaseLost,
+    /// The work ended its transaction; nothing was written.
+    Ended,
+}
+
+/// Tells the database about a handler, before anything is claimed for it; a config that describes it wins.
+pub(crate) async fn register<P: Pool>(
+    pool: &P,
+    handler: &str,
+    retry: &RetryPolicy,
+    lease: Duration,
+) -> Result<(), StoreError> {
+    let mut tx = pool.begin().await?;
+    let values = vec![
+        handler.into(),
+        i64::from(retry.attempts).into(),
+        millis(retry.base).into(),
+        millis(retry.cap).into(),
+        millis(lease).into(),
+    ];
+    execute(&mut tx, &sql::REGISTER_OWN_HANDLER, values).await?;
+    commit_or_fail::<P>(tx).await
+}
+
+/// Claims what is due for a handler, oldest first. What was lost with its worker before may be what took the worker with
+/// it: it is claimed alone, and only by one who has nothing else in hand (`is_idle`); nothing else is claimed before it.
+pub(crate) async fn claim<P: Pool>(
+    pool: &P,
+    handler: &str,
+    most: usize,
+    is_idle: bool,
+    lease: Duration,
+    now: At,
+) -> Result<Claims, StoreError> {
+    let mut tx = pool.begin().await?;
+    let lost = !query_at(&mut tx, &sql::HAS_LOST, vec![handler.into(), now.wall.into()], now).await?.is_empty();
+    let (care, most) = match (lost, is_idle) {
+        (true, true) => (Care::Lost, 1),
+        (true, false) => {
+            commit_or_fail::<P>(tx).await?;
+            return Ok(Claims { lost, ..Claims::default() });
+        }
+        (false, _) => (Care::Sound, most),
+    };
+    let in_order = !query(&mut tx, &sql::HAS_ORDER_KEYS, vec![handler.into()]).await?.is_empty();
+    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let mut values = vec![handler.into(), most.into(), millis(lease).into(), Value::Null];
+    values.extend(match P::Tx::DIALECT {
+        Dialect::Sqlite => vec![now.wall.into(), now.steady.unwrap_or(now.wall).into()],
+        Dialect::Postgres => vec![now.steady.into(), i64::try_from(CLAIMED_BYTES_MAX).unwrap_or(i64::MAX).into()],
+    });
+    let rows = query(&mut tx, sql::claim_with(care, in_order), values).await?;
+    let mut claims = Claims { lost, ..Claims::default() };
+    for row in without_excess(&mut tx, rows).await? {
+        match read_claim(row)? {
+            Claim::Claimed(claimed) => claims.claimed.push(claimed),
+            Claim::Buried(buried) => claims.buried.push(buried),
+            Claim::Empty(fence, buried) => {
+                fail(&mut tx, fence, Next::Dead, "the payload is gone", now).await?;
+                claims.buried.push(buried);
+            }
+        }
+    }
+    commit_or_fail::<P>(tx).await?;
+    Ok(claims)
+}
+
+/// Marks a delivery done together with whatever else this marked transaction writes.
+pub(crate) async fn finish<T: Transaction>(tx: &mut T, fence: Fence, now: UnixMillis) -> Result<Finished, StoreError> {
+    // Asked before, because outside of a transaction the statement would commit by itself.
+    if T::DIALECT == Dialect::Sqlite && !is_open(tx).await? {
+        return Ok(Finished::Ended);
+    }
+    match fenced(execute(tx, &sql::FINISH_ONE, fence.values([now.into()])).await?) {
+        Fenced::Recorded => Ok(Finished::Recorded),
+        Fenced::LeaseLost if T::DIALECT == Dialect::Postgres && !is_open(tx).await? => Ok(Finished::Ended),
+        Fenced::LeaseLost => Ok(Finished::LeaseLost),
+    }
+}
+
+/// Records a failed attempt and what was decided about it.
+pub(crate) async fn fail<T: Transaction>(
+    tx: &mut T,
+    fence: Fence,
+    next: Next,
+    error: &str,
+    now: At,
+) -> Result<Fenced, StoreError> {
+    let (state, outcome, pause) = match next {
+        Next::Retry { after } => ("ready", "failed", Some(millis(after))),
+        Next::Dead => ("dead", "dead", None),
+        Next::Held => ("held", "held", None),
+    };
+    let error = kept(error);
+    let attempt = fence.values([now.wall.into(), outcome.into(), Value::Null, error.as_str().into()]);
+    if execute(tx, &sql::RECORD_ATTEMPT, attempt).await? == 0 {
+        return Ok(Fenced::LeaseLost);
+    }
+    let delivery = fence.values([now.wall.into(), state.into(), pause.into(), error.as_str().into()]);
+    execute_at(tx, &sql::END_ATTEMPT, delivery, now).await.map(fenced)
+}
+
+/// Lets a worker keep a delivery for `lease` from now.
+pub(crate) async fn extend<P: Pool>(pool: &P, fence: Fence, lease: Duration, now: At) -> Result<Fenced, StoreError> {
+    let mut tx = pool.begin().await?;
+    let values = fence.values([now.wall.into(), millis(lease).into()]);
+    let rows = query_at(&mut tx, &sql::EXTEND_LEASE, values, now).await?;
+    commit_or_fail::<P>(tx).await?;
+    Ok(if rows.is_empty() { Fenced::LeaseLost } else { Fenced::Recorded })
+}
+
+/// Puts a claim back in line without using an attempt.
+pub(crate) async fn give_back<P: Pool>(pool: &P, fence: Fence, now: At) -> Result<Fenced, StoreError> {
+    let mut tx = pool.begin().await?;
+    let rows = execute_at(&mut tx, &sql::GIVE_BACK, fence.values([now.wall.into(), Value::Int(0)]), now).await?;
+    commit_or_fail::<P>(tx).await?;
+    Ok(fenced(rows))
+}
+
+/// Takes back what is claimed beyond its lease, whoever has it, and says how many that were.
+pub(crate) async fn expire<P: Pool>(pool: &P, now: At) -> Result<usize, StoreError> {
+    let mut tx = pool.begin().await?;
+    let error = "the lease ended without an answer";
+    let values = vec![now.wall.into(), SLICE.into(), error.into()];
+    let rows = query_at(&mut tx, &sql::EXPIRE_LEASES, values, now).await?;
+    for row in &rows {
+        let (node, started) = (row.optional_key(5)?.into(), row.optional_int(6)?.into());
+        let values = vec![row.key(0)?.into(), row.int(4)?.into(), node, started, now.wall.into(), error.into()];
+        if row.text(9)? == error {
+            execute(&mut tx, &sql::LOST_ATTEMPT, values).await?;
+        }
+    }
+    commit_or_fail::<P>(tx).await?;
+    Ok(rows.len())
+}
+
+/// What fits into the bytes; the rest is put back. On Postgres the claim itself says which that is.
+async fn without_excess<T: Transaction>(tx: &mut T, mut rows: Vec<Row>) -> Result<Vec<Row>, StoreError> {
+    // RETURNING has an order of its own.
+    rows.sort_by_key(|row| (row.int(7).unwrap_or(0), row.key(2).ok()));
+    let (mut fitting, mut bytes) = (Vec::with_capacity(rows.len()), 0);
+    for mut row in rows {
+        let is_dead = row.text(4)? == "dead";
+        let fits = match T::DIALECT {
+            Dialect::Sqlite => is_dead || bytes < CLAIMED_BYTES_MAX,
+            Dialect::Postgres => row.int(17)? != 0,
+        };
+        if !fits {
+            let fence = Fence { delivery: row.key(0)?, token: row.key(1)? };
+            execute(tx, &sql::UNCLAIM_ONE, fence.values([])).await?;
+            continue;
+        }
+        if T::DIALECT == Dialect::Sqlite {
+            add_event(tx, &mut row).await?;
+        }
+        if let (false, Some(Value::Bytes(body))) = (is_dead, row.0.get(16)) {
+            bytes += body.len();
+        }
+        fitting.push(row);
+    }
+    Ok(fitting)
+}
+
+/// The columns of the event behind those of the claim, which is as far as SQLite's RETURNING goes.
+async fn add_event<T: Transaction>(tx: &mut T, row: &mut Row) -> Result<(), StoreError> {
+    let key: EventKey = row.key(2)?;
+    let event = query(tx, &sql::CLAIMED_EVENT, vec![key.into()]).await?;
+    let event = event.into_iter().next().ok_or(StoreError::Corrupt { what: "delivery without event" })?;
+    row.0.extend(event.0);
+    Ok(())
+}

@@ -1,0 +1,49 @@
+//! The primitive: claim an id inside the transaction that does the work.
+//!
+//! The claim commits or rolls back with the work, so neither can be there without the other. The unique key is the
+//! referee, not a look-up: whoever comes second waits for the first one's end, and is fresh if that was a rollback.
+
+use crate::database::{StoreError, Transaction, remember};
+use crate::event::{EventKey, once_mark};
+
+/// Whether an id was seen before in its scope.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use = "the work may only be done when the id is fresh"]
+pub enum Once {
+    /// The first time; remembered if this transaction commits.
+    Fresh,
+    /// It was here before.
+    Duplicate,
+}
+
+/// Claims an id within a scope, in your own open transaction: do the work in the same one if it is fresh, and answer
+/// after its commit. An empty scope or id is refused. The SQL function `oncebox.once` makes the same marks.
+///
+/// ```
+/// use oncebox::database::{StoreError, Transaction};
+/// use oncebox::{Once, once};
+///
+/// async fn deliver<T: Transaction>(tx: &mut T) -> Result<(), StoreError> {
+///     if once(tx, "stripe", "evt_1").await? == Once::Fresh {
+///         // Your writes, in the same transaction.
+///     }
+///     // Then commit, and only then answer.
+///     Ok(())
+/// }
+/// ```
+pub async fn once<T: Transaction>(tx: &mut T, scope: &str, id: &str) -> Result<Once, StoreError> {
+    remember(tx, mark(scope, id)?).await
+}
+
+/// The mark of an id that is one: an empty id stands for all that were not found, and would make them duplicates.
+pub(crate) fn mark(scope: &str, id: &str) -> Result<EventKey, StoreError> {
+    match scope.is_empty() || id.is_empty() {
+        true => Err(StoreError::Refused(Box::new(Nameless))),
+        false => Ok(once_mark(scope, id)),
+    }
+}
+
+/// There is nothing to remember.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a scope and an id have at least one character")]
+struct Nameless;

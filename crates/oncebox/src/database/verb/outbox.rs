@@ -1,0 +1,33 @@
+//! Calls that leave the database: written as messages in your own transaction, sent by the relay once it has committed.
+//!
+//! A message of a transaction that rolls back never was; one that commits goes out at least once, always under the same
+//! key. The relay runs in the gateway, or wherever somebody starts it on the same database.
+
+use crate::database as adapter;
+use crate::database::{StoreError, Transaction, Value};
+use crate::message::{Message, Origin};
+
+/// Writes a message in your own open transaction.
+///
+/// With a key of your own ([`Message::key`]) a second write of the same message changes nothing; without, every write is
+/// another message. Inside a handler use [`Context::send`](crate::embed::inbox::Context::send), which derives the key.
+pub async fn send<T: Transaction>(tx: &mut T, message: &Message) -> Result<(), StoreError> {
+    message.check().map_err(|wrong| StoreError::Refused(wrong.into()))?;
+    let (delivery, step, key) = match &message.origin {
+        Origin::Delivery { delivery, step } => ((*delivery).into(), step.as_str().into(), Value::Null),
+        Origin::Given(key) => (Value::Null, Value::Null, key.as_str().into()),
+        Origin::Fresh => (Value::Null, Value::Null, Value::Null),
+    };
+    let values = [
+        message.destination.as_str().into(),
+        Value::Bytes(message.body.clone()),
+        delivery,
+        step,
+        message.path.as_str().into(),
+        message.method.as_str().into(),
+        message.headers_json().as_str().into(),
+        key,
+        message.order_key.as_deref().into(),
+    ];
+    adapter::send(tx, values).await
+}

@@ -1,0 +1,125 @@
+//! One handler's loop: claims as much as it has places for, begins the work, waits for more.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::watch;
+use tokio::task::{Id, JoinSet};
+
+use super::{Registered, Shared, attempt};
+use crate::database::verb::deliveries;
+use crate::database::{Fence, Pool, StoreError};
+use crate::shutdown::Shutdown;
+
+/// How long giving a claim back may take at the end.
+const LAST_WRITE: Duration = Duration::from_secs(5);
+
+#[derive(Clone)]
+pub(super) struct Lane<P: Pool> {
+    pub(super) shared: Shared<P>,
+    pub(super) name: Arc<str>,
+    pub(super) registered: Registered<P>,
+}
+
+/// What is under way: its tasks, and whose delivery each has.
+#[derive(Default)]
+struct Hands {
+    tasks: JoinSet<()>,
+    fences: HashMap<Id, Fence>,
+    /// What is in hand was lost with its worker before, and is tried alone.
+    alone: bool,
+}
+
+/// Whether there may be more to claim at once.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Claimed {
+    All,
+    MaybeNotAll,
+}
+
+impl<P: Pool> Lane<P> {
+    pub(super) fn new(shared: Shared<P>, name: Arc<str>, registered: Registered<P>) -> Self {
+        Self { shared, name, registered }
+    }
+
+    pub(super) async fn run(self, stopping: Shutdown, grace: watch::Receiver<Duration>) {
+        let mut hands = Hands::default();
+        while !stopping.requested() {
+            let look = self.shared.wake.notified();
+            let pause = match self.step(&mut hands).await {
+                Ok(Claimed::MaybeNotAll) => Duration::ZERO,
+                Ok(Claimed::All) => self.registered.options.poll,
+                Err(error) => {
+                    tracing::warn!(handler = &*self.name, "claiming waits for the database: {}", error.chain());
+                    self.registered.options.poll
+                }
+            };
+            let full = hands.tasks.len() >= self.registered.options.concurrency.max(1);
+            tokio::select! {
+                () = stopping.wait() => {}
+                Some(ended) = hands.tasks.join_next_with_id() => hands.ended(ended),
+                () = look, if !full => {}
+                () = tokio::time::sleep(pause), if !full => {}
+            }
+        }
+        let grace = *grace.borrow();
+        self.stop(hands, grace).await;
+    }
+
+    async fn step(&self, hands: &mut Hands) -> Result<Claimed, StoreError> {
+        while let Some(ended) = hands.tasks.try_join_next_with_id() {
+            hands.ended(ended);
+        }
+        let free = self.registered.options.concurrency.max(1).saturating_sub(hands.tasks.len());
+        let is_idle = hands.tasks.is_empty();
+        if free == 0 || (hands.alone && !is_idle) {
+            return Ok(Claimed::All);
+        }
+        let (lease, now) = (self.registered.options.lease, self.shared.at());
+        let claims = deliveries::claim(&self.shared.pool, &self.name, free, is_idle, lease, now).await?;
+        hands.alone = claims.lost && is_idle && !claims.claimed.is_empty();
+        for buried in &claims.buried {
+            let (key, attempt) = (buried.key.to_string(), buried.attempt);
+            tracing::warn!(handler = &*self.name, key, attempt, "a dead letter: the attempts are used up");
+        }
+        let all = claims.claimed.len() + claims.buried.len() < if claims.lost { 1 } else { free };
+        for claimed in claims.claimed {
+            let fence = claimed.fence;
+            let id = hands.tasks.spawn(attempt::run(self.clone(), claimed)).id();
+            hands.fences.insert(id, fence);
+        }
+        Ok(if all { Claimed::All } else { Claimed::MaybeNotAll })
+    }
+
+    async fn stop(self, mut hands: Hands, grace: Duration) {
+        let ends = async {
+            while let Some(ended) = hands.tasks.join_next_with_id().await {
+                hands.ended(ended);
+            }
+        };
+        if tokio::time::timeout(grace, ends).await.is_ok() {
+            return;
+        }
+        // Rolled back; and what is rolled back is given back.
+        hands.tasks.shutdown().await;
+        tracing::warn!(handler = &*self.name, "{} deliveries were cut off and are ready again", hands.fences.len());
+        for fence in hands.fences.into_values() {
+            attempt::give_back(&self, fence, LAST_WRITE).await;
+        }
+    }
+}
+
+impl Hands {
+    fn ended(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
+        let id = match ended {
+            Ok((id, ())) => id,
+            // Ours to repair, and never to stop for: the lease brings its delivery back.
+            Err(error) => {
+                tracing::error!("an attempt broke: {error}");
+                error.id()
+            }
+        };
+        self.fences.remove(&id);
+    }
+}
