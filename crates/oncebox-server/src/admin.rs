@@ -37,20 +37,19 @@ use utoipa_axum::routes;
 
 use crate::admin::guard::Guard;
 use crate::admin::openapi::{Document, Refusals};
-use crate::dashboard;
+use crate::arming::arrived_secrets::ArrivedSecrets;
 use crate::http::listener::{Answering, Peer};
 use crate::http::problem::Problem;
 use crate::observe::gauges::Gauges;
 use crate::observe::rejections::Rejections;
 use crate::observe::traffic::Traffic;
-use crate::public::Setup;
 use crate::query::actions::{ActionRequest, Known};
 use crate::query::desk::{Desk, PublicPlace};
 use crate::query::destinations::Destinations;
 use crate::query::names::{self, Configured};
+use crate::query::view::Done;
 use crate::query::{self, QueryError};
-use crate::serve::arrived_secrets::ArrivedSecrets;
-use crate::view::Done;
+use crate::setup::Setup;
 
 /// The admin listener's service. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -101,9 +100,9 @@ impl Admin {
         AdminConnection(TowerToHyperService::new(router))
     }
 
-    /// All routes. Whatever is under `/api` is put in by `routes!`, which takes path and method from the description in
+    /// All routes, and the pages for people beside them. Whatever is under `/api` is put in by `routes!`, which takes path and method from the description in
     /// the document, so that neither can be without the other.
-    pub(crate) fn router(&self) -> Router {
+    pub(crate) fn router(&self, pages: Router<Self>) -> Router {
         let (open, described) = open().split_for_parts();
         let (looking, looked) = looking().split_for_parts();
         let (acting, acted) = acting().split_for_parts();
@@ -117,8 +116,7 @@ impl Admin {
             .merge(acting.layer(middleware::from_fn(guard::need_operator)))
             .merge(pulling.layer(middleware::from_fn(guard::need_consumer)))
             .merge(entering)
-            .merge(dashboard::routes())
-            .fallback(dashboard::nothing)
+            .merge(pages)
             .method_not_allowed_fallback(move || refuse(Problem::method(String::new())))
             .layer(axum::Extension(document))
             .layer(middleware::from_fn_with_state(self.clone(), guard::check_site))

@@ -30,31 +30,7 @@ use std::io;
 use std::process::ExitCode;
 
 use crate::config::problem::Problems;
-
-/// The command line asks for something that cannot be: exit status 2.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct WrongUsage(String);
-
-/// Refuses a command line, with a sentence that says what to do.
-pub(crate) fn wrong_usage(sentence: impl Into<String>) -> anyhow::Error {
-    WrongUsage(sentence.into()).into()
-}
-
-/// What is asked contradicts what happened before: exit status 1, and trying again would not help.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Contradiction(String);
-
-/// Refuses what contradicts something that happened before.
-pub(crate) fn contradiction(sentence: impl Into<String>) -> anyhow::Error {
-    Contradiction(sentence.into()).into()
-}
-
-/// Adds how to go on to a failure that may be of the moment; what was refused would be refused again.
-pub(crate) fn unless_refused(error: anyhow::Error, advice: impl FnOnce() -> String) -> anyhow::Error {
-    if error.is::<WrongUsage>() || error.is::<Contradiction>() { error } else { error.context(advice()) }
-}
+use crate::usage::WrongUsage;
 
 /// Tells a person why a command failed and gives its exit status.
 pub(crate) fn report(error: &anyhow::Error) -> ExitCode {
@@ -81,17 +57,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn what_was_refused_is_not_to_be_tried_again() {
-        for (error, expected) in [
-            (wrong_usage("say which"), "say which"),
-            (contradiction("used before"), "used before"),
-            (anyhow::anyhow!("it is gone"), "go on: it is gone"),
-        ] {
-            assert_eq!(format!("{:#}", unless_refused(error, || "go on".to_owned())), expected);
-        }
-    }
+    use crate::usage::wrong_usage;
 
     #[test]
     fn ends() {

@@ -65,10 +65,11 @@ pub(crate) fn routes() -> Router<Admin> {
         .route("/login", get(login::ask).post(login::log_in))
         .route("/logout", post(login::log_out))
         .merge(assets::routes())
+        .fallback(nothing)
 }
 
 /// The answer where nothing is: a page for a browser, a problem for a program.
-pub(crate) async fn nothing(uri: Uri, headers: HeaderMap) -> Response {
+async fn nothing(uri: Uri, headers: HeaderMap) -> Response {
     let accepts = headers.get(ACCEPT).and_then(|accept| accept.to_str().ok()).unwrap_or_default();
     if accepts.contains("text/html") && !uri.path().starts_with("/api/") {
         return PageError::not_found().into_response();

@@ -2,6 +2,7 @@
 
 mod admin;
 mod alert;
+mod arming;
 mod cli;
 mod commands;
 #[expect(dead_code, reason = "what handlers, destinations and retention are told is checked before they run")]
@@ -15,8 +16,9 @@ mod operator;
 mod public;
 mod query;
 mod serve;
+mod setup;
 mod terminal;
-mod view;
+mod usage;
 mod when;
 
 use std::process::ExitCode;

@@ -14,7 +14,6 @@ use oncebox::store::{Access, ActionKind, Store, StoreError};
 use oncebox_verify::Secret;
 
 use crate::cli::operator::OperatorArgs;
-use crate::commands::{contradiction, wrong_usage};
 use crate::config::Reach;
 use crate::config::outside::Overrides;
 use crate::config::problem::Problems;
@@ -29,11 +28,12 @@ use crate::query::names::{self, Configured};
 use crate::query::outbox::OutboxQuery;
 use crate::query::retention::RetentionView;
 use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
-use crate::query::{self, EventsQuery, QueryError};
-use crate::terminal;
-use crate::view::{
+use crate::query::view::{
     ActionView, DeadLetterView, Done, EventDetailView, EventView, Items, MessageDetailView, MessageView, StatsView,
 };
+use crate::query::{self, EventsQuery, QueryError};
+use crate::terminal;
+use crate::usage::{contradiction, wrong_usage};
 use client::{Client, Probe};
 use live::Following;
 
@@ -374,6 +374,11 @@ pub(crate) fn refuse(error: QueryError) -> anyhow::Error {
         QueryError::Conflict(sentence) => contradiction(sentence),
         QueryError::Store(error) => anyhow::Error::new(error).context("the database does not answer"),
     }
+}
+
+/// Who the audit log names.
+pub(crate) fn name_of_caller() -> String {
+    std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "somebody".to_owned())
 }
 
 #[cfg(test)]

@@ -8,7 +8,6 @@ pub(crate) mod answer;
 pub(crate) mod body;
 pub(crate) mod budget;
 
-use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,9 +19,7 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
 use metrics::{counter, histogram};
-use oncebox::delivery::routing::Routes;
 use oncebox::ingest::{Answer, Context, Ingest};
-use oncebox::outgoing::AddressRange;
 use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
 use oncebox::trace::{TARGET, Traceparent};
@@ -31,6 +28,8 @@ use oncebox_verify::{Reason, Rejection, Step};
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 
+use crate::arming::arrived_secrets::ArrivedSecrets;
+use crate::http::TARGET_BYTES_MAX;
 use crate::http::client;
 use crate::http::listener::{Answering, Peer};
 use crate::http::problem::Problem;
@@ -40,35 +39,10 @@ use crate::observe::spans;
 use crate::observe::traffic::Traffic;
 use crate::public::body::BodyError;
 use crate::public::budget::Budget;
-use crate::serve::arrived_secrets::ArrivedSecrets;
+use crate::setup::Setup;
 
-/// A target longer than this is answered 414.
-pub(crate) const TARGET_BYTES_MAX: usize = 8 * 1024;
 /// Longest body of a handshake that nobody signed: all known ones have a few hundred bytes.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
-
-/// What a reload replaces: all or nothing.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Setup {
-    /// Sources by name.
-    pub(crate) sources: HashMap<String, Arc<Source>>,
-    /// Sources as the config has them, without secrets that arrived.
-    pub(crate) configured: HashMap<String, Arc<Source>>,
-    /// Where the requests of a source come from; from anywhere unless it is listed here.
-    pub(crate) allow_from: HashMap<String, Vec<AddressRange>>,
-    /// The secrets that arrived and are in use, sealed, by source.
-    pub(crate) arrived: HashMap<String, Vec<u8>>,
-    /// The handlers' wishes.
-    pub(crate) routes: Routes,
-    /// The handlers that our own workers run; the others are pulled.
-    pub(crate) run_here: HashSet<String>,
-    /// Whether the ledger's memory may be shorter than the senders' retries.
-    pub(crate) retention_forced: bool,
-    /// The names of the destinations.
-    pub(crate) destinations: Vec<String>,
-    /// The body limit of sources that set none, in bytes.
-    pub(crate) body_bytes_max: usize,
-}
 
 /// The public listener's service. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -86,14 +60,6 @@ struct Inner {
     arrived: ArrivedSecrets,
     ready: Ready,
     draining: Shutdown,
-}
-
-impl Setup {
-    /// Whether requests of a source may come from this address.
-    fn allows(&self, source: &str, remote: Option<IpAddr>) -> bool {
-        let Some(ranges) = self.allow_from.get(source) else { return true };
-        remote.is_some_and(|remote| ranges.iter().any(|range| range.contains(remote)))
-    }
 }
 
 /// How much is held at once.
@@ -373,7 +339,7 @@ fn span(request: &Request<Incoming>) -> tracing::Span {
 
 fn health(method: &Method) -> Result<Response<Full<Bytes>>, Problem> {
     match *method {
-        Method::GET | Method::HEAD => Ok(answer::json(r#"{"status":"ok"}"#.to_owned())),
+        Method::GET | Method::HEAD => Ok(crate::http::json(r#"{"status":"ok"}"#.to_owned())),
         _ => Err(Problem::method("GET, HEAD".to_owned())),
     }
 }

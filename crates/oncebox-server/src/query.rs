@@ -6,6 +6,7 @@ pub(crate) mod deliveries;
 pub(crate) mod desk;
 pub(crate) mod destinations;
 pub(crate) mod erase;
+pub(crate) mod guide;
 pub(crate) mod held;
 pub(crate) mod names;
 pub(crate) mod outbox;
@@ -16,6 +17,7 @@ pub(crate) mod retention;
 mod search;
 pub(crate) mod sources;
 pub(crate) mod tail;
+pub(crate) mod view;
 
 use oncebox::clock::{Clock, UnixMillis};
 use oncebox::event::EventKey;
@@ -25,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use destinations::Destinations;
 
-use crate::view::{EventDetailView, EventView, Items, StatsView};
+use crate::query::view::{EventDetailView, EventView, Items, StatsView};
 use crate::when::{CURE, When};
 
 /// Filters as a person writes them.

@@ -3,8 +3,6 @@
 //! Stopping: no new connections, running requests finish, then the batcher stores what was submitted, then the admin
 //! listener goes. Reloading replaces sources and routes in one step, or not at all.
 
-pub(crate) mod arming;
-pub(crate) mod arrived_secrets;
 pub(crate) mod destinations;
 pub(crate) mod handler_sql;
 pub(crate) mod handlers;
@@ -41,21 +39,23 @@ use crate::admin::guard::Guard;
 use crate::admin::{Admin, AdminParts};
 use crate::alert::receiver::Receiver;
 use crate::alert::watch::Alerts;
+use crate::arming::arrived_secrets::ArrivedSecrets;
 use crate::config::Config;
 use crate::config::at_start::AtStart;
 use crate::config::handler::{HandlerConfig, HandlerKind};
 use crate::config::server::ServerConfig;
+use crate::dashboard;
 use crate::http::listener;
 use crate::observe::gauges::Gauges;
 use crate::observe::rejections::Rejections;
 use crate::observe::series;
 use crate::observe::traffic::Traffic;
-use crate::public::{Caps, Public, Setup};
+use crate::public::{Caps, Public};
 use crate::query::desk::PublicPlace;
-use crate::serve::arrived_secrets::ArrivedSecrets;
 use crate::serve::processing::{Prepared, Processing};
 use crate::serve::reload::Changes;
 use crate::serve::signals::{Asked, Signals};
+use crate::setup::Setup;
 use crate::{alert, database};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
@@ -285,7 +285,7 @@ fn serve_admin(
     config: &ServerConfig,
     stopped: Shutdown,
 ) -> impl Future<Output = ()> + use<> {
-    let router = admin.router();
+    let router = admin.router(dashboard::routes());
     let service = move |peer| admin.for_peer(&router, &peer);
     let terms = listener::Terms { connections: config.connections, grace: Duration::from_secs(1), refusals: None };
     listener::serve(listener, terms, service, stopped)

@@ -16,7 +16,7 @@ use crate::http::problem::Problem;
 use crate::query::PageQuery;
 use crate::query::actions::{self, ActionRequest};
 use crate::query::deliveries::{self, PauseRequest};
-use crate::view::{ActionView, Done, Items};
+use crate::query::view::{ActionView, Done, Items};
 
 /// Whether a handler is paused now.
 #[derive(Debug, Serialize, utoipa::ToSchema)]

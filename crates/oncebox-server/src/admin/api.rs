@@ -19,14 +19,14 @@ use crate::query::deliveries::DeliveriesQuery;
 use crate::query::held::HeldQuery;
 use crate::query::outbox::OutboxQuery;
 use crate::query::sources::RejectionsQuery;
-use crate::query::{self, EventsQuery, PageQuery, QueryError};
-use crate::view::screens::{
+use crate::query::view::screens::{
     DeadGroupsView, DestinationView, HandlerView, HeldView, OverviewView, SourceDetailView, SourceView,
 };
-use crate::view::{
+use crate::query::view::{
     DeadLetterView, DeliveryLineView, EventDetailView, EventView, Items, MessageDetailView, MessageView, RejectionView,
     StatsView,
 };
+use crate::query::{self, EventsQuery, PageQuery, QueryError};
 
 /// The server takes events in.
 #[derive(Debug, Serialize, utoipa::ToSchema)]

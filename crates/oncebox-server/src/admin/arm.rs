@@ -15,9 +15,9 @@ use crate::admin::Admin;
 use crate::admin::api::{ApiError, Named};
 use crate::admin::guard::Teller;
 use crate::admin::openapi::Refusals;
+use crate::arming::{ArmingView, WAIT_MAX, arrival};
 use crate::http::problem::Problem;
 use crate::query::{QueryError, actions};
-use crate::serve::arming::{ArmingView, WAIT_MAX, arrival};
 
 /// What an operator may ask for.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]

@@ -20,10 +20,10 @@ use crate::admin::api::{ApiError, Named};
 use crate::admin::guard::Consumer;
 use crate::admin::openapi::Refusals;
 use crate::config::units::parse_duration;
-use crate::dev::secrets::random;
 use crate::http::problem::Problem;
+use crate::http::token::random;
 use crate::query::QueryError;
-use crate::view::{Items, time};
+use crate::query::view::{Items, time};
 
 const LEASE_MAX: Duration = Duration::from_secs(86_400);
 const MAX_DEFAULT: usize = 10;

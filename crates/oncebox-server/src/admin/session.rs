@@ -15,7 +15,7 @@ use ring::{digest, hmac};
 use subtle::ConstantTimeEq;
 
 use crate::admin::guard::Role;
-use crate::dev::secrets::random;
+use crate::http::token::random;
 
 /// How long a session lasts, used or not.
 pub(crate) const SESSION_LASTS: Duration = Duration::from_secs(12 * 60 * 60);

@@ -16,7 +16,7 @@ use crate::admin::Admin;
 use crate::admin::api::ApiError;
 use crate::admin::openapi::Refusals;
 use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
-use crate::view::EventView;
+use crate::query::view::EventView;
 
 /// What arrives, as server-sent events named `event`; each has the view of an event as its data.
 #[utoipa::path(get, path = "/api/v1/tail", tag = "events", params(TailQuery),

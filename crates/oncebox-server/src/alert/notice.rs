@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::{Notice, Phase};
 use crate::config::alert::AlertKind;
-use crate::view::time;
+use crate::query::view::time;
 
 /// What is sent, and from where.
 #[derive(Clone, Debug)]

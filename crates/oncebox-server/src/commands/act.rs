@@ -7,16 +7,16 @@ use std::time::Duration;
 use oncebox::clock::Clock;
 use oncebox::store::ActionKind;
 
-use super::{unless_refused, wrong_usage};
 use crate::cli::action::{
     BackfillArgs, CareArgs, DeliveriesArgs, DiscardArgs, EventFilterArgs, ForgetArgs, MessagesArgs, ReleaseArgs,
     ReplayArgs,
 };
 use crate::cli::operator::OperatorArgs;
-use crate::operator::Operator;
+use crate::operator::{Operator, name_of_caller};
 use crate::query::actions::{ActionRequest, FilterRequest, new_id};
+use crate::query::view::Done;
 use crate::terminal::{self, Progress};
-use crate::view::Done;
+use crate::usage::{unless_refused, wrong_usage};
 
 /// The pause between two looks at how far an action came.
 const LOOK_EVERY: Duration = Duration::from_millis(300);
@@ -133,11 +133,6 @@ fn is_conflict(state: Option<&str>) -> bool {
 async fn is_through(operator: &Operator, care: &CareArgs) -> anyhow::Result<bool> {
     let Some(id) = &care.action_id else { return Ok(false) };
     Ok(operator.action(id).await?.is_some_and(|action| action.finished_at.is_some()))
-}
-
-/// Who the audit log names.
-pub(crate) fn name_of_caller() -> String {
-    std::env::var("USER").ok().filter(|name| !name.is_empty()).unwrap_or_else(|| "somebody".to_owned())
 }
 
 fn of_events(args: &EventFilterArgs) -> FilterRequest {

@@ -6,8 +6,8 @@ use super::events::seconds;
 use crate::cli::action::ActionsArgs;
 use crate::operator::Operator;
 use crate::query::PageQuery;
+use crate::query::view::ActionView;
 use crate::terminal::{self, Tone};
-use crate::view::ActionView;
 
 /// Runs the command.
 pub(crate) async fn run(args: &ActionsArgs) -> anyhow::Result<ExitCode> {
@@ -48,7 +48,7 @@ fn filter(filter: &serde_json::Value) -> String {
     let words = given.map(|(name, value)| match value {
         serde_json::Value::String(text) => format!("{name}={text}"),
         serde_json::Value::Number(at) if ["since", "until"].contains(&name.as_str()) => {
-            format!("{name}={}", crate::view::time(at.as_i64().unwrap_or(0)))
+            format!("{name}={}", crate::query::view::time(at.as_i64().unwrap_or(0)))
         }
         other => format!("{name}={other}"),
     });

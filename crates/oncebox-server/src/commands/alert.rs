@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use oncebox::clock::Clock;
 use serde::Serialize;
 
-use super::wrong_usage;
 use crate::alert::notice::Letter;
 use crate::alert::receiver::Receiver;
 use crate::cli::alert::{AlertArgs, AlertCommand, TestArgs};
 use crate::config::Config;
 use crate::serve::processing;
 use crate::terminal;
+use crate::usage::wrong_usage;
 
 /// How one try went.
 #[derive(Debug, Serialize)]

@@ -5,12 +5,12 @@ use std::pin::pin;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use super::wrong_usage;
+use crate::arming::{ArmingView, WAIT_MAX};
 use crate::cli::operator::{ArmArgs, DisarmArgs};
 use crate::config::units::show_duration;
 use crate::operator::Operator;
-use crate::serve::arming::{ArmingView, WAIT_MAX};
 use crate::terminal;
+use crate::usage::wrong_usage;
 
 /// Whoever is refused hears so sooner than this.
 const REFUSED_WITHIN: Duration = Duration::from_millis(500);

@@ -13,11 +13,11 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use super::wrong_usage;
 use crate::cli::keep::BackupArgs;
 use crate::cli::operator::OperatorArgs;
 use crate::operator::database_of;
 use crate::terminal::{self, Progress};
+use crate::usage::wrong_usage;
 
 /// Runs the command.
 pub(crate) async fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {

@@ -18,10 +18,10 @@ use anyhow::{Context as _, bail};
 use serde_json::json;
 
 use super::send::{Target, development_secret};
-use super::wrong_usage;
 use crate::cli::send::BenchArgs;
 use crate::config::store::StoreUrl;
 use crate::terminal::{self, Progress};
+use crate::usage::wrong_usage;
 use child::{Folder, Server};
 use figures::{Figures, median_of};
 use load::{Load, Process};

@@ -6,8 +6,8 @@ use super::events::seconds;
 use crate::cli::action::ListArgs;
 use crate::operator::Operator;
 use crate::query::deliveries::DeliveriesQuery;
+use crate::query::view::{DeadLetterView, DeliveryLineView, Items, MessageView};
 use crate::terminal;
-use crate::view::{DeadLetterView, DeliveryLineView, Items, MessageView};
 
 /// Longer texts show only their ends.
 const TEXT_CHARS_MAX: usize = 36;

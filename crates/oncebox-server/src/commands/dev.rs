@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use oncebox::fault::Faults;
 
-use super::wrong_usage;
 use crate::cli::DevArgs;
 use crate::config::Config;
 use crate::config::store::StoreUrl;
@@ -16,6 +15,7 @@ use crate::observe::spans::Spans;
 use crate::observe::telemetry;
 use crate::serve::Server;
 use crate::serve::signals::Signals;
+use crate::usage::wrong_usage;
 
 /// Runs the command.
 pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {

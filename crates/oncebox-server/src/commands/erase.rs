@@ -4,13 +4,14 @@ use std::process::ExitCode;
 
 use oncebox::clock::Clock;
 
-use super::act::{name_of_caller, watch};
-use super::{unless_refused, wrong_usage};
+use super::act::watch;
 use crate::cli::keep::EraseArgs;
 use crate::operator::Operator;
+use crate::operator::name_of_caller;
 use crate::query::actions::new_id;
 use crate::query::erase::{EraseRequest, Erased, SubjectRequest};
 use crate::terminal::{self, Progress, counted};
+use crate::usage::{unless_refused, wrong_usage};
 
 /// Runs the command.
 pub(crate) async fn run(args: &EraseArgs) -> anyhow::Result<ExitCode> {

@@ -9,8 +9,8 @@ use anyhow::{Context as _, bail};
 use super::{events, outbox};
 use crate::cli::operator::EventArgs;
 use crate::operator::Operator;
+use crate::query::view::{EventDetailView, EventView, PayloadView};
 use crate::terminal::{self, Tone};
-use crate::view::{EventDetailView, EventView, PayloadView};
 
 /// A body longer than this is cut; `--raw` has all of it.
 const BODY_CHARS_MAX: usize = 4096;

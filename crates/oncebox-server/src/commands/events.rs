@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use crate::cli::operator::EventsArgs;
 use crate::operator::Operator;
 use crate::query::EventsQuery;
+use crate::query::view::{EventView, Items};
 use crate::terminal::{self, Tone};
-use crate::view::{EventView, Items};
 
 /// Ids longer than this show only their ends; the key finds the event anyway.
 const ID_CHARS_MAX: usize = 36;

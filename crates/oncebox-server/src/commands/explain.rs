@@ -16,10 +16,10 @@ use oncebox_verify::Request;
 use oncebox_verify::Source;
 use oncebox_verify::Verdict;
 
-use super::wrong_usage;
 use crate::cli::operator::ExplainArgs;
 use crate::config::units::show_size;
 use crate::public::is_encoded;
+use crate::usage::wrong_usage;
 use capture::Capture;
 use judge::Judge;
 use ruling::{Ruling, Summary};

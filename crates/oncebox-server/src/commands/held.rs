@@ -6,8 +6,8 @@ use super::events::seconds;
 use crate::cli::action::HeldArgs;
 use crate::operator::Operator;
 use crate::query::EventsQuery;
+use crate::query::view::{EventView, Items};
 use crate::terminal;
-use crate::view::{EventView, Items};
 
 /// Longer texts show only their ends.
 const TEXT_CHARS_MAX: usize = 36;

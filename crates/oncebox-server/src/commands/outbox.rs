@@ -8,8 +8,8 @@ use super::events::seconds;
 use crate::cli::action::OutboxArgs;
 use crate::operator::Operator;
 use crate::query::outbox::OutboxQuery;
+use crate::query::view::{Items, MessageDetailView, MessageView};
 use crate::terminal::{self, Tone};
-use crate::view::{Items, MessageDetailView, MessageView};
 
 /// Longer texts show only their ends.
 const KEY_CHARS_MAX: usize = 60;

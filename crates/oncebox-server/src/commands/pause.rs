@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
-use super::act::name_of_caller;
 use crate::cli::action::PauseArgs;
 use crate::operator::Operator;
+use crate::operator::name_of_caller;
 use crate::terminal;
 
 /// Runs `pause`.

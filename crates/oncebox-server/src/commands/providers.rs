@@ -3,8 +3,6 @@
 //! Everything shown comes from the descriptions the engine runs. `docs/providers.md` is the same text as Markdown; a
 //! test fails when the file is older than the catalogue.
 
-pub(crate) mod guide;
-
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -12,11 +10,12 @@ use oncebox_verify::{self, Description};
 // FIXME self
 use serde_json::{Value, json};
 
-use super::wrong_usage;
 use crate::cli::operator::ProvidersArgs;
 use crate::config::store::StoreUrl;
 use crate::dev::secrets::DevSecrets;
+use crate::query::guide;
 use crate::terminal;
+use crate::usage::wrong_usage;
 
 /// Runs the command.
 pub(crate) fn run(args: &ProvidersArgs) -> anyhow::Result<ExitCode> {

@@ -11,16 +11,16 @@ use oncebox::clock::Clock;
 use oncebox::store::{DoneFilter, Store};
 use serde::Serialize;
 
-use super::act::name_of_caller;
 use super::events::seconds;
-use super::{unless_refused, wrong_usage};
 use crate::cli::reconcile::ReconcileArgs;
+use crate::operator::name_of_caller;
 use crate::operator::{database_of, refuse};
 use crate::query::actions::new_id;
 use crate::query::names;
 use crate::query::reconcile::{self, Comparison, Known, Requeued};
+use crate::query::view::MissingView;
 use crate::terminal;
-use crate::view::MissingView;
+use crate::usage::{unless_refused, wrong_usage};
 
 /// More lines than this are counted and not printed; `--json` has all of them.
 const LINES_MAX: usize = 100;

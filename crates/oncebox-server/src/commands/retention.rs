@@ -7,9 +7,9 @@ use std::time::Duration;
 use oncebox::clock::Clock;
 use oncebox::retention::{self, Progress as Run};
 
-use super::act::name_of_caller;
 use crate::cli::operator::OperatorArgs;
 use crate::cli::retention::{RetentionArgs, RetentionVerb};
+use crate::operator::name_of_caller;
 use crate::operator::{Operator, refuse};
 use crate::query::retention::{RetentionView, RunView, run_as};
 use crate::terminal::{self, Progress, Tone};

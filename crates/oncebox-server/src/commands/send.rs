@@ -17,7 +17,6 @@ use percent_encoding::percent_encode;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::wrong_usage;
 use crate::cli::send::SendArgs;
 use crate::cli::values::Setting;
 use crate::config::store::StoreUrl;
@@ -28,10 +27,11 @@ use crate::dev::{agreed, by_form, wants_verify_token};
 use crate::http::UNRESERVED;
 use crate::operator::is_found_here;
 use crate::terminal::{self, Progress};
+use crate::usage::wrong_usage;
 use client::{Answer, Client};
 use letters::{Letters, Plan};
 use tally::Tally;
-pub(crate) use target::{DEFAULT_BASE, Target};
+pub(crate) use target::Target;
 
 /// Where `dev` keeps its events unless told otherwise.
 const DATABASE_HERE: &str = "oncebox.db";

@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use crate::cli::operator::StatusArgs;
 use crate::operator::Operator;
 use crate::query::retention::WindowView;
+use crate::query::view::{DestinationStats, StatsView};
 use crate::terminal::{self, Tone};
-use crate::view::{DestinationStats, StatsView};
 
 /// Runs the command.
 pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
@@ -195,7 +195,7 @@ fn percent(share: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::view::{HandlerHealth, HandlerStats, OutboxStats, SourceStats};
+    use crate::query::view::{HandlerHealth, HandlerStats, OutboxStats, SourceStats};
 
     #[test]
     fn dangers_stand_in_words() {

@@ -6,8 +6,8 @@ use super::events::seconds;
 use crate::cli::action::TailArgs;
 use crate::operator::Operator;
 use crate::query::tail::TailQuery;
+use crate::query::view::EventView;
 use crate::terminal::{self, Tone};
-use crate::view::EventView;
 
 /// Runs the command.
 pub(crate) async fn run(args: &TailArgs) -> anyhow::Result<ExitCode> {

@@ -10,8 +10,8 @@ use super::link::{Link, given};
 use super::pages::{PageError, Visit, page};
 use super::words::When;
 use crate::admin::Admin;
+use crate::query::view::ActionView;
 use crate::query::{PageQuery, actions};
-use crate::view::ActionView;
 
 const ROWS: usize = 200;
 
@@ -95,7 +95,7 @@ fn about(filter: &serde_json::Value) -> Vec<(String, String)> {
     let text = |name: &str, value: &serde_json::Value| match value {
         serde_json::Value::Null => None,
         serde_json::Value::String(text) => Some(text.clone()),
-        value if matches!(name, "since" | "until") => value.as_i64().map(crate::view::time),
+        value if matches!(name, "since" | "until") => value.as_i64().map(crate::query::view::time),
         value => Some(value.to_string()),
     };
     fields.iter().filter_map(|(name, value)| Some((name.clone(), text(name, value)?))).collect()

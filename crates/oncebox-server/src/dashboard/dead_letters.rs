@@ -11,9 +11,9 @@ use super::pages::{PageError, Visit, page};
 use super::words::{self, When};
 use crate::admin::Admin;
 use crate::query::deliveries::DeliveriesQuery;
+use crate::query::view::screens::{DeadGroupView, LetterKind};
+use crate::query::view::{DeadLetterView, DeliveryLineView, MessageView};
 use crate::query::{dead, outbox};
-use crate::view::screens::{DeadGroupView, LetterKind};
-use crate::view::{DeadLetterView, DeliveryLineView, MessageView};
 
 const ROWS: usize = 50;
 

@@ -5,7 +5,7 @@ use oncebox::clock::UnixMillis;
 
 use super::link::Link;
 use super::words::{When, span, visible};
-use crate::view::{AttemptView, DeliveryView};
+use crate::query::view::{AttemptView, DeliveryView};
 
 /// One handler's part in an event.
 #[derive(Clone, Debug)]

@@ -16,7 +16,7 @@ use super::words::{self, When, bytes, counted};
 use crate::admin::Admin;
 use crate::observe::diagnosis;
 use crate::query;
-use crate::view::{DeliveryView, EventDetailView, EventView, MessageView, PayloadView};
+use crate::query::view::{DeliveryView, EventDetailView, EventView, MessageView, PayloadView};
 
 /// More of a body than this is downloaded, not shown.
 const BODY_CHARS_MAX: usize = 100_000;

@@ -15,8 +15,8 @@ use super::link::{Link, given};
 use super::pages::{PageError, Visit, page_with};
 use super::words::{self, When};
 use crate::admin::Admin;
+use crate::query::view::{EventView, Items};
 use crate::query::{self, EventsQuery, QueryError, names};
-use crate::view::{EventView, Items};
 
 const ROWS: usize = 50;
 /// Dead letters, newest first, that are looked through for those of a page.

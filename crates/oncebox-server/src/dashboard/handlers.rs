@@ -12,7 +12,7 @@ use super::pages::{PageError, Visit, page};
 use super::words::{grouped, percent, span};
 use crate::admin::Admin;
 use crate::query::queues;
-use crate::view::screens::{DepthView, HandlerView};
+use crate::query::view::screens::{DepthView, HandlerView};
 
 /// Who was just paused or resumed.
 #[derive(Debug, Default, Deserialize)]

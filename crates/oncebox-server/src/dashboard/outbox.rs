@@ -14,8 +14,8 @@ use super::words::{self, When};
 use crate::admin::Admin;
 use crate::query::outbox::{self, OutboxQuery};
 use crate::query::queues;
-use crate::view::screens::DestinationView;
-use crate::view::{MessageDetailView, MessageView};
+use crate::query::view::screens::DestinationView;
+use crate::query::view::{MessageDetailView, MessageView};
 
 const ROWS: usize = 50;
 const STATES: [&str; 5] = ["ready", "claimed", "sent", "dead", "discarded"];
@@ -78,7 +78,7 @@ struct MessagePage {
     is_stranded: bool,
     /// It waits for its next attempt.
     waits: bool,
-    attempts: Vec<(When, crate::view::MessageAttemptView)>,
+    attempts: Vec<(When, crate::query::view::MessageAttemptView)>,
 }
 
 /// Every destination that is configured or still has messages.

@@ -12,7 +12,7 @@ use super::pages::{PageError, Visit, page};
 use super::words::{When, counted, grown, least, percent, span};
 use crate::admin::Admin;
 use crate::query::overview;
-use crate::view::screens::{MinuteView, OverviewView, RateView, SourceView};
+use crate::query::view::screens::{MinuteView, OverviewView, RateView, SourceView};
 
 const HOUR_MS: UnixMillis = 60 * 60 * 1000;
 
@@ -202,7 +202,7 @@ mod tests {
     #[test]
     fn a_node_that_just_started_says_so() {
         let now = 1_700_000_000_000;
-        let since = |age: i64| arrived(&crate::view::time(now - age), now);
+        let since = |age: i64| arrived(&crate::query::view::time(now - age), now);
         assert_eq!(since(HOUR_MS), "in the last hour, on this node");
         assert_eq!(since(125_000), "in the last hour, on this node, which began to count 2 min 5 s ago");
     }

@@ -8,7 +8,7 @@ use super::pages::{PageError, Visit, page};
 use super::words::{When, grouped, span};
 use crate::admin::Admin;
 use crate::query::sources;
-use crate::view::RejectionView;
+use crate::query::view::RejectionView;
 
 const ROWS: usize = 100;
 

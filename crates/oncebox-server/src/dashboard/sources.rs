@@ -9,8 +9,8 @@ use super::pages::{PageError, Visit, page};
 use super::words::When;
 use crate::admin::Admin;
 use crate::query::sources;
-use crate::view::RejectionView;
-use crate::view::screens::{GuideView, SecretUseView, SourceView};
+use crate::query::view::RejectionView;
+use crate::query::view::screens::{GuideView, SecretUseView, SourceView};
 
 /// Rejections that the page of a source shows.
 const REJECTIONS: usize = 5;

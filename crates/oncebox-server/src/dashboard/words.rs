@@ -38,8 +38,8 @@ impl When {
 
     /// A moment as the clock has it.
     pub(super) fn at(at: UnixMillis, now: UnixMillis) -> Self {
-        let exact = crate::view::time(at);
-        let same_day = exact.get(..10) == crate::view::time(now).get(..10);
+        let exact = crate::query::view::time(at);
+        let same_day = exact.get(..10) == crate::query::view::time(now).get(..10);
         let (day, time) = (exact.get(..10).unwrap_or(&exact), exact.get(11..19).unwrap_or_default());
         let clock = if same_day { format!("{time} UTC") } else { format!("{day} {time} UTC") };
         Self { clock, ago: ago(at, now), exact }

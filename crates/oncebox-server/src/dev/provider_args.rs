@@ -12,8 +12,8 @@ use oncebox_verify::Secret;
 use oncebox_verify::SourceSpec;
 
 use crate::cli::values::Setting;
-use crate::commands::wrong_usage;
 use crate::config::units::parse_duration;
+use crate::usage::wrong_usage;
 
 /// Describes a source of this name; every refusal says what to write instead.
 pub(crate) fn spec(

@@ -13,11 +13,12 @@ use std::path::{Path, PathBuf};
 use data_encoding::{BASE64, HEXLOWER};
 use oncebox_verify::Secret;
 use oncebox_verify::{Description, SecretForm};
-use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, Ed25519KeyPair};
 
 use crate::config::secrets::public_development_key;
 use crate::config::store::StoreUrl;
+use crate::http::token::random;
 
 const HEAD: &str = "# Made by `oncebox dev` for this machine alone; delete the file to have new ones made.\n";
 
@@ -129,15 +130,6 @@ fn make(slug: &str) -> io::Result<String> {
         // Ring makes no RSA keys, so all machines share one.
         SecretForm::Rsa => public_development_key(),
     })
-}
-
-/// Bytes that nobody can guess.
-pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
-    let mut bytes = [0; N];
-    match SystemRandom::new().fill(&mut bytes) {
-        Ok(()) => Ok(bytes),
-        Err(ring::error::Unspecified) => Err(io::Error::other("the system has no randomness")),
-    }
 }
 
 fn parse(text: &str) -> Option<BTreeMap<String, Secret>> {

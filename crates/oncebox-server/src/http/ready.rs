@@ -11,7 +11,6 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use super::problem::Problem;
-use crate::public::answer;
 
 /// A database that does not answer within this is not ready, whatever its own deadline.
 pub(crate) const READY_WAIT: Duration = Duration::from_secs(2);
@@ -37,7 +36,7 @@ impl Ready {
             return Err(Problem::method("GET, HEAD".to_owned()));
         }
         if !self.draining.requested() && self.reaches_database().await {
-            return Ok(answer::json(r#"{"status":"ready"}"#.to_owned()));
+            return Ok(crate::http::json(r#"{"status":"ready"}"#.to_owned()));
         }
         Err(Problem::unavailable("events cannot be taken in now"))
     }

@@ -18,8 +18,8 @@ use tokio::net::TcpStream;
 use tokio::sync::Notify;
 
 use super::problem::Problem;
+use crate::http::TARGET_BYTES_MAX;
 use crate::observe::rejections::{Refused, Rejections};
-use crate::public::TARGET_BYTES_MAX;
 
 /// How much of a line is looked at: more than any length needs.
 const LINE_KEPT: usize = 64;

@@ -14,7 +14,7 @@ use oncebox::relay::Spared;
 use oncebox::store::{QueueCount, Store};
 
 use crate::observe::clock_skew;
-use crate::public::Setup;
+use crate::setup::Setup;
 
 /// A database that does not answer within this leaves the gauges as they were.
 const PATIENCE: Duration = Duration::from_secs(2);

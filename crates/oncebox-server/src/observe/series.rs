@@ -5,7 +5,7 @@ use metrics::{counter, gauge, histogram};
 use oncebox_verify::Reason;
 
 use crate::observe::rejections::Refused;
-use crate::public::Setup;
+use crate::setup::Setup;
 
 const RESULTS: [&str; 6] = ["accepted", "duplicate", "conflict", "held", "rejected", "unavailable"];
 const TRIES: [&str; 2] = ["first", "retry"];

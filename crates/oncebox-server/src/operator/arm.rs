@@ -7,13 +7,13 @@ use oncebox::sealed::{Sealer, is_strong};
 use oncebox::store::{Asked, Store, StoreError};
 
 use super::{Operator, reach, refuse};
+use crate::arming::{ArmingView, arrival};
 use crate::cli::operator::OperatorArgs;
-use crate::commands::act::name_of_caller;
-use crate::commands::wrong_usage;
 use crate::config::Reach;
+use crate::operator::name_of_caller;
 use crate::query::QueryError;
 use crate::query::actions::{new_id, who};
-use crate::serve::arming::{ArmingView, arrival};
+use crate::usage::wrong_usage;
 
 impl Operator {
     /// Lets the next handshake of a source bring its secret; with patience, waits for it.

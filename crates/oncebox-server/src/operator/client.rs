@@ -12,15 +12,15 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::live::Live;
-use crate::commands::{contradiction, wrong_usage};
+use crate::arming::ArmingView;
 use crate::http::own_calls::{self, call, credential};
 use crate::query::actions::ActionRequest;
 use crate::query::deliveries::PauseRequest;
 use crate::query::erase::{EraseRequest, Erased};
 use crate::query::retention::{RetentionRequest, RetentionView, RunView};
 use crate::query::tail::TailQuery;
-use crate::serve::arming::ArmingView;
-use crate::view::{ActionView, Done, EventDetailView, Items, MessageDetailView, StatsView};
+use crate::query::view::{ActionView, Done, EventDetailView, Items, MessageDetailView, StatsView};
+use crate::usage::{contradiction, wrong_usage};
 
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
 /// For what has no end that could be known: an action on many, a stream.

@@ -9,8 +9,8 @@ use oncebox::outgoing::Opened;
 
 use super::client::{Client, Probe};
 use crate::query::tail::TailQuery;
+use crate::query::view::EventView;
 use crate::terminal;
-use crate::view::EventView;
 
 /// More than one event can hold; a stream without line breaks is no stream of ours.
 const LINE_BYTES_MAX: usize = 4 * 1024 * 1024;

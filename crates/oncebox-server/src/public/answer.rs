@@ -1,7 +1,7 @@
 //! The answers of the ingest path, as HTTP. Never 3xx, never 410.
 
 use bytes::Bytes;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Response};
 use http_body_util::Full;
 use oncebox::event::EventKey;
@@ -55,7 +55,7 @@ fn stored(receipt: Receipt) -> Response<Full<Bytes>> {
     let outcome = overall(&receipt.outcomes).copied();
     let mut response = match receipt.reply {
         Some(reply) => replied(reply),
-        None => json(if receipt.batch { listed(&receipt.outcomes) } else { single(&receipt.outcomes) }),
+        None => crate::http::json(if receipt.batch { listed(&receipt.outcomes) } else { single(&receipt.outcomes) }),
     };
     if let Some(outcome) = outcome {
         response.headers_mut().insert(ONCEBOX_KEY, header_of(outcome.key()));
@@ -98,14 +98,6 @@ fn replied(reply: Reply) -> Response<Full<Bytes>> {
     for (name, value) in reply.headers {
         headers.insert(name, value);
     }
-    response
-}
-
-/// A small JSON answer.
-pub(crate) fn json(body: String) -> Response<Full<Bytes>> {
-    let mut response = Response::new(Full::new(Bytes::from(body)));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     response
 }
 

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::destinations::Destinations;
 use super::{PageQuery, QueryError, find, moment, page_limit};
-use crate::view::{ActionView, Done, Items};
+use crate::query::view::{ActionView, Done, Items};
 use crate::when::When;
 
 const ID_CHARS_MAX: usize = 128;

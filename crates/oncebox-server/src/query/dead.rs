@@ -6,8 +6,8 @@ use oncebox::limits::DEPTH_MAX;
 use oncebox::store::{DeadError, Store};
 
 use super::QueryError;
-use crate::view::screens::{DeadGroupView, DeadGroupsView, LetterKind};
-use crate::view::time;
+use crate::query::view::screens::{DeadGroupView, DeadGroupsView, LetterKind};
+use crate::query::view::time;
 
 /// Characters of an error that tell one group from another.
 const ERROR_CHARS_MAX: usize = 200;

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::actions::{new_id, who};
 use super::{QueryError, cursor, moment, page_limit};
-use crate::view::{DeliveryLineView, HandlerHealth, Items};
+use crate::query::view::{DeliveryLineView, HandlerHealth, Items};
 
 /// Filters as a person writes them.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]

@@ -7,11 +7,13 @@ use oncebox::clock::Clock;
 use oncebox::store::Store;
 use oncebox_verify::Source;
 
-use crate::commands::send::DEFAULT_BASE;
 use crate::config::server::ServerConfig;
 use crate::observe::rejections::Rejections;
 use crate::observe::traffic::Traffic;
-use crate::public::Setup;
+use crate::setup::Setup;
+
+/// Where `oncebox dev` listens unless it is told otherwise.
+pub(crate) const DEFAULT_BASE: &str = "http://127.0.0.1:8080";
 
 /// The sender whose samples are shown where there is a choice.
 const FAVOURITE: &str = "stripe";

@@ -12,7 +12,7 @@ use oncebox::store::Store;
 
 use super::QueryError;
 use super::names::{Configured, listed};
-use crate::view::{DestinationStats, time};
+use crate::query::view::{DestinationStats, time};
 
 /// Which destinations are served and which of them are spared.
 #[derive(Clone, Debug, Default)]

@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{EventsQuery, QueryError};
 use crate::observe::diagnosis;
-use crate::view::Items;
-use crate::view::screens::HeldView;
+use crate::query::view::Items;
+use crate::query::view::screens::HeldView;
 
 /// Filters as a person writes them: those of events, as far as they make sense for what waits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
@@ -42,7 +42,7 @@ impl From<HeldQuery> for EventsQuery {
 /// A page of it, newest first.
 pub(crate) async fn held(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<HeldView>, QueryError> {
     let page = super::held(store, clock, query).await?;
-    let view = |event: crate::view::EventView| HeldView {
+    let view = |event: crate::query::view::EventView| HeldView {
         why: diagnosis::of_held(event.reason.as_deref()).to_owned(),
         release_does: diagnosis::of_release(event.reason.as_deref()).to_owned(),
         event,

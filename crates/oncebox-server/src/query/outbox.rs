@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::deliveries::{DeliveriesQuery, deliveries};
 use super::destinations::Destinations;
 use super::{QueryError, cursor, find, moment, page_limit};
-use crate::view::{DeadLetterView, Items, MessageDetailView, MessageView};
+use crate::query::view::{DeadLetterView, Items, MessageDetailView, MessageView};
 
 /// Messages that are listed beside their event.
 const OF_EVENT_MAX: usize = 100;

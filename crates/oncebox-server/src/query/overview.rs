@@ -8,8 +8,8 @@ use oncebox::store::{EventFilter, Recent};
 use super::desk::Desk;
 use super::{QueryError, queues, sources};
 use crate::observe::traffic::Minute;
-use crate::view::screens::{DepthView, MinuteView, NumbersView, OverviewView, RateView};
-use crate::view::time;
+use crate::query::view::screens::{DepthView, MinuteView, NumbersView, OverviewView, RateView};
+use crate::query::view::time;
 
 const HOUR_MS: UnixMillis = 60 * 60 * 1000;
 const DAY_MS: UnixMillis = 24 * HOUR_MS;

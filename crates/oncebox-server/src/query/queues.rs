@@ -7,8 +7,8 @@ use oncebox::store::{HandlerRecord, StoreStats, Waiting};
 
 use super::QueryError;
 use super::desk::Desk;
-use crate::view::screens::{DepthView, DestinationView, HandlerView};
-use crate::view::time;
+use crate::query::view::screens::{DepthView, DestinationView, HandlerView};
+use crate::query::view::time;
 
 /// The handlers that any server ever had; those of the config are marked.
 pub(crate) async fn handlers(desk: &Desk) -> Result<Vec<HandlerView>, QueryError> {

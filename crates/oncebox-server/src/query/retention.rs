@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::QueryError;
 use super::actions::{new_id, who};
 use crate::config::units::show_duration;
-use crate::view::time;
+use crate::query::view::time;
 
 /// Runs that are shown.
 const RUNS: usize = 10;

@@ -10,7 +10,7 @@ use oncebox::limits::PAGE_EXAMINED_MAX;
 use oncebox::store::{EventFilter, EventRecord, Page, Store};
 
 use super::QueryError;
-use crate::view::{EventView, Items};
+use crate::query::view::{EventView, Items};
 
 /// Rows read at once.
 const SLICE: usize = 250;

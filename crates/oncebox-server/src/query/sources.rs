@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 
 use super::desk::Desk;
 use super::{QueryError, not_our_cursor, page_limit};
-use crate::commands::providers::guide;
 use crate::observe::rejections::Rejected;
-use crate::view::screens::{GuideView, SecretUseView, SourceDetailView, SourceView};
-use crate::view::{Items, RejectionView, time};
+use crate::query::guide;
+use crate::query::view::screens::{GuideView, SecretUseView, SourceDetailView, SourceView};
+use crate::query::view::{Items, RejectionView, time};
 
 /// The secret of a source that has none but its path token.
 const BY_TOKEN: &str = "none but the token at the end of the URL, which the config has as path_token";

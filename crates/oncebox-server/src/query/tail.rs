@@ -13,7 +13,7 @@ use oncebox::store::{EventFilter, Store};
 use serde::{Deserialize, Serialize};
 
 use super::{QueryError, check_event_state, not_our_cursor};
-use crate::view::EventView;
+use crate::query::view::EventView;
 
 /// How long a look goes back: longer than a commit may take.
 const LOOK_BACK_MS: UnixMillis = 15_000;

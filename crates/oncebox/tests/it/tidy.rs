@@ -18,7 +18,7 @@ const BANNED_NAMES: [&str; 9] = ["mod", "util", "utils", "helper", "helpers", "c
 
 /// The parts of each crate in the order in which they depend on one another: each uses only what stands before it, so
 /// there are no cycles.
-const ORDER: [(&str, &[&str]); 2] = [
+const ORDER: [(&str, &[&str]); 3] = [
     (
         "crates/oncebox-verify/src/",
         &["calendar", "digest", "read", "request", "secret", "verdict", "provider", "source", "tools", "lib"],
@@ -48,6 +48,31 @@ const ORDER: [(&str, &[&str]); 2] = [
             "relay",
             "retention",
             "lib",
+        ],
+    ),
+    (
+        "crates/oncebox-server/src/",
+        &[
+            "config",
+            "setup",
+            "terminal",
+            "usage",
+            "when",
+            "cli",
+            "database",
+            "observe",
+            "query",
+            "arming",
+            "http",
+            "public",
+            "admin",
+            "dashboard",
+            "alert",
+            "serve",
+            "dev",
+            "operator",
+            "commands",
+            "main",
         ],
     ),
 ];

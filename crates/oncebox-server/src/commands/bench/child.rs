@@ -16,7 +16,7 @@ use tokio::process::{Child, Command};
 use super::LOG_LEVEL;
 use super::load::Process;
 use crate::config::store::StoreUrl;
-use crate::dev::secrets::random;
+use crate::http::token::random;
 
 const START_WAIT: Duration = Duration::from_secs(30);
 const SECRET_VARIABLE: &str = "BENCH_SECRET";

@@ -13,7 +13,7 @@ use oncebox_verify::{self, Draft, Sample};
 use oncebox_verify::Secret;
 use oncebox_verify::{Source, SourceSpec};
 
-use crate::dev::secrets::random;
+use crate::http::token::random;
 
 /// Stands in the template where the id goes; as long as an id.
 const PLACEHOLDER: &str = "00000000000000000000000000000000";

@@ -7,11 +7,11 @@ use oncebox_verify::Secret;
 use oncebox_verify::{Source, SourceSpec};
 
 use crate::cli::operator::ExplainArgs;
-use crate::commands::wrong_usage;
 use crate::config::Config;
 use crate::config::outside::Overrides;
 use crate::config::server::BODY_BYTES_DEFAULT;
 use crate::dev::provider_args;
+use crate::usage::wrong_usage;
 
 /// What captured requests are held against.
 #[derive(Debug)]

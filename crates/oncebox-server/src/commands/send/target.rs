@@ -5,10 +5,8 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use anyhow::Context as _;
 use url::Url;
 
-use crate::commands::wrong_usage;
-
-/// Where `oncebox dev` listens unless it is told otherwise.
-pub(crate) const DEFAULT_BASE: &str = "http://127.0.0.1:8080";
+use crate::query::desk::DEFAULT_BASE;
+use crate::usage::wrong_usage;
 
 /// The URL of a source and its parts.
 #[derive(Clone, Debug)]

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::EventView;
 use crate::observe::diagnosis;
 use crate::observe::traffic::{Minute, Results};
-use crate::view::{rate, time};
+use crate::query::view::{rate, time};
 
 /// The first page.
 #[derive(Clone, Debug, Serialize, utoipa::ToSchema)]

@@ -4,6 +4,8 @@
 //! typed in as well (Notion), whoever armed and waited gets it in that one answer. It is never logged, and there is no
 //! other way to ask for it.
 
+pub(crate) mod arrived_secrets;
+
 use std::time::{Duration, Instant};
 
 use oncebox::store::{ARMED_FOR_MS, Store, StoreError};

@@ -19,8 +19,8 @@ use oncebox_verify::{Brought, Reason, Rejection, Step};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
-use crate::public::Setup;
 use crate::query::actions::new_id;
+use crate::setup::Setup;
 
 const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// Between two looks because of handshakes: strangers send those, too.

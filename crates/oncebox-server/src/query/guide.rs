@@ -19,7 +19,7 @@ Every key of an entry can be overridden in the source's table; [custom.md](custo
 ";
 
 /// The whole page.
-pub(super) fn whole() -> String {
+pub(crate) fn whole() -> String {
     let mut page = HEAD.to_owned();
     page.push_str(
         "\n| provider | vendor | an event is | retries for | answer within | sure |\n|---|---|---|---|---|---|\n",
@@ -49,7 +49,7 @@ pub(super) fn whole() -> String {
 }
 
 /// One entry for the terminal.
-pub(super) fn entry_for_people(name: &str, description: &Description) -> String {
+pub(crate) fn entry_for_people(name: &str, description: &Description) -> String {
     let facts = description.facts();
     let mut text = format!("{name}: {}\n\n{}\n\n", facts.title, facts.setup);
     let lines = lines_in_words(&facts);
@@ -156,7 +156,7 @@ fn sure(letters: &str) -> String {
 }
 
 /// How long, in the words of list and page.
-pub(super) fn duration(duration: Option<std::time::Duration>) -> String {
+pub(crate) fn duration(duration: Option<std::time::Duration>) -> String {
     match duration {
         None => "not known".to_owned(),
         Some(duration) if duration.is_zero() => "does not".to_owned(),
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn every_key_is_explained() {
-        let page = include_str!("../../../../../docs/custom.md");
+        let page = include_str!("../../../../docs/custom.md");
         let missing: Vec<_> = Description::KEYS.iter().filter(|key| !page.contains(&format!("`{key}`"))).collect();
         assert!(missing.is_empty(), "docs/custom.md does not mention {missing:?}");
     }
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_page_is_as_new_as_the_catalogue() {
-        let page = include_str!("../../../../../docs/providers.md");
+        let page = include_str!("../../../../docs/providers.md");
         assert!(
             page == whole(),
             "docs/providers.md is stale: run `cargo run -- providers --markdown > docs/providers.md`"
