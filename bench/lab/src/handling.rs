@@ -19,8 +19,7 @@ use oncebox::store::{
 use oncebox::wake::Wake;
 use oncebox::worker::handler::{HandlerSpec, OrderRules, Work};
 use oncebox::worker::{Parts, Workers};
-use oncebox_verify::{Identified, OnOtherBody, OnRepeat};
-use oncebox_verify::{Identity, IdentityKind, sha256};
+use oncebox_verify::{Identified, Identity, IdentityKind, OnOtherBody, OnRepeat, sha256};
 use serde_json::json;
 
 use crate::args::QueueArgs;

@@ -31,8 +31,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use oncebox::delivery::routing::Routes;
-use oncebox_verify::Description;
-use oncebox_verify::Secret;
+use oncebox_verify::{Description, Secret};
 use toml::de::DeTable;
 
 use alert::AlertConfig;

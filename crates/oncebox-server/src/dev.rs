@@ -7,10 +7,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
 
-use oncebox_verify::{self, Description};
-// FIXME self
-use oncebox_verify::Secret;
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Description, Secret, Source, SourceSpec};
 
 use crate::config::Config;
 use crate::config::handler::{HandlerConfig, HandlerKind, RetryConfig};

@@ -23,8 +23,7 @@ use oncebox::ingest::{Answer, Context, Ingest};
 use oncebox::shutdown::Shutdown;
 use oncebox::store::Store;
 use oncebox::trace::{TARGET, Traceparent};
-use oncebox_verify::{HeadVerdict, Source};
-use oncebox_verify::{Reason, Rejection, Step};
+use oncebox_verify::{HeadVerdict, Reason, Rejection, Source, Step};
 use tokio::sync::Semaphore;
 use tracing::Instrument as _;
 

@@ -29,8 +29,7 @@ use oncebox::retention::{Retention, Settings as Keeping};
 use oncebox::shutdown::Shutdown;
 use oncebox::store::{Access, Store};
 use oncebox::wake::Wake;
-use oncebox_verify::Secret;
-use oncebox_verify::Source;
+use oncebox_verify::{Secret, Source};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 

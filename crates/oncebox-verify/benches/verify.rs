@@ -17,10 +17,7 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use oncebox_verify::Request;
-use oncebox_verify::Secret;
-use oncebox_verify::Verdict;
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Request, Secret, Source, SourceSpec, Verdict};
 use ring::hmac;
 use serde_json::Value;
 use testkit::oracle::crypto::listening;

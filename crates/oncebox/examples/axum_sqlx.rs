@@ -11,8 +11,7 @@ use axum::routing::post;
 use oncebox::clock::Clock;
 use oncebox::database::migrate;
 use oncebox::{Answer, Receiver, Verified};
-use oncebox_verify::Secret;
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Secret, Source, SourceSpec};
 use sqlx::PgPool;
 use testkit::{Backend, TestDatabase};
 

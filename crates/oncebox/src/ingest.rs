@@ -29,10 +29,9 @@ use crate::store::{Inserted, NewEvent};
 use crate::trace::{TARGET, TRACEPARENT, TRACESTATE, Traceparent};
 use crate::vendor::client::Errands;
 use crate::vendor::key_fetcher::{OutOfReach, VendorDesk};
-use oncebox_verify::Request;
-use oncebox_verify::{Accepted, Brought, Identified, Rejection, Reply, Verdict};
-use oncebox_verify::{HeadVerdict, Source};
-use oncebox_verify::{Identity, IdentityKind};
+use oncebox_verify::{
+    Accepted, Brought, HeadVerdict, Identified, Identity, IdentityKind, Rejection, Reply, Request, Source, Verdict,
+};
 
 /// What to answer.
 #[derive(Debug)]

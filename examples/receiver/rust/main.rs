@@ -12,10 +12,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::{Json, Router, routing::any};
 use oncebox::clock::Clock;
-use oncebox_verify::Request;
-use oncebox_verify::Secret;
-use oncebox_verify::Verdict;
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Request, Secret, Source, SourceSpec, Verdict};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 

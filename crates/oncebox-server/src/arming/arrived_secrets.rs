@@ -13,9 +13,7 @@ use oncebox::ingest::{Answer, Unavailable};
 use oncebox::sealed::{Sealer, is_strong};
 use oncebox::shutdown::Shutdown;
 use oncebox::store::{ArrivedSecret, Asked, Kept, Store};
-use oncebox_verify::Secret;
-use oncebox_verify::Source;
-use oncebox_verify::{Brought, Reason, Rejection, Step};
+use oncebox_verify::{Brought, Reason, Rejection, Secret, Source, Step};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 

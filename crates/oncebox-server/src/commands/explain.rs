@@ -12,9 +12,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, IsTerminal as _, Write};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use oncebox_verify::Request;
-use oncebox_verify::Source;
-use oncebox_verify::Verdict;
+use oncebox_verify::{Request, Source, Verdict};
 
 use crate::cli::operator::ExplainArgs;
 use crate::config::units::show_size;

@@ -6,8 +6,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use oncebox_verify::{self, Description};
-// FIXME self
+use oncebox_verify::Description;
 use serde_json::{Value, json};
 
 use crate::cli::operator::ProvidersArgs;

@@ -11,8 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Instant;
 
 use anyhow::Context as _;
-use oncebox_verify::Secret;
-use oncebox_verify::Source;
+use oncebox_verify::{Secret, Source};
 use percent_encoding::percent_encode;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;

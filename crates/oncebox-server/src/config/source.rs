@@ -6,11 +6,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use oncebox_verify::{self, Description, Problem, SETTINGS};
-// FIXME self
-use oncebox_verify::OnRepeat;
-use oncebox_verify::Secret;
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Description, OnRepeat, Problem, SETTINGS, Secret, Source, SourceSpec};
 use serde::Deserialize as _;
 use toml::de::{DeValue, ValueDeserializer};
 

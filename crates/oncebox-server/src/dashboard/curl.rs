@@ -2,8 +2,7 @@
 //!
 //! Everything of the sender's is inside single quotes, where a shell reads nothing but the closing one.
 
-use oncebox_verify::SecretForm;
-use oncebox_verify::Source;
+use oncebox_verify::{SecretForm, Source};
 
 /// Headers that curl writes itself, or that belong to one connection.
 const LEFT_OUT: [&str; 7] =

@@ -6,10 +6,7 @@
 
 use std::time::Duration;
 
-use oncebox_verify::{self, Description, Problem, SETTINGS};
-// FIXME self
-use oncebox_verify::Secret;
-use oncebox_verify::SourceSpec;
+use oncebox_verify::{Description, Problem, SETTINGS, Secret, SourceSpec};
 
 use crate::cli::values::Setting;
 use crate::config::units::parse_duration;

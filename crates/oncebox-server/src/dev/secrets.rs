@@ -11,8 +11,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 
 use data_encoding::{BASE64, HEXLOWER};
-use oncebox_verify::Secret;
-use oncebox_verify::{Description, SecretForm};
+use oncebox_verify::{Description, Secret, SecretForm};
 use ring::rand::SystemRandom;
 use ring::signature::{ECDSA_P256_SHA256_ASN1_SIGNING as P256, EcdsaKeyPair, Ed25519KeyPair};
 

@@ -1,7 +1,6 @@
 //! What a word in the database or in a rejection means, in a sentence for somebody who did not write the system.
 
-use oncebox_verify::Source;
-use oncebox_verify::{Reason, Rejection};
+use oncebox_verify::{Reason, Rejection, Source};
 
 /// What a rejection usually means, and what to do. Without its source nobody knows what the sender should have shown.
 pub(crate) fn of_rejection(rejection: &Rejection, source: Option<&Source>) -> String {

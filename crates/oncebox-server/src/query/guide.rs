@@ -1,7 +1,6 @@
 //! A catalogue entry in words: for the terminal, and as Markdown for `docs/providers.md`.
 
-use oncebox_verify::{self, Description, Facts};
-// FIXME self
+use oncebox_verify::{Description, Facts};
 
 use crate::config::units::show_duration;
 

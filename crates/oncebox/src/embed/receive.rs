@@ -23,9 +23,7 @@ use crate::delivery::handler_error::HandlerError;
 use crate::vendor::client::{Errands, Nobody};
 use crate::vendor::key_fetcher::VendorDesk;
 use marks::Marks;
-use oncebox_verify::Request;
-use oncebox_verify::Source;
-use oncebox_verify::{Accepted, HeldReason, Identified, Reply, Verdict};
+use oncebox_verify::{Accepted, HeldReason, Identified, Reply, Request, Source, Verdict};
 
 /// What a body may have where neither source nor provider says otherwise.
 const BODY_BYTES_MAX: usize = 1024 * 1024;

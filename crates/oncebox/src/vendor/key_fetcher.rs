@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock::Clock;
 use crate::vendor::client::{Errands, Nobody};
-use oncebox_verify::Source;
-use oncebox_verify::{KeyWanted, Visit};
+use oncebox_verify::{KeyWanted, Source, Visit};
 
 /// The vendor could not be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,9 +6,7 @@ use oncebox::clock::Clock;
 use oncebox::database::Commit;
 use oncebox::inbox::{Context, Handler, Inbox};
 use oncebox::{HandlerError, Once, Receiver, once};
-use oncebox_verify::Request;
-use oncebox_verify::Secret;
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Request, Secret, Source, SourceSpec};
 use sqlx::{PgPool, SqlitePool};
 use testkit::{Backend, TestDatabase};
 

@@ -6,16 +6,11 @@ use std::time::Duration;
 
 use http::{HeaderMap, Method};
 use oncebox::clock::Clock;
+use oncebox::delivery::routing::Routes;
 use oncebox::ingest::{Answer, Batcher, Context, Ingest, Settings, Unavailable};
 use oncebox::outgoing::VendorCalls;
 use oncebox::vendor::client::Errands as _;
-use oncebox_verify::{self, Sample};
-// FIXME self
-use oncebox::delivery::routing::Routes;
-use oncebox_verify::Request;
-use oncebox_verify::Secret;
-use oncebox_verify::Verdict;
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Request, Sample, Secret, Source, SourceSpec, Verdict};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 use serde_json::Value;

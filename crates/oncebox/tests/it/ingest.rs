@@ -9,8 +9,7 @@ use oncebox::fault::Faults;
 use oncebox::ingest::{Answer, Unavailable};
 use oncebox::limits;
 use oncebox::store::Inserted;
-use oncebox_verify::OnRepeat;
-use oncebox_verify::SourceSpec;
+use oncebox_verify::{OnRepeat, SourceSpec};
 use testkit::{Backend, TestDatabase, sender};
 use tokio::task::JoinSet;
 

@@ -12,11 +12,7 @@ use std::collections::BTreeSet;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use oncebox_verify::IdentityKind;
-use oncebox_verify::Request;
-use oncebox_verify::Secret;
-use oncebox_verify::{Accepted, Identified, Verdict};
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Accepted, Identified, IdentityKind, Request, Secret, Source, SourceSpec, Verdict};
 use testkit::oracle::spoil::{changed, spoilt};
 use testkit::oracle::{Capture, Case, Expected, Id, ORIGIN, Place, QUERY_FIELD, cases};
 

@@ -14,8 +14,9 @@ use oncebox::store::{
     Access, Asked, Claimed, Commit, Connections, Durability, Failures, HandlerSql, Inserted, NewEvent, RanEach, Store,
     StoreError, Tx, insert_events,
 };
-use oncebox_verify::{Digest, Fingerprint, Identity, IdentityKind, sha256};
-use oncebox_verify::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat};
+use oncebox_verify::{
+    Digest, Fingerprint, Fingerprints, HeldReason, Identified, Identity, IdentityKind, OnOtherBody, OnRepeat, sha256,
+};
 use testkit::{Backend, TestDatabase};
 
 /// 2024-11-15T19:46:40.123Z.

@@ -8,10 +8,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use http::HeaderMap;
 use oncebox::clock::Clock;
-use oncebox_verify::{self, Draft, Sample};
-// FIXME self
-use oncebox_verify::Secret;
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Draft, Sample, Secret, Source, SourceSpec};
 
 use crate::http::token::random;
 

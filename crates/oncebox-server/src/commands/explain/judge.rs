@@ -3,8 +3,7 @@
 //! A configured source is what it is. One from `--provider` has no name and perhaps no public URL, and for vendors that
 //! sign the URL both matter; then the captured URL itself says them.
 
-use oncebox_verify::Secret;
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Secret, Source, SourceSpec};
 
 use crate::cli::operator::ExplainArgs;
 use crate::config::Config;

@@ -4,9 +4,9 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Write};
 
-use oncebox_verify::IdentityKind;
-use oncebox_verify::Request;
-use oncebox_verify::{Brought, Identified, KeyWanted, Reason, Rejection, Reply, Step, Verdict, Visit};
+use oncebox_verify::{
+    Brought, Identified, IdentityKind, KeyWanted, Reason, Rejection, Reply, Request, Step, Verdict, Visit,
+};
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 

@@ -3,10 +3,7 @@
 use std::sync::LazyLock;
 
 use data_encoding::BASE64;
-use oncebox_verify::Request;
-use oncebox_verify::Secret;
-use oncebox_verify::{Description, Sample, sample};
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Description, Request, Sample, Secret, Source, SourceSpec, sample};
 use serde_json::{Value, json};
 
 use super::*;

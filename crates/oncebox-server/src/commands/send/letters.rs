@@ -6,11 +6,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bytes::Bytes;
 use oncebox::clock::{Clock, UnixMillis};
-use oncebox_verify::{self, Sample};
-// FIXME self
-use oncebox_verify::Request;
-use oncebox_verify::Source;
-use oncebox_verify::Verdict;
+use oncebox_verify::{Request, Sample, Source, Verdict};
 use uuid::Uuid;
 
 /// What to send.

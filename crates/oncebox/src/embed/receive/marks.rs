@@ -6,8 +6,9 @@
 use crate::database::verb::once::Once;
 use crate::database::{StoreError, Transaction, has_identity, is_remembered, remember};
 use crate::event::{EventKey, once_mark};
-use oncebox_verify::{Fingerprint, Identity, IdentityKind, joined_id, sha256};
-use oncebox_verify::{Fingerprints, Identified, OnRepeat, Topic};
+use oncebox_verify::{
+    Fingerprint, Fingerprints, Identified, Identity, IdentityKind, OnRepeat, Topic, joined_id, sha256,
+};
 
 /// The marks of an event.
 #[derive(Clone, Debug)]

@@ -5,10 +5,7 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::database::driver::rusqlite::{migrate, once as claimed};
-use oncebox_verify::Draft;
-use oncebox_verify::OnRepeat;
-use oncebox_verify::Secret;
-use oncebox_verify::SourceSpec;
+use oncebox_verify::{Draft, OnRepeat, Secret, SourceSpec};
 
 const NOW: UnixMillis = 1_731_700_000_000;
 

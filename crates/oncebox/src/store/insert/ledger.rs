@@ -13,8 +13,7 @@ use crate::delivery::routing::Duty;
 use crate::event::{EventKey, EventState};
 use crate::store::insert::repeats::Repeats;
 use crate::store::{StoreError, Tx, TxInner, sql};
-use oncebox_verify::{Digest, Fingerprint, Identity};
-use oncebox_verify::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat};
+use oncebox_verify::{Digest, Fingerprint, Fingerprints, HeldReason, Identified, Identity, OnOtherBody, OnRepeat};
 
 /// A verified event on its way into the store.
 #[derive(Clone, Debug)]

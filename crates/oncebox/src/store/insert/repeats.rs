@@ -10,8 +10,7 @@ use crate::clock::UnixMillis;
 use crate::event::EventKey;
 use crate::store::insert::ledger::{NewEvent, Owner};
 use crate::store::{StoreError, Tx, sql};
-use oncebox_verify::Fingerprint;
-use oncebox_verify::{Fingerprints, HeldReason, Topic};
+use oncebox_verify::{Fingerprint, Fingerprints, HeldReason, Topic};
 
 /// Types that may share the same bytes, the first included.
 const TOPICS_MAX: u8 = 4;

@@ -12,9 +12,7 @@ use oncebox::fault::Faults;
 use oncebox::ingest::{Answer, Batcher, Context, Ingest, Settings};
 use oncebox::limits;
 use oncebox::store::{Inserted, Tx, insert_events};
-use oncebox_verify::Request;
-use oncebox_verify::Secret;
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Request, Secret, Source, SourceSpec};
 use testkit::sender::{self, Signed};
 use testkit::{Backend, Session, TestDatabase};
 

@@ -1,9 +1,6 @@
 //! The dedup keys that look right and are wrong, one test each: which two deliveries are two events, and which are one.
 
-use oncebox_verify::IdentityKind;
-use oncebox_verify::Secret;
-use oncebox_verify::{Identified, OnOtherBody, Verdict};
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Identified, IdentityKind, OnOtherBody, Secret, Source, SourceSpec, Verdict};
 use testkit::oracle::crypto::{base1, form};
 use testkit::oracle::{Capture, Case, cases};
 use testkit::sender;

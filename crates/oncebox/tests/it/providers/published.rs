@@ -2,10 +2,7 @@
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use oncebox_verify::Request;
-use oncebox_verify::Secret;
-use oncebox_verify::Verdict;
-use oncebox_verify::{Source, SourceSpec};
+use oncebox_verify::{Request, Secret, Source, SourceSpec, Verdict};
 
 struct Vector {
     provider: &'static str,

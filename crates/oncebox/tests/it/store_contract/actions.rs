@@ -6,8 +6,7 @@ use oncebox::fault::Faults;
 use oncebox::store::{
     Action, ActionError, ActionFilter, ActionKind, ActionRecord, Asked, EventFilter, Failure, Inserted,
 };
-use oncebox_verify::BodyPointer;
-use oncebox_verify::{Identity, sha256};
+use oncebox_verify::{BodyPointer, Identity, sha256};
 use testkit::TestDatabase;
 
 use super::deliveries::{BILLING, claim, finish, processing, states};

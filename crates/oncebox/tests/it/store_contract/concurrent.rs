@@ -6,8 +6,7 @@ use std::sync::Arc;
 
 use oncebox::event::EventKey;
 use oncebox::store::NewEvent;
-use oncebox_verify::Fingerprint;
-use oncebox_verify::{Fingerprints, OnRepeat, Topic};
+use oncebox_verify::{Fingerprint, Fingerprints, OnRepeat, Topic};
 use testkit::{Backend, TestDatabase};
 use tokio::task::JoinSet;
 

@@ -2,8 +2,7 @@
 //! them, and signatures that cover something else than the bytes of the body.
 
 use oncebox::store::{Action, ActionFilter, ActionKind, Depth, Inserted, NewEvent};
-use oncebox_verify::{Fingerprint, Identity, IdentityKind, sha256};
-use oncebox_verify::{Fingerprints, OnRepeat};
+use oncebox_verify::{Fingerprint, Fingerprints, Identity, IdentityKind, OnRepeat, sha256};
 use testkit::TestDatabase;
 
 use crate::world::{NOW, SOURCE, World, fingerprinted};

@@ -2,8 +2,7 @@
 
 use oncebox::store::Inserted::{Accepted, Conflict, Duplicate, Held, Repeated};
 use oncebox::store::{Action, ActionFilter, ActionKind, NewEvent};
-use oncebox_verify::Fingerprint;
-use oncebox_verify::{Fingerprints, OnRepeat, Topic};
+use oncebox_verify::{Fingerprint, Fingerprints, OnRepeat, Topic};
 use testkit::TestDatabase;
 
 use crate::world::{NOW, World, fingerprinted, typed, unsigned, varying};
