@@ -45,7 +45,7 @@ pub async fn run<T>(
     let mut tasks = JoinSet::new();
     for number in 0..connections as u64 {
         let requests = Requests::new(run | number, body_size);
-        tasks.spawn(converse(address.to_owned(), requests, phase.clone()));
+        tasks.spawn(run_connection(address.to_owned(), requests, phase.clone()));
     }
     let phases = async {
         tokio::time::sleep(WARM_UP).await;
@@ -72,7 +72,7 @@ pub async fn run<T>(
     Ok((seen, before, after))
 }
 
-async fn converse(address: String, mut requests: Requests, phase: Arc<AtomicU8>) -> anyhow::Result<Seen> {
+async fn run_connection(address: String, mut requests: Requests, phase: Arc<AtomicU8>) -> anyhow::Result<Seen> {
     let mut stream = TcpStream::connect(&address).await.with_context(|| format!("cannot connect to {address}"))?;
     stream.set_nodelay(true)?;
     let mut buffer = Vec::with_capacity(4096);

@@ -29,7 +29,7 @@ use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::clock::Clock;
 use oncebox::relay::Spared;
-use oncebox::retention::Desk as RetentionDesk;
+use oncebox::retention::Handle as RetentionHandle;
 use oncebox::shutdown::Shutdown;
 use oncebox::store::{ActionKind, Store};
 use utoipa_axum::router::OpenApiRouter;
@@ -38,13 +38,13 @@ use utoipa_axum::routes;
 use crate::admin::guard::Guard;
 use crate::admin::openapi::{Document, Refusals};
 use crate::arming::arrived_secrets::ArrivedSecrets;
-use crate::http::listener::{Answering, Peer};
+use crate::http::listener::{ResponseFuture, Peer};
 use crate::http::problem::Problem;
 use crate::observe::gauges::Gauges;
 use crate::observe::rejections::Rejections;
 use crate::observe::traffic::Traffic;
 use crate::query::actions::{ActionRequest, Known};
-use crate::query::desk::{Desk, PublicPlace};
+use crate::query::context::{QueryContext, PublicPlace};
 use crate::query::destinations::Destinations;
 use crate::query::names::{self, Configured};
 use crate::query::view::Done;
@@ -83,7 +83,7 @@ pub(crate) struct AdminParts {
     /// What is counted when somebody looks.
     pub(crate) gauges: Gauges,
     /// Who removes what is over.
-    pub(crate) retention: RetentionDesk,
+    pub(crate) retention: RetentionHandle,
     /// Set while the server stops.
     pub(crate) draining: Shutdown,
 }
@@ -156,8 +156,8 @@ impl Admin {
     }
 
     /// All that the screens are made from.
-    pub(crate) fn desk(&self) -> Desk {
-        Desk {
+    pub(crate) fn context(&self) -> QueryContext {
+        QueryContext {
             store: self.0.store.clone(),
             clock: self.0.clock.clone(),
             setup: self.setup(),
@@ -172,7 +172,7 @@ impl Admin {
         Destinations::of_server(&self.setup().destinations, &self.0.spared)
     }
 
-    pub(crate) fn retention(&self) -> &RetentionDesk {
+    pub(crate) fn retention(&self) -> &RetentionHandle {
         &self.0.retention
     }
 
@@ -266,7 +266,7 @@ pub(crate) struct AdminConnection(TowerToHyperService<Router>);
 impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
     type Response = Response;
     type Error = std::convert::Infallible;
-    type Future = Answering<axum::body::Body>;
+    type Future = ResponseFuture<axum::body::Body>;
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
         Box::pin(self.0.call(request))

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 /// The longest that anybody may wait: a source is armed for no longer.
 pub(crate) const WAIT_MAX: Duration = Duration::from_millis(ARMED_FOR_MS.unsigned_abs());
-const LOOK_EVERY: Duration = Duration::from_millis(250);
+const POLL_EVERY: Duration = Duration::from_millis(250);
 
 /// What became of an arming. Without `Debug`, since it may hold the secret.
 #[derive(Clone, Deserialize, Serialize, utoipa::ToSchema)]
@@ -63,6 +63,6 @@ pub(crate) async fn arrival(
         if gives_up() || started.elapsed() >= patience {
             return Ok(None);
         }
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
     }
 }

@@ -60,7 +60,7 @@ pub(crate) enum Command {
     Dev(DevArgs),
     /// Run the gateway: ingest, admin API, metrics
     Serve(ServeArgs),
-    /// Read the config and print every problem at once, or look a database over; changes nothing
+    /// Read the config and print every problem at once, or inspect a live database; changes nothing
     Check(CheckArgs),
     /// Bring the database schema up to date
     Migrate(MigrateArgs),

@@ -27,7 +27,7 @@ use crate::query::erase::{EraseRequest, Erased};
 use crate::query::names::{self, Configured};
 use crate::query::outbox::OutboxQuery;
 use crate::query::retention::RetentionView;
-use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
+use crate::query::tail::{POLL_EVERY, Tail, TailQuery};
 use crate::query::view::{
     ActionView, DeadLetterView, Done, EventDetailView, EventView, Items, MessageDetailView, MessageView, StatsView,
 };
@@ -271,12 +271,12 @@ impl Watch {
         match self {
             Self::Live(following) => following.next().await,
             Self::Polled(tail) => loop {
-                let fresh = tail.look().await.map_err(refuse)?;
+                let fresh = tail.poll().await.map_err(refuse)?;
                 if !fresh.is_empty() {
                     return Ok(fresh);
                 }
                 if !tail.is_behind() {
-                    tokio::time::sleep(LOOK_EVERY).await;
+                    tokio::time::sleep(POLL_EVERY).await;
                 }
             },
         }

@@ -30,7 +30,7 @@ use tracing::Instrument as _;
 use crate::arming::arrived_secrets::ArrivedSecrets;
 use crate::http::TARGET_BYTES_MAX;
 use crate::http::client;
-use crate::http::listener::{Answering, Peer};
+use crate::http::listener::{ResponseFuture, Peer};
 use crate::http::problem::Problem;
 use crate::http::ready::Ready;
 use crate::observe::rejections::{Refused, Rejections};
@@ -119,7 +119,7 @@ pub(crate) struct PublicConnection {
 impl hyper::service::Service<Request<Incoming>> for PublicConnection {
     type Response = Response<Full<Bytes>>;
     type Error = std::convert::Infallible;
-    type Future = Answering<Full<Bytes>>;
+    type Future = ResponseFuture<Full<Bytes>>;
 
     fn call(&self, request: Request<Incoming>) -> Self::Future {
         let (inner, peer) = (self.inner.clone(), self.peer.clone());

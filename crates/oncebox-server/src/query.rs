@@ -3,7 +3,7 @@
 pub(crate) mod actions;
 pub(crate) mod dead;
 pub(crate) mod deliveries;
-pub(crate) mod desk;
+pub(crate) mod context;
 pub(crate) mod destinations;
 pub(crate) mod erase;
 pub(crate) mod guide;

@@ -50,7 +50,7 @@ use crate::observe::rejections::Rejections;
 use crate::observe::series;
 use crate::observe::traffic::Traffic;
 use crate::public::{Caps, Public};
-use crate::query::desk::PublicPlace;
+use crate::query::context::PublicPlace;
 use crate::serve::processing::{Prepared, Processing};
 use crate::serve::reload::Changes;
 use crate::serve::signals::{Asked, Signals};
@@ -154,7 +154,7 @@ impl Server {
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
         let arrived =
             ArrivedSecrets::new(self.store.clone(), self.secret_key.as_ref(), clock.clone(), self.setup.clone());
-        arrived.look().await;
+        arrived.poll().await;
         tokio::spawn(arrived.clone().run(draining.clone()));
         let guard = Arc::new(Guard::new(self.access, self.admin.local_addr()?)?);
         let admin = Admin::new(AdminParts {
@@ -170,7 +170,7 @@ impl Server {
             metrics: Some(metrics),
             spared: processing.spared(),
             gauges: Gauges::new(senders),
-            retention: retention.desk(),
+            retention: retention.context(),
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
@@ -188,7 +188,7 @@ impl Server {
         };
         let broken = tokio::select! {
             stopped = changing.until_stop(&mut signals, reload) => stopped.err(),
-            reason = broke(&self.store, &mut batcher) => Some(reason),
+            reason = failed(&self.store, &mut batcher) => Some(reason),
         };
         if let Some(reason) = broken {
             return Err(answer_waiting(&draining, public, &self.store, reason).await);
@@ -210,10 +210,10 @@ impl Server {
 }
 
 /// Waits until nothing can be kept any more, and says why. Started anew, the server goes on with what is on the disk.
-async fn broke(store: &Store, batcher: &mut Batcher) -> anyhow::Error {
+async fn failed(store: &Store, batcher: &mut Batcher) -> anyhow::Error {
     tokio::select! {
-        () = store.broke() => anyhow::anyhow!("the database file cannot be written to any more"),
-        () = batcher.broke() => anyhow::anyhow!("the ingest path broke"),
+        () = store.failed() => anyhow::anyhow!("the database file cannot be written to any more"),
+        () = batcher.failed() => anyhow::anyhow!("the ingest path broke"),
     }
 }
 
@@ -312,7 +312,7 @@ impl Changing<'_> {
             let asked = tokio::select! {
                 asked = signals.next() => asked,
                 // Nothing would be handled any more; started anew, it goes on where it was.
-                () = self.processing.broke() => anyhow::bail!("the workers broke"),
+                () = self.processing.failed() => anyhow::bail!("the workers broke"),
             };
             match asked {
                 Asked::Stop => return Ok(()),
@@ -354,7 +354,7 @@ impl Changing<'_> {
         self.guard.replace(access);
         self.alerts.change(receivers);
         self.retention.set(retention::settings(config));
-        self.arrived.look().await;
+        self.arrived.poll().await;
         let told = [sources.told("source"), wanted.told("handler"), reached.told("destination")];
         tracing::info!("reloaded: {}", told.join(", "));
         let left = self.at_start.changed(&AtStart::of(config));

@@ -13,8 +13,8 @@ use http::{Method, StatusCode};
 use crate::UnixMillis;
 use crate::provider::description::describe::IdentityRule;
 use crate::provider::description::{Description, Problem};
-use crate::provider::identity::Naming;
-use crate::provider::identity::handshake::Greeting;
+use crate::provider::identity::IdentityRules;
+use crate::provider::identity::handshake::HandshakeRules;
 use crate::provider::keys::keyring::Keyring;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::place::View;
@@ -32,8 +32,8 @@ use path_token::{fits_a_path, is_token};
 pub struct Source {
     spec: SourceSpec,
     verifier: Option<Verifier>,
-    greeting: Greeting,
-    naming: Naming,
+    handshakes: HandshakeRules,
+    identity: IdentityRules,
     methods: Vec<Method>,
     success: Option<Reply>,
 }
@@ -47,13 +47,13 @@ impl Source {
         let by_token_only = spec.secrets.is_empty() && spec.path_token.is_some() && !awaits_secret;
         let verifier = if spec.unverified || by_token_only { None } else { Verifier::compile(&spec, &mut problems) };
         check_rest(&spec, &mut problems);
-        let greeting = Greeting::compile(&spec, &mut problems);
+        let handshakes = HandshakeRules::compile(&spec, &mut problems);
         if !problems.is_empty() {
             return Err(problems);
         }
-        let naming = Naming::new(&spec, &greeting, verifier.as_ref());
+        let identity = IdentityRules::new(&spec, &handshakes, verifier.as_ref());
         let mut methods = vec![Method::POST];
-        for method in greeting.methods() {
+        for method in handshakes.methods() {
             if !methods.contains(method) {
                 methods.push(method.clone());
             }
@@ -64,7 +64,7 @@ impl Source {
             headers: Vec::new(),
             body: success.body.clone().into(),
         });
-        Ok(Self { spec, verifier, greeting, naming, methods, success })
+        Ok(Self { spec, verifier, handshakes, identity, methods, success })
     }
 
     /// Its name.
@@ -104,7 +104,7 @@ impl Source {
 
     /// What becomes of a known body under a new identity.
     pub fn on_repeat(&self) -> OnRepeat {
-        self.naming.on_repeat()
+        self.identity.on_repeat()
     }
 
     /// True when the signature covers a time, so that an old request is refused.
@@ -204,8 +204,8 @@ impl Source {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
         }
         self.check_path_token(path_token)?;
-        let view = self.naming.view(request);
-        if let Some(answer) = self.greeting.answer(request, &view, self.verifier.as_ref(), false) {
+        let view = self.identity.view(request);
+        if let Some(answer) = self.handshakes.answer_unsigned(request, &view, self.verifier.as_ref()) {
             return answer;
         }
         let verified = match &self.verifier {
@@ -213,7 +213,7 @@ impl Source {
                 let verified = verifier.verify_in(request, &view, now);
                 let verified = verified.map_err(|rejection| self.told(rejection, request, &view))?;
                 // Anybody can have such a signature made.
-                if request.method == Method::POST && self.greeting.may_have_signed(&request.body) {
+                if request.method == Method::POST && self.handshakes.may_have_signed(&request.body) {
                     return Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None });
                 }
                 verified
@@ -229,13 +229,13 @@ impl Source {
                 Reply { status: StatusCode::OK, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body };
             return Ok(Verdict::Visit(Visit { url, reply }));
         }
-        if let Some(answer) = self.greeting.answer(request, &view, self.verifier.as_ref(), true) {
+        if let Some(answer) = self.handshakes.answer_signed(request, &view, self.verifier.as_ref()) {
             return answer;
         }
         if request.method != Method::POST {
             return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
         }
-        let events = self.naming.identify(request, &view, &verified, now);
+        let events = self.identity.identify(request, &view, &verified, now);
         if events.is_empty() {
             return Ok(Verdict::Handshake(self.success.clone().unwrap_or_else(nothing_to_store)));
         }
@@ -243,14 +243,14 @@ impl Source {
             secret: verified.secret,
             signed_at: verified.signed_at,
             events,
-            batch: self.naming.is_batch(),
+            batch: self.identity.is_batch(),
             reply: self.success.clone(),
         }))
     }
 
     /// A handshake that cannot be answered is no request without a signature.
     fn told(&self, rejection: Rejection, request: &Request, view: &View<'_, '_>) -> Rejection {
-        if !self.greeting.wants_too_much(request, view) {
+        if !self.handshakes.wants_too_much(request, view) {
             return rejection;
         }
         Rejection { step: Step::Signature, reason: Reason::UnfitChallenge, off_by_seconds: None }

@@ -15,7 +15,7 @@ pub enum Verdict {
     /// A handshake: answer it, store nothing.
     Handshake(Reply),
     /// A handshake that brings the source's secret: keep it if somebody armed the source, then answer; store no event.
-    Secret(Brought),
+    Secret(HandshakeSecret),
     /// Not verified: one generic answer, store nothing.
     Reject(Rejection),
     /// A handshake that wants a URL visited before it is answered; nothing is stored.
@@ -26,7 +26,7 @@ pub enum Verdict {
 
 /// A secret that a handshake brings, with the answer that accepts it.
 #[derive(Clone, Debug)]
-pub struct Brought {
+pub struct HandshakeSecret {
     /// The secret.
     pub secret: Secret,
     /// The answer.

@@ -1,4 +1,4 @@
-//! The one place where the library learns the time. The program hands in a [`Clock`]; tests hand in one they move.
+//! The one place where the library learns the time. The program time in a [`Clock`]; tests hand in one they move.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -13,12 +13,12 @@ pub struct Clock(Kind);
 #[derive(Clone, Debug)]
 enum Kind {
     System(Instant),
-    Manual(Arc<Hands>),
+    Manual(Arc<ManualTime>),
 }
 
 /// A manual clock: the time that passed, and how far the wall clock was moved besides.
 #[derive(Debug)]
-struct Hands {
+struct ManualTime {
     passed: AtomicI64,
     moved: AtomicI64,
 }
@@ -52,20 +52,20 @@ impl Clock {
 
     /// A clock that stands still until it is set.
     pub fn manual(start: UnixMillis) -> Self {
-        Self(Kind::Manual(Arc::new(Hands { passed: AtomicI64::new(start), moved: AtomicI64::new(0) })))
+        Self(Kind::Manual(Arc::new(ManualTime { passed: AtomicI64::new(start), moved: AtomicI64::new(0) })))
     }
 
     /// Moves a manual clock; the system clock is not ours to move.
     pub fn set(&self, now: UnixMillis) {
-        if let Kind::Manual(hands) = &self.0 {
-            hands.passed.store(now - hands.moved.load(Ordering::SeqCst), Ordering::SeqCst);
+        if let Kind::Manual(time) = &self.0 {
+            time.passed.store(now - time.moved.load(Ordering::SeqCst), Ordering::SeqCst);
         }
     }
 
     /// Moves the wall clock of a manual clock by so many milliseconds while no time passes.
     pub fn jump(&self, by: UnixMillis) {
-        if let Kind::Manual(hands) = &self.0 {
-            hands.moved.fetch_add(by, Ordering::SeqCst);
+        if let Kind::Manual(time) = &self.0 {
+            time.moved.fetch_add(by, Ordering::SeqCst);
         }
     }
 
@@ -75,15 +75,15 @@ impl Clock {
             Kind::System(_) => SystemTime::now()
                 .duration_since(UNIX_EPOCH)
                 .map_or(0, |since| i64::try_from(since.as_millis()).unwrap_or(i64::MAX)),
-            Kind::Manual(hands) => hands.passed.load(Ordering::SeqCst) + hands.moved.load(Ordering::SeqCst),
+            Kind::Manual(time) => time.passed.load(Ordering::SeqCst) + time.moved.load(Ordering::SeqCst),
         }
     }
 
     /// The time since the clock was made, which no change of the wall clock moves.
-    pub fn passed(&self) -> Duration {
+    pub fn monotonic(&self) -> Duration {
         match &self.0 {
             Kind::System(start) => start.elapsed(),
-            Kind::Manual(hands) => Duration::from_millis(hands.passed.load(Ordering::SeqCst).unsigned_abs()),
+            Kind::Manual(time) => Duration::from_millis(time.passed.load(Ordering::SeqCst).unsigned_abs()),
         }
     }
 }

@@ -5,7 +5,7 @@
 
 mod arrivals;
 mod batcher;
-mod bookkeeper;
+mod arrival_recorder;
 mod metric;
 mod sender_clock;
 
@@ -27,10 +27,10 @@ use crate::event::KeyMaker;
 use crate::limits;
 use crate::store::{Inserted, NewEvent};
 use crate::trace::{TARGET, TRACEPARENT, TRACESTATE, Traceparent};
-use crate::vendor::client::Errands;
-use crate::vendor::key_fetcher::{OutOfReach, VendorDesk};
+use crate::vendor::client::VendorClient;
+use crate::vendor::key_fetcher::{OutOfReach, KeyFetcher};
 use oncebox_verify::{
-    Accepted, Brought, HeadVerdict, Identified, Identity, IdentityKind, Rejection, Reply, Request, Source, Verdict,
+    Accepted, HandshakeSecret, HeadVerdict, Identified, Identity, IdentityKind, Rejection, Reply, Request, Source, Verdict,
 };
 
 /// What to answer.
@@ -41,7 +41,7 @@ pub enum Answer {
     /// A handshake: nothing stored.
     Handshake(Reply),
     /// A handshake that brings a secret: the caller decides whether anybody waits for it.
-    Secret(Brought),
+    Secret(HandshakeSecret),
     /// Not verified: nothing stored.
     Rejected(Rejection),
     /// Not known to be on disk: the sender's retry settles it.
@@ -80,7 +80,7 @@ pub struct Ingest {
     submissions: mpsc::Sender<Submission>,
     clock: Clock,
     keys: Arc<KeyMaker>,
-    vendors: Arc<VendorDesk>,
+    vendors: Arc<KeyFetcher>,
     sender_clock: SenderClock,
 }
 
@@ -99,8 +99,8 @@ pub struct Context<'a> {
 
 impl Ingest {
     /// The same, with somebody who fetches keys and visits confirmations; without, both are refused.
-    pub fn with_errands(self, errands: Arc<dyn Errands>) -> Self {
-        Self { vendors: Arc::new(VendorDesk::new(errands)), ..self }
+    pub fn with_errands(self, vendor_client: Arc<dyn VendorClient>) -> Self {
+        Self { vendors: Arc::new(KeyFetcher::new(vendor_client)), ..self }
     }
 
     /// How far our clock is from the senders'; it outlives the ingest.
@@ -120,7 +120,7 @@ impl Ingest {
         let source = context.source.clone();
         let (mut verdict, mut request) = judge(source, context.path_token, request, self.clock.now()).await;
         if let Verdict::NeedsKey(wanted) = &verdict {
-            if self.vendors.bring_key(context.source, wanted, &self.clock).await.is_err() {
+            if self.vendors.fetch_key(context.source, wanted, &self.clock).await.is_err() {
                 return self.out_of_reach(&context);
             }
             (verdict, request) = judge(context.source.clone(), context.path_token, request, self.clock.now()).await;
@@ -180,7 +180,7 @@ impl Ingest {
             event.identity = Identity::of_arrival(source, key.as_bytes());
             event.event_id = key.to_string();
         }
-        let handlers = context.routes.duties_for(source, &event.event_type, &event.body);
+        let handlers = context.routes.deliveries_for(source, &event.event_type, &event.body);
         NewEvent {
             key,
             source: source.clone(),
@@ -194,7 +194,7 @@ impl Ingest {
 
     async fn submit(&self, events: Vec<NewEvent>) -> Result<Vec<Inserted>, Unavailable> {
         let (submission, answer) = Submission::new(events);
-        // Never waits for a place: a full line is answered at once, so that the sender comes back later.
+        // Never blocks: a full queue is answered with 503, so that the sender comes back later.
         self.submissions.try_send(submission).map_err(|error| {
             let (reason, refused) = match error {
                 mpsc::error::TrySendError::Full(refused) => (Unavailable::Overloaded, refused),

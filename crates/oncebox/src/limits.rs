@@ -27,7 +27,7 @@ pub const PAGE_MAX: usize = 1000;
 pub const PAGE_EXAMINED_MAX: usize = 20_000;
 /// Identities that nobody has counted yet are looked at up to this where people look.
 pub const LEDGER_EXAMINED_MAX: usize = 100_000;
-/// What waits is counted up to this where people look: beyond it, "more" is all that matters.
+/// What waits is counted up to this where people look: above it they are shown "more".
 pub const DEPTH_MAX: usize = 10_000;
 /// A body this large is hashed beside the event loop, which would stall otherwise.
 pub const BODY_BYTES_INLINE_MAX: usize = 256 * 1024;

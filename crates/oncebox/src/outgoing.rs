@@ -34,7 +34,7 @@ use connect::Connector;
 pub use target::{Target, TargetError};
 pub use vendor_calls::VendorCalls;
 
-use crate::trace::Carrier;
+use crate::trace::SpanSource;
 
 /// Bytes of an answer's body that are kept; the rest is not read.
 pub const ANSWER_BYTES_MAX: usize = 64 * 1024;
@@ -59,7 +59,7 @@ pub struct Settings {
 #[derive(Clone, Debug)]
 pub struct Outgoing {
     client: Client<Connector, Full<Bytes>>,
-    carrier: Option<Arc<dyn Carrier>>,
+    carrier: Option<Arc<dyn SpanSource>>,
 }
 
 /// One call.
@@ -161,7 +161,7 @@ impl Outgoing {
     }
 
     /// The same client, whose calls carry the span that they are made in.
-    pub fn carrying(self, carrier: Arc<dyn Carrier>) -> Self {
+    pub fn carrying(self, carrier: Arc<dyn SpanSource>) -> Self {
         Self { carrier: Some(carrier), ..self }
     }
 

@@ -1,13 +1,13 @@
 //! The relay of one node: claims messages that wait in the outbox, sends them, marks them.
 //!
-//! The loop claims ahead, a lane decides how much and how fast, callers send one message after the other, the closer writes
+//! The loop claims ahead, a lane decides how much and how fast, callers send one message after the other, the completer writes
 //! down how it went: nobody who sends waits for the database. Every destination has a lane of its own, so a slow one
 //! delays nobody else. Whoever dies between a call and its mark has the message sent again under the same key: at least
 //! once, and one key.
 
 mod attempt;
 mod caller;
-mod closer;
+mod completer;
 mod destination;
 mod dispatch;
 mod lane;
@@ -21,7 +21,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
-use closer::Closer;
+use completer::Completer;
 pub use destination::DestinationSpec;
 use dispatch::Dispatch;
 pub use observed::Spared;
@@ -59,9 +59,9 @@ impl Relay {
     pub fn start(parts: Parts, destinations: Vec<DestinationSpec>) -> Self {
         let (destinations, changes) = watch::channel(shared(destinations));
         let (ended, closing) = mpsc::channel(MARKS_MAX);
-        let closer = Closer { store: parts.store.clone(), clock: parts.clock.clone(), wake: parts.wake.clone() };
+        let completer = Completer { store: parts.store.clone(), clock: parts.clock.clone(), wake: parts.wake.clone() };
         let mut tasks = JoinSet::new();
-        tasks.spawn(closer.run(closing));
+        tasks.spawn(completer.run(closing));
         let spared = Spared::default();
         let (begun, beginning) = Beginnings::new(parts.store.clone(), parts.node.node);
         tasks.spawn(beginning);
@@ -81,8 +81,8 @@ impl Relay {
     }
 
     /// Waits until the loop broke, which nothing but a mistake of ours can do: whoever runs it should start anew.
-    pub async fn broke(&self) {
-        self.running.broke().await;
+    pub async fn failed(&self) {
+        self.running.failed().await;
     }
 
     /// Stops claiming, lets calls under way go on for `grace`, and puts the rest back without using an attempt.

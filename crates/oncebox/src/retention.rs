@@ -36,7 +36,7 @@ use crate::shutdown::Shutdown;
 use crate::store::{RetentionRecord, RunRecord, Store, StoreError};
 
 /// How often the clocks are looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(20);
+const POLL_EVERY: Duration = Duration::from_secs(20);
 /// How often that is written down: a node that has nothing to do leaves the database alone.
 const NOTE_EVERY: Duration = Duration::from_secs(600);
 /// Identities are counted this far behind, so that whoever is just writing is not missed.
@@ -93,19 +93,19 @@ pub enum NotRun {
 #[derive(Debug)]
 pub struct Retention {
     settings: watch::Sender<Settings>,
-    desk: Desk,
+    desk: Handle,
     running: Running,
 }
 
 /// Asks the loop of this process for a run. Cheap to clone.
 #[derive(Clone, Debug)]
-pub struct Desk {
+pub struct Handle {
     asks: mpsc::Sender<oneshot::Sender<Result<RunRecord, NotRun>>>,
     progress: Progress,
     settings: watch::Receiver<Settings>,
 }
 
-impl Desk {
+impl Handle {
     /// Runs now and waits for the end.
     pub async fn run(&self) -> Result<RunRecord, NotRun> {
         let (answer, wait) = oneshot::channel();
@@ -133,7 +133,7 @@ impl Retention {
         let (asks, asked) = mpsc::channel(1);
         let progress = Progress::default();
         let keeper = Keeper::new(parts, progress.clone());
-        let desk = Desk { asks, progress: progress.clone(), settings: changes.clone() };
+        let desk = Handle { asks, progress: progress.clone(), settings: changes.clone() };
         let running = Running::start(JoinSet::new(), |stopping, _| keeper.run(changes, asked, stopping));
         Self { settings, desk, running }
     }
@@ -144,7 +144,7 @@ impl Retention {
     }
 
     /// Where a run can be asked for.
-    pub fn desk(&self) -> Desk {
+    pub fn desk(&self) -> Handle {
         self.desk.clone()
     }
 
@@ -157,7 +157,7 @@ impl Retention {
 /// Looks once and runs, with the windows that the database knows: for a command where no server runs.
 pub async fn run_once(parts: Parts, progress: Progress) -> Result<RunRecord, NotRun> {
     let mut keeper = Keeper::new(parts, progress);
-    keeper.look().await?;
+    keeper.check_clocks().await?;
     keeper.pass(&Shutdown::new(), true).await
 }
 
@@ -212,7 +212,7 @@ impl Keeper {
                     self.parts.store.register_windows(&now_set.windows.records()).await?;
                     registered = true;
                 }
-                self.look().await?;
+                self.check_clocks().await?;
                 let Ok((_, now)) = self.time else { return Ok(()) };
                 let due = match due_at {
                     Some(due) => due,
@@ -228,13 +228,13 @@ impl Keeper {
             if let Err(error) = outcome.await {
                 tracing::warn!("retention waits for the database: {}", error.chain());
             }
-            let pause = now_set.schedule.pause(&now_set.windows).unwrap_or(LOOK_EVERY).min(LOOK_EVERY);
+            let pause = now_set.schedule.pause(&now_set.windows).unwrap_or(POLL_EVERY).min(POLL_EVERY);
             tokio::select! {
                 () = stopping.wait() => {}
                 () = tokio::time::sleep(pause) => {}
                 Ok(()) = settings.changed() => settings.mark_changed(),
                 Some(answer) = asked.recv() => {
-                    let outcome = match self.look().await {
+                    let outcome = match self.check_clocks().await {
                         Ok(()) => self.pass(&stopping, true).await,
                         Err(error) => Err(error.into()),
                     };
@@ -268,13 +268,13 @@ impl Keeper {
     }
 
     /// Looks at the clocks, writes down what it saw, and counts identities.
-    async fn look(&mut self) -> Result<(), StoreError> {
+    async fn check_clocks(&mut self) -> Result<(), StoreError> {
         let Parts { store, clock, boot } = &self.parts;
         store.pass("retention.look").await?;
         let wall = clock.now();
         let stored = store.retention(wall).await?;
         let database = stored.time;
-        let now = Sample { wall, database, passed: clock.passed(), boot: boot() };
+        let now = Sample { wall, database, passed: clock.monotonic(), boot: boot() };
         let doubt = guard::judge(self.before.as_ref(), &stored, &now);
         let behind = behind(&stored, guard::behind(doubt.as_ref(), &now));
         self.before = Some(now.clone());

@@ -153,7 +153,7 @@ impl Store {
             #[cfg(feature = "postgres")]
             Database::Postgres(database) => TxInner::Postgres(Box::new(database.begin().await?)),
         };
-        Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), half_done: false })
+        Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), poisoned: false })
     }
 
     /// As [`Store::begin`], for events that come in: on Postgres on a session that no application's statement has touched.
@@ -165,7 +165,7 @@ impl Store {
             Database::Postgres(database) => {
                 self.faults.at("store.begin").await?;
                 let inner = TxInner::Postgres(Box::new(database.begin_ingest().await?));
-                Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), half_done: false })
+                Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), poisoned: false })
             }
         }
     }
@@ -181,7 +181,7 @@ impl Store {
     }
 
     /// As [`Store::begin`], for statements that have ended their session before: it is one that nobody else uses.
-    pub async fn begin_apart(&self) -> Result<Tx, StoreError> {
+    pub async fn begin_isolated(&self) -> Result<Tx, StoreError> {
         match &self.database {
             // Its one writer is no session that a statement could end.
             #[cfg(feature = "sqlite")]
@@ -189,8 +189,8 @@ impl Store {
             #[cfg(feature = "postgres")]
             Database::Postgres(database) => {
                 self.faults.at("store.begin").await?;
-                let inner = TxInner::Postgres(Box::new(database.begin_apart().await?));
-                Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), half_done: false })
+                let inner = TxInner::Postgres(Box::new(database.begin_isolated().await?));
+                Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), poisoned: false })
             }
         }
     }
@@ -206,13 +206,13 @@ impl Store {
         }
     }
 
-    /// Waits until this process can write no more, whatever it does: on SQLite, that a flush failed, the file was
+    /// Resolves when the store can no longer write: on SQLite, that a flush failed, the file was
     /// removed or replaced, or the writer broke.
     /// Postgres heals by itself, so there this never ends.
-    pub async fn broke(&self) {
+    pub async fn failed(&self) {
         match &self.database {
             #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => database.broke().await,
+            Database::Sqlite(database) => database.failed().await,
             #[cfg(feature = "postgres")]
             Database::Postgres(_) => std::future::pending().await,
         }
@@ -268,7 +268,7 @@ pub struct Tx {
     faults: Faults,
     steady: Steady,
     /// Set while a step is under way and left so when it fails or its future is dropped: half a step is never committed.
-    half_done: bool,
+    poisoned: bool,
 }
 
 #[derive(Debug)]
@@ -282,7 +282,7 @@ enum TxInner {
 impl Tx {
     /// Ends the transaction. Only [`Commit::Committed`] may be acknowledged.
     pub async fn commit(self) -> Commit {
-        if self.half_done {
+        if self.poisoned {
             self.rollback().await;
             return Commit::Failed(StoreError::Refused("a step of the transaction did not end well".into()));
         }
@@ -314,7 +314,7 @@ impl Tx {
 
     /// Runs a statement and says how many rows it touched.
     async fn execute(&mut self, statement: &Statement, values: Vec<Value>) -> Result<u64, StoreError> {
-        let before = std::mem::replace(&mut self.half_done, true);
+        let before = std::mem::replace(&mut self.poisoned, true);
         self.faults.at("store.execute").await?;
         let values = statement.with(values, self.steady.now());
         let rows = match &mut self.inner {
@@ -323,13 +323,13 @@ impl Tx {
             #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.execute(statement.postgres(), values).await?,
         };
-        self.half_done = before;
+        self.poisoned = before;
         Ok(rows)
     }
 
     /// Runs a statement that answers with rows.
     async fn query(&mut self, statement: &Statement, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        let before = std::mem::replace(&mut self.half_done, true);
+        let before = std::mem::replace(&mut self.poisoned, true);
         self.faults.at("store.execute").await?;
         let values = statement.with(values, self.steady.now());
         let rows = match &mut self.inner {
@@ -338,7 +338,7 @@ impl Tx {
             #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.query(statement.postgres(), values).await?,
         };
-        self.half_done = before;
+        self.poisoned = before;
         Ok(rows)
     }
 

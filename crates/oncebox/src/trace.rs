@@ -35,7 +35,7 @@ pub struct Traceparent {
 }
 
 /// Knows the span of whoever is about to make a call, so that the call carries it.
-pub trait Carrier: fmt::Debug + Send + Sync {
+pub trait SpanSource: fmt::Debug + Send + Sync {
     /// The current span; none where nothing is traced.
     fn traceparent(&self) -> Option<Traceparent>;
 }

@@ -5,7 +5,7 @@
 //! claims for all of them, so that an idle node asks less than twice a second.
 
 mod attempt;
-mod closer;
+mod completer;
 pub mod handler;
 mod lane;
 mod lease;
@@ -23,7 +23,7 @@ use tokio::task::{Id, JoinSet};
 use tokio::time::MissedTickBehavior;
 
 use attempt::{Context, UnitEnd};
-use closer::Closer;
+use completer::Completer;
 use lane::{Lane, Pace};
 use lease::{Leases, Proof};
 
@@ -69,12 +69,12 @@ impl Workers {
     pub fn start(parts: Parts, handlers: Vec<HandlerSpec>) -> Self {
         let (handlers, changes) = watch::channel(shared(handlers));
         let mut tasks = JoinSet::new();
-        let (closer, closing) = Closer::new(parts.store.clone(), parts.clock.clone());
+        let (completer, closing) = Completer::new(parts.store.clone(), parts.clock.clone());
         tasks.spawn(closing);
         let single_writer = parts.store.kind() == "sqlite";
         let (begun, beginning) = Beginnings::new(parts.store.clone(), parts.node.node);
         tasks.spawn(beginning);
-        let context = Context { store: parts.store.clone(), clock: parts.clock.clone(), closer, begun };
+        let context = Context { store: parts.store.clone(), clock: parts.clock.clone(), completer, begun };
         let worker = Worker {
             context,
             wake: parts.wake.clone(),
@@ -103,8 +103,8 @@ impl Workers {
     }
 
     /// Waits until the loop broke, which nothing but a mistake of ours can do: whoever runs it should start anew.
-    pub async fn broke(&self) {
-        self.running.broke().await;
+    pub async fn failed(&self) {
+        self.running.failed().await;
     }
 
     /// Stops claiming, lets running attempts go on for `grace`, and puts the rest back without using an attempt.
@@ -171,19 +171,19 @@ impl Worker {
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         changes.mark_changed();
         while !stopping.requested() {
-            let now = self.context.clock.passed();
+            let now = self.context.clock.monotonic();
             let rest = self.lanes.values().filter_map(|lane| lane.rests_for(now)).min();
             tokio::select! {
                 () = stopping.wait() => break,
                 Ok(()) = changes.changed() => {
                     self.change(&changes.borrow_and_update().clone());
                     // Whether order keys matter is known before the first claim.
-                    self.look_around().await;
+                    self.poll_all().await;
                 }
                 Some(ended) = self.running.join_next_with_id() => self.ended(ended),
                 Some(_) = self.chores.join_next() => {}
-                names = self.wake.wait() => names.iter().for_each(|name| self.look(name)),
-                _ = poll.tick() => self.look_around().await,
+                names = self.wake.wait() => names.iter().for_each(|name| self.mark_due(name)),
+                _ = poll.tick() => self.poll_all().await,
                 () = tokio::time::sleep(rest.unwrap_or(POLL_EVERY)), if rest.is_some() => {}
             }
             while let Some(ended) = self.running.try_join_next_with_id() {
@@ -248,7 +248,7 @@ impl Worker {
     /// What was lost with its worker is tried apart, a few or one at a time on the whole node: one of them may be what
     /// took the worker with it, and would take along whatever is in hand with it.
     async fn claim_lost(&mut self) -> Result<(), StoreError> {
-        let now = self.context.clock.passed();
+        let now = self.context.clock.monotonic();
         let names: Vec<Arc<str>> = self.lanes.keys().cloned().collect();
         for name in names {
             let in_hand = self.units.values().any(|unit| unit.lost) || self.lanes.values().any(Lane::holds_lost);
@@ -276,11 +276,11 @@ impl Worker {
     /// Claims what the lanes want, and says whether anything came. Where order keys matter a handler is claimed for by
     /// itself, after the others: what it looks at has a bound, and nobody else waits for it.
     async fn claim(&mut self) -> Result<bool, StoreError> {
-        let now = self.context.clock.passed();
+        let now = self.context.clock.monotonic();
         let full = self.lanes.values().map(Lane::bytes).sum::<usize>() >= NODE_BYTES_MAX;
         let mut wants = Vec::new();
         for (name, lane) in &mut self.lanes {
-            let limit = if full && !lane.is_idle() { 0 } else { lane.appetite(now) };
+            let limit = if full && !lane.is_idle() { 0 } else { lane.claim_limit(now) };
             if limit > 0 {
                 let (bytes, in_order) = (lane.free_bytes(), lane.in_order);
                 wants.push(Want { handler: name.to_string(), limit, bytes, lease: lane.spec.lease, in_order });
@@ -293,7 +293,7 @@ impl Worker {
             self.begin();
             let name = want.handler.clone();
             let brought = self.claim_these(vec![want], now).await?;
-            let over = self.context.clock.passed();
+            let over = self.context.clock.monotonic();
             if let Some(lane) = self.lanes.get_mut(name.as_str()).filter(|_| !brought) {
                 lane.rest(over.saturating_sub(now), over);
             }
@@ -362,16 +362,16 @@ impl Worker {
             Ok((id, end)) => (id, end),
             // Ours to repair, and never to stop for: the lease brings its deliveries back.
             Err(error) => {
-                tracing::error!("a worker broke: {error}");
+                tracing::error!("a worker failed: {error}");
                 (error.id(), UnitEnd { pace: Pace::Steady, reached: Reached::Unknown })
             }
         };
         if let Some(unit) = self.units.remove(&id)
             && let Some(lane) = self.lanes.get_mut(&unit.handler)
         {
-            lane.end(unit.bytes, end.pace, end.reached, self.context.clock.passed());
+            lane.end(unit.bytes, end.pace, end.reached, self.context.clock.monotonic());
             if unit.lets_others_run {
-                lane.look();
+                lane.mark_due();
             }
             if unit.may_send {
                 self.wake.written();
@@ -381,10 +381,10 @@ impl Worker {
     }
 
     /// Asks who has something due: a read for all of them, the relay's destinations too, so that idle nodes lock nothing.
-    async fn look_around(&mut self) {
+    async fn poll_all(&mut self) {
         match self.context.store.due(self.context.clock.now()).await {
             Ok(due) => {
-                due.handlers.iter().for_each(|handler| self.look(handler));
+                due.handlers.iter().for_each(|handler| self.mark_due(handler));
                 self.lanes
                     .iter_mut()
                     .for_each(|(name, lane)| lane.in_order = due.ordered.iter().any(|one| **one == **name));
@@ -396,13 +396,13 @@ impl Worker {
                 let destinations: Vec<Arc<str>> = due.destinations.into_iter().map(Arc::from).collect();
                 self.wake.destinations(&destinations);
             }
-            Err(error) => tracing::warn!("looking for work waits for the database: {}", error.chain()),
+            Err(error) => tracing::warn!("polling waits for the database: {}", error.chain()),
         }
     }
 
-    fn look(&mut self, handler: &str) {
+    fn mark_due(&mut self, handler: &str) {
         if let Some(lane) = self.lanes.get_mut(handler) {
-            lane.look();
+            lane.mark_due();
         }
     }
 
@@ -413,7 +413,7 @@ impl Worker {
 
     /// Returns what must not be begun: its target is spared, or its handler is gone.
     fn put_back(&mut self) {
-        let now = self.context.clock.passed();
+        let now = self.context.clock.monotonic();
         for lane in self.lanes.values_mut() {
             if let Some((fences, pause)) = lane.put_back(now) {
                 self.chores.spawn(give_back(self.context.clone(), fences, pause));

@@ -41,7 +41,7 @@ pub(crate) struct ReadyView {
 #[utoipa::path(get, path = "/api/v1/overview", tag = "numbers",
     responses((status = 200, description = "The three numbers, the last hour, the queues.", body = OverviewView), Refusals))]
 pub(crate) async fn overview(State(admin): State<Admin>) -> Result<Response, ApiError> {
-    Ok(Json(query::overview::overview(&admin.desk()).await?).into_response())
+    Ok(Json(query::overview::overview(&admin.context()).await?).into_response())
 }
 
 /// The sources.
@@ -52,7 +52,7 @@ pub(crate) async fn sources(
     query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
-    let sources = query::sources::sources(&admin.desk()).await?;
+    let sources = query::sources::sources(&admin.context()).await?;
     Ok(Json(query::page_of(sources, &query, |one| one.name.clone())?).into_response())
 }
 
@@ -60,7 +60,7 @@ pub(crate) async fn sources(
 #[utoipa::path(get, path = "/api/v1/sources/{name}", tag = "sources", params(("name" = String, Path, description = "Its name.")),
     responses((status = 200, description = "A source with the guide of its provider.", body = SourceDetailView), Refusals))]
 pub(crate) async fn source(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
-    let detail = query::sources::source(&admin.desk(), &name).await?.ok_or_else(Problem::not_found)?;
+    let detail = query::sources::source(&admin.context(), &name).await?.ok_or_else(Problem::not_found)?;
     Ok(Json(detail).into_response())
 }
 
@@ -72,7 +72,7 @@ pub(crate) async fn handlers(
     query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
-    let handlers = query::queues::handlers(&admin.desk()).await?;
+    let handlers = query::queues::handlers(&admin.context()).await?;
     Ok(Json(query::page_of(handlers, &query, |one| one.handler.clone())?).into_response())
 }
 
@@ -84,7 +84,7 @@ pub(crate) async fn destinations(
     query: Result<Query<PageQuery>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
-    let destinations = query::queues::destinations(&admin.desk()).await?;
+    let destinations = query::queues::destinations(&admin.context()).await?;
     Ok(Json(query::page_of(destinations, &query, |one| one.destination.clone())?).into_response())
 }
 
@@ -204,7 +204,7 @@ pub(crate) async fn rejections(
 ) -> Result<Response, ApiError> {
     let Query(query) = query?;
     admin.check_names(query.source.as_deref(), None).await?;
-    Ok(Json(query::sources::rejections(&admin.desk(), &query)?).into_response())
+    Ok(Json(query::sources::rejections(&admin.context(), &query)?).into_response())
 }
 
 /// The numbers of `oncebox status`.

@@ -53,7 +53,7 @@ pub(crate) async fn arm(
     let asked = Asked { id: actions::new_id(admin.clock()), who, at: admin.clock().now() };
     admin.store().arm_secret_as(&asked, &name).await.map_err(QueryError::from)?;
     tracing::info!(source = name, who = asked.who, "an operator armed a source");
-    admin.arrived().look().await;
+    admin.arrived().poll().await;
     let view = match wish.wait {
         None => ArmingView::armed(&name),
         Some(seconds) => {
@@ -82,7 +82,7 @@ pub(crate) async fn disarm(
     if admin.store().disarm_secret_as(&asked, &name).await.map_err(QueryError::from)? {
         tracing::info!(source = name, who = asked.who, "an operator disarmed a source");
     }
-    admin.arrived().look().await;
+    admin.arrived().poll().await;
     Ok(Json(ArmingView::disarmed(&name)).into_response())
 }
 
@@ -90,7 +90,7 @@ async fn waited(admin: &Admin, name: &str, patience: Duration, shows: bool) -> R
     let came = arrival(admin.store(), name, patience.min(WAIT_MAX), || admin.is_draining()).await;
     let Some(sealed) = came.map_err(QueryError::from)? else { return Ok(ArmingView::armed(name)) };
     // Another node may have taken it; whoever is told that it came may send at once.
-    admin.arrived().look().await;
+    admin.arrived().poll().await;
     let shown = if shows { admin.arrived().open(name, &sealed) } else { None };
     Ok(ArmingView::arrived(name, shown.as_ref()))
 }

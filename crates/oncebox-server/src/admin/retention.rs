@@ -23,8 +23,8 @@ struct ConfirmedView {
 #[utoipa::path(get, path = "/api/v1/retention", operation_id = "retention", tag = "retention",
     responses((status = 200, description = "What is kept for how long, and what went.", body = RetentionView), Refusals))]
 pub(crate) async fn show(State(admin): State<Admin>) -> Result<Response, ApiError> {
-    let desk = admin.retention();
-    let running = (&desk.settings(), desk.progress().thousandths());
+    let context = admin.retention();
+    let running = (&context.settings(), context.progress().thousandths());
     Ok(Json(retention::show(admin.store(), admin.clock(), Some(running)).await?).into_response())
 }
 

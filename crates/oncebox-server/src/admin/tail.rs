@@ -15,7 +15,7 @@ use http::HeaderMap;
 use crate::admin::Admin;
 use crate::admin::api::ApiError;
 use crate::admin::openapi::Refusals;
-use crate::query::tail::{LOOK_EVERY, Tail, TailQuery};
+use crate::query::tail::{POLL_EVERY, Tail, TailQuery};
 use crate::query::view::EventView;
 
 /// What arrives, as server-sent events named `event`; each has the view of an event as its data.
@@ -57,15 +57,15 @@ impl Watcher {
             if let Some(event) = self.waiting.pop_front() {
                 return Some(event);
             }
-            let pause = match self.tail.look().await {
+            let pause = match self.tail.poll().await {
                 Ok(fresh) => {
                     self.waiting.extend(fresh);
-                    if self.tail.is_behind() { Duration::ZERO } else { LOOK_EVERY }
+                    if self.tail.is_behind() { Duration::ZERO } else { POLL_EVERY }
                 }
                 // The next look may find it again; a watcher is not told of every hiccup.
                 Err(error) => {
                     tracing::debug!("a look for tail failed: {error}");
-                    LOOK_EVERY
+                    POLL_EVERY
                 }
             };
             if self.waiting.is_empty() && self.admin.drains_within(pause).await {

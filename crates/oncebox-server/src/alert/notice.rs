@@ -10,7 +10,7 @@ use crate::query::view::time;
 
 /// What is sent, and from where.
 #[derive(Clone, Debug)]
-pub(crate) struct Letter<'a> {
+pub(crate) struct NoticeBody<'a> {
     /// The alert's name.
     pub(crate) alert: &'a str,
     /// The node that tells.
@@ -21,7 +21,7 @@ pub(crate) struct Letter<'a> {
     pub(crate) dashboard: Option<&'a str>,
 }
 
-impl Letter<'_> {
+impl NoticeBody<'_> {
     /// The body about a notice.
     pub(crate) fn body(&self, kind: AlertKind, notice: &Notice) -> String {
         let condition = notice.condition.as_str();
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn both_forms_say_the_same() {
-        let letter = Letter { alert: "ops", node: "host/127.0.0.1:8080", at: 1_731_700_000_000, dashboard: None };
+        let letter = NoticeBody { alert: "ops", node: "host/127.0.0.1:8080", at: 1_731_700_000_000, dashboard: None };
         let notice = Notice {
             condition: Condition::Dead,
             phase: Phase::Lasts,
@@ -91,7 +91,7 @@ mod tests {
         assert_eq!((&body["condition"], &body["state"]), (&json!("dead"), &json!("firing")));
         assert_eq!((&body["value"], &body["since"]), (&json!(3.0), &json!("2024-11-15T17:00:00.000Z")));
         assert_eq!(body["link"], json!(null));
-        let linked = Letter { dashboard: Some("https://inbox.example.com/"), ..letter.clone() };
+        let linked = NoticeBody { dashboard: Some("https://inbox.example.com/"), ..letter.clone() };
         assert!(linked.body(AlertKind::Slack, &notice).contains("(ledger 3) https://inbox.example.com/dead-letters"));
         assert!(
             linked.body(AlertKind::Webhook, &notice).contains(r#""link":"https://inbox.example.com/dead-letters""#)

@@ -19,7 +19,7 @@ use oncebox::store::{NodeLock, Store, StoreError, Told, Waiting};
 use tokio::sync::watch;
 
 use super::counts::{Counts, History, Shared};
-use super::notice::Letter;
+use super::notice::NoticeBody;
 use super::receiver::Receiver;
 use super::{Notice, Phase, Readings, decide};
 use crate::config::alert::{Condition, Limits};
@@ -103,14 +103,14 @@ impl Watch {
             }
             tokio::select! {
                 () = stopping.wait() => return,
-                () = self.look(&receivers) => {}
+                () = self.poll(&receivers) => {}
             }
         }
     }
 
-    async fn look(&mut self, receivers: &[Receiver]) {
+    async fn poll(&mut self, receivers: &[Receiver]) {
         let counts = Counts::of_metrics(&self.parts.metrics.render());
-        self.own.add(self.parts.clock.passed(), BTreeMap::from([(self.key, counts)]), longest(receivers));
+        self.own.add(self.parts.clock.monotonic(), BTreeMap::from([(self.key, counts)]), longest(receivers));
         let read = tokio::time::timeout(PATIENCE, self.read(receivers)).await;
         let problem = match read {
             Ok(Ok(Some((readings, told)))) => {
@@ -134,7 +134,7 @@ impl Watch {
 
     /// Tells that the database is away, with what this node knows by itself.
     async fn tell_alone(&mut self, receivers: &[Receiver]) {
-        let (now, passed) = (self.parts.clock.now(), self.parts.clock.passed());
+        let (now, passed) = (self.parts.clock.now(), self.parts.clock.monotonic());
         let since = *self.away_since.get_or_insert(passed);
         let mut telling = Vec::new();
         for receiver in receivers {
@@ -174,7 +174,7 @@ impl Watch {
         let Parts { store, clock, .. } = &self.parts;
         if !self.lock.as_ref().is_some_and(NodeLock::is_held) {
             self.lock = store.lock_node(LOCK).await?;
-            self.history.forget_if_old(clock.passed(), longest(receivers));
+            self.history.forget_if_old(clock.monotonic(), longest(receivers));
         }
         if self.lock.is_none() {
             return Ok(None);
@@ -196,7 +196,7 @@ impl Watch {
                 readings.clock = farthest(readings.clock, shared.clock);
             }
         }
-        self.history.add(clock.passed(), counts, longest(receivers));
+        self.history.add(clock.monotonic(), counts, longest(receivers));
         Ok(Some((readings, store.alerts().await?)))
     }
 
@@ -247,9 +247,9 @@ impl Watch {
     async fn call(&self, receiver: &Receiver, notice: &Notice, now: i64) -> bool {
         let (config, condition) = (&receiver.config, notice.condition.as_str());
         let dashboard = config.dashboard.as_deref();
-        let letter = Letter { alert: &config.name, node: &self.parts.node, at: now, dashboard };
+        let letter = NoticeBody { alert: &config.name, node: &self.parts.node, at: now, dashboard };
         if let Err(error) = receiver.tell(letter.body(config.kind, notice)).await {
-            tracing::warn!(alert = config.name, condition, "nobody could be told, it is tried again: {error}");
+            tracing::warn!(alert = config.name, condition, "the notice could not be sent; retrying: {error}");
             return false;
         }
         tracing::info!(alert = config.name, condition, phase = ?notice.phase, "told: {}", notice.text);
@@ -259,7 +259,7 @@ impl Watch {
     /// What could not be written is told once more than it should be, which is the safe side.
     fn note(&self, written: Result<(), StoreError>) {
         if let Err(error) = written {
-            tracing::warn!("what was told could not be written down: {}", error.chain());
+            tracing::warn!("a sent notice could not be recorded: {}", error.chain());
         }
     }
 }

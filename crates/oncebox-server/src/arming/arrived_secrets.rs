@@ -13,16 +13,16 @@ use oncebox::ingest::{Answer, Unavailable};
 use oncebox::sealed::{Sealer, is_strong};
 use oncebox::shutdown::Shutdown;
 use oncebox::store::{ArrivedSecret, Asked, Kept, Store};
-use oncebox_verify::{Brought, Reason, Rejection, Secret, Source, Step};
+use oncebox_verify::{HandshakeSecret, Reason, Rejection, Secret, Source, Step};
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 use crate::query::actions::new_id;
 use crate::setup::Setup;
 
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+const POLL_EVERY: Duration = Duration::from_secs(2);
 /// Between two looks because of handshakes: strangers send those, too.
-const LOOK_PAUSE: Duration = Duration::from_millis(50);
+const POLL_PAUSE: Duration = Duration::from_millis(50);
 
 /// Takes secrets in and hands them out. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -65,7 +65,7 @@ impl ArrivedSecrets {
 
     /// Keeps a secret if the source is armed; else the handshake is refused like any other stranger, and nothing is
     /// written for it.
-    pub(crate) async fn take(&self, source: &Source, brought: Brought, remote: &str) -> Answer {
+    pub(crate) async fn take(&self, source: &Source, brought: HandshakeSecret, remote: &str) -> Answer {
         let refused = Rejection { step: Step::Signature, reason: Reason::NotArmed, off_by_seconds: None };
         let Some(sealer) = self.0.sealer.as_ref().filter(|_| self.0.strong) else {
             if !self.0.told.swap(true, Ordering::Relaxed) {
@@ -87,7 +87,7 @@ impl ArrivedSecrets {
             Ok(Kept::Kept) => {
                 let source = source.name();
                 tracing::info!(source, remote, "the handshake's secret was taken; the source is no longer armed");
-                self.look().await;
+                self.poll().await;
                 Answer::Handshake(brought.reply)
             }
             Ok(Kept::NotArmed) => Answer::Rejected(refused),
@@ -111,9 +111,9 @@ impl ArrivedSecrets {
         let asked_at = Instant::now();
         let mut looked_at = self.0.looked_at.lock().await;
         if *looked_at < asked_at {
-            tokio::time::sleep_until(*looked_at + LOOK_PAUSE).await;
+            tokio::time::sleep_until(*looked_at + POLL_PAUSE).await;
             *looked_at = Instant::now();
-            self.look().await;
+            self.poll().await;
         }
         drop(looked_at);
         is_known()
@@ -123,14 +123,14 @@ impl ArrivedSecrets {
     pub(crate) async fn run(self, stopping: Shutdown) {
         while !stopping.requested() {
             if self.0.setup.load().sources.values().any(|source| source.awaits_secret()) {
-                self.look().await;
+                self.poll().await;
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(POLL_EVERY).await;
         }
     }
 
     /// Gives the running sources what has arrived.
-    pub(crate) async fn look(&self) {
+    pub(crate) async fn poll(&self) {
         let found = match self.0.store.arrived_secrets().await {
             Ok(found) => found,
             Err(error) => return tracing::warn!("arrived secrets cannot be read: {}", error.chain()),

@@ -19,7 +19,7 @@ use crate::terminal::{self, Progress};
 use crate::usage::{unless_refused, wrong_usage};
 
 /// The pause between two looks at how far an action came.
-const LOOK_EVERY: Duration = Duration::from_millis(300);
+const POLL_EVERY: Duration = Duration::from_millis(300);
 
 /// What an action is asked to do, and how.
 struct Asked<'a> {
@@ -190,7 +190,7 @@ fn agreed(kind: ActionKind, told: &FilterRequest, things: &str) -> anyhow::Resul
 
 pub(super) async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> Infallible {
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
         // A look that fails costs a step of the bar and nothing else.
         if let Ok(Some(action)) = operator.action(id).await {
             bar.reach(u64::try_from(action.acted).unwrap_or(0));

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use oncebox::clock::Clock;
 use serde::Serialize;
 
-use crate::alert::notice::Letter;
+use crate::alert::notice::NoticeBody;
 use crate::alert::receiver::Receiver;
 use crate::cli::alert::{AlertArgs, AlertCommand, TestArgs};
 use crate::config::Config;
@@ -37,7 +37,7 @@ async fn test(args: &TestArgs) -> anyhow::Result<ExitCode> {
     let (node, at) = (processing::node_name(config.server.listen), Clock::system().now());
     let mut tried = Vec::new();
     for receiver in Receiver::all(&config.alerts)? {
-        let letter = Letter { alert: &receiver.config.name, node: &node, at, dashboard: None };
+        let letter = NoticeBody { alert: &receiver.config.name, node: &node, at, dashboard: None };
         let error = receiver.try_tell(letter.trial(receiver.config.kind)).await.err();
         tried.push(Tried { alert: receiver.config.name.clone(), told: error.is_none(), error });
     }

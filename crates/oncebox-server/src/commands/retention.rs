@@ -14,7 +14,7 @@ use crate::operator::{Operator, refuse};
 use crate::query::retention::{RetentionView, RunView, run_as};
 use crate::terminal::{self, Progress, Tone};
 
-const LOOK_EVERY: Duration = Duration::from_millis(300);
+const POLL_EVERY: Duration = Duration::from_millis(300);
 
 /// Runs the command.
 pub(crate) async fn run(args: &RetentionArgs) -> anyhow::Result<ExitCode> {
@@ -62,7 +62,7 @@ async fn run_now(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
 
 async fn watch(mut bar: Progress, look: impl AsyncFn() -> Option<u64>) -> Infallible {
     loop {
-        tokio::time::sleep(LOOK_EVERY).await;
+        tokio::time::sleep(POLL_EVERY).await;
         // A look that fails costs a step of the bar and nothing else.
         if let Some(thousandths) = look().await {
             bar.reach(thousandths);

@@ -1,7 +1,7 @@
 //! `oncebox send`: signed sample events, or deliberately bad ones, and what became of them.
 
 mod client;
-mod letters;
+mod requests;
 mod tally;
 mod target;
 
@@ -28,7 +28,7 @@ use crate::operator::is_found_here;
 use crate::terminal::{self, Progress};
 use crate::usage::wrong_usage;
 use client::{Answer, Client};
-use letters::{Letters, Plan};
+use requests::{Requests, Plan};
 use tally::Tally;
 pub(crate) use target::Target;
 
@@ -54,7 +54,7 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
         Some(token) => format!("{}/{}", target.path_and_query(), path_part(token)),
         None => target.path_and_query(),
     };
-    let letters = Letters::new(source, path, plan(args));
+    let letters = Requests::new(source, path, plan(args));
     if (args.tamper || args.age.is_some()) && letters.are_taken(path_token.as_ref().map(path_part).as_deref()) {
         eprintln!("note: {}", why_taken(args, signs_time));
     }
@@ -183,7 +183,7 @@ fn plan(args: &SendArgs) -> Plan {
 }
 
 /// Sends everything, so many at once, and counts the answers.
-async fn deliver(letters: Letters, target: &Target, args: &SendArgs) -> anyhow::Result<Tally> {
+async fn deliver(letters: Requests, target: &Target, args: &SendArgs) -> anyhow::Result<Tally> {
     let total = args.count.saturating_mul(args.copies);
     let client = Client::new(target.url().clone())?;
     let letters = Arc::new(Mutex::new(letters));
@@ -220,6 +220,6 @@ async fn deliver(letters: Letters, target: &Target, args: &SendArgs) -> anyhow::
     Ok(tally)
 }
 
-fn take(letters: &Mutex<Letters>) -> Option<anyhow::Result<Arc<oncebox_verify::Request>>> {
+fn take(letters: &Mutex<Requests>) -> Option<anyhow::Result<Arc<oncebox_verify::Request>>> {
     letters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next()
 }

@@ -33,7 +33,7 @@ struct DeadLettersPage {
     groups: Vec<Group>,
     /// More than were grouped.
     more: bool,
-    letters: Vec<Letter>,
+    letters: Vec<DeadLetter>,
     older: Option<Link>,
     searched_until: Option<When>,
 }
@@ -52,7 +52,7 @@ struct Group {
     discard: Link,
 }
 
-struct Letter {
+struct DeadLetter {
     link: Link,
     replay: Link,
     title: String,
@@ -122,8 +122,8 @@ impl Group {
     }
 }
 
-fn delivery(line: DeliveryLineView, visit: &Visit) -> Letter {
-    Letter {
+fn delivery(line: DeliveryLineView, visit: &Visit) -> DeadLetter {
+    DeadLetter {
         link: Link::below("/events", &line.key),
         replay: Link::to("/act/replay").with("key", &line.key).with("handler", &line.handler),
         title: words::kind(&line.r#type),
@@ -136,8 +136,8 @@ fn delivery(line: DeliveryLineView, visit: &Visit) -> Letter {
     }
 }
 
-fn outgoing(message: MessageView, visit: &Visit) -> Letter {
-    Letter {
+fn outgoing(message: MessageView, visit: &Visit) -> DeadLetter {
+    DeadLetter {
         link: Link::below("/outbox", &message.id),
         replay: Link::to("/act/replay").with("message", &message.id),
         title: "outbox message".to_owned(),

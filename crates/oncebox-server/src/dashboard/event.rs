@@ -151,7 +151,7 @@ pub(super) async fn show(
         deliveries: deliveries::stories(&event.key, deliveries, attempts, visit.now),
         payload: payload.map(|payload| {
             let proof = source.as_deref().map(curl::Proof::of).unwrap_or_default();
-            Payload::new(payload, &event.key, &admin.desk().url_of(&event.source), &proof)
+            Payload::new(payload, &event.key, &admin.context().url_of(&event.source), &proof)
         }),
         payload_gone: payload_kept_until.as_deref().map(|until| Gone::new(until, &visit)),
         first,

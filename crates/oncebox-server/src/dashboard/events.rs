@@ -173,7 +173,7 @@ pub(super) async fn show(
         status,
         &EventsPage {
             sources: source_names(&admin),
-            sample: admin.desk().sample(),
+            sample: admin.context().sample(),
             dead: dead(admin.store(), &rows).await?,
             rows,
             problem,

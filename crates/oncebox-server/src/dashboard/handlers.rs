@@ -86,7 +86,7 @@ pub(super) async fn show(
     visit: Visit,
     changed: Result<Query<Changed>, QueryRejection>,
 ) -> Result<Response, PageError> {
-    let handlers = queues::handlers(&admin.desk()).await?;
+    let handlers = queues::handlers(&admin.context()).await?;
     let rows: Vec<HandlerRow> = handlers.iter().map(|one| HandlerRow::new(one, visit.now)).collect();
     let Query(Changed { changed }) = changed?;
     page(&HandlersPage { changed: changed.filter(|name| rows.iter().any(|row| row.name == *name)), rows, visit })

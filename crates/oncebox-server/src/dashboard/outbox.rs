@@ -92,7 +92,7 @@ pub(super) async fn destinations(State(admin): State<Admin>, visit: Visit) -> Re
         try_now: Link::to("/act/replay").with("destination", &view.destination).with("waiting", "true"),
         view,
     };
-    let rows = queues::destinations(&admin.desk()).await?.into_iter().map(row).collect();
+    let rows = queues::destinations(&admin.context()).await?.into_iter().map(row).collect();
     page(&DestinationsPage { rows, visit })
 }
 

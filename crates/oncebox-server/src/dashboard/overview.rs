@@ -55,7 +55,7 @@ struct Concern {
 
 /// The overview.
 pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
-    let view = overview::overview(&admin.desk()).await?;
+    let view = overview::overview(&admin.context()).await?;
     let (active, quiet): (Vec<SourceView>, Vec<SourceView>) =
         view.sources.iter().cloned().partition(|source| source.arrivals > 0 || source.last_hour.rejected > 0);
     page(&OverviewPage {
@@ -69,7 +69,7 @@ pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Res
         sources: active,
         quiet_sources: quiet.len(),
         counted_since: When::maybe(view.counted_since.as_deref(), visit.now),
-        sample: admin.desk().sample(),
+        sample: admin.context().sample(),
         visit,
     })
 }

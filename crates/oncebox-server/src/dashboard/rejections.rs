@@ -39,16 +39,16 @@ struct Row {
 
 /// The latest rejections of this node, grouped and one by one.
 pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
-    let desk = admin.desk();
-    let groups = desk.rejections.groups().into_iter();
+    let context = admin.context();
+    let groups = context.rejections.groups().into_iter();
     let groups =
-        groups.map(|group| Group::new(group.count, sources::rejection(&desk, group.last), visit.now)).collect();
-    let rows = sources::latest_rejections(&desk, None, ROWS).into_iter().map(|rejection| Row {
+        groups.map(|group| Group::new(group.count, sources::rejection(&context, group.last), visit.now)).collect();
+    let rows = sources::latest_rejections(&context, None, ROWS).into_iter().map(|rejection| Row {
         at: When::read(&rejection.at, visit.now),
         off_by: rejection.off_by_seconds.map(off_by),
         rejection,
     });
-    page(&RejectionsPage { groups, rows: rows.collect(), sample: desk.sample(), visit })
+    page(&RejectionsPage { groups, rows: rows.collect(), sample: context.sample(), visit })
 }
 
 impl Group {

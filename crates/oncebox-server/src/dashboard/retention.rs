@@ -36,8 +36,8 @@ struct Run {
 pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
     let stats = query::stats(admin.store(), admin.clock(), Vec::new(), &admin.destinations()).await?;
     let ledger = admin.store().ledger_rows(LEDGER_EXAMINED_MAX).await?;
-    let desk = admin.retention();
-    let running = (&desk.settings(), desk.progress().thousandths());
+    let context = admin.retention();
+    let running = (&context.settings(), context.progress().thousandths());
     let mut view = retention::show(admin.store(), admin.clock(), Some(running)).await?;
     let runs = std::mem::take(&mut view.runs);
     page(&RetentionPage {

@@ -43,7 +43,7 @@ struct Secret {
 
 /// Every source.
 pub(super) async fn list(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
-    page(&SourcesPage { rows: sources::sources(&admin.desk()).await?, visit })
+    page(&SourcesPage { rows: sources::sources(&admin.context()).await?, visit })
 }
 
 /// One source with its guide.
@@ -52,8 +52,8 @@ pub(super) async fn one(
     visit: Visit,
     Path(name): Path<String>,
 ) -> Result<Response, PageError> {
-    let detail = sources::source(&admin.desk(), &name).await?.ok_or_else(PageError::not_found)?;
-    let latest = sources::latest_rejections(&admin.desk(), Some(&name), REJECTIONS).into_iter();
+    let detail = sources::source(&admin.context(), &name).await?.ok_or_else(PageError::not_found)?;
+    let latest = sources::latest_rejections(&admin.context(), Some(&name), REJECTIONS).into_iter();
     let rejections = latest.map(|one| (When::read(&one.at, visit.now), one)).collect();
     let source = admin.setup().sources.get(&name).cloned();
     let secret = |usage: &SecretUseView| Secret {
@@ -64,7 +64,7 @@ pub(super) async fn one(
         secrets: detail.source.secret_uses.iter().map(secret).collect(),
         guide: detail.guide,
         events: Link::to("/events").with("source", &name),
-        sample: source.and_then(|source| admin.desk().sample_of(&source)),
+        sample: source.and_then(|source| admin.context().sample_of(&source)),
         source: detail.source,
         rejections,
         visit,

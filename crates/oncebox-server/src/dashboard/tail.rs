@@ -41,7 +41,7 @@ pub(super) async fn show(
     let oldest = found.items.get(ROWS - 1).and_then(|event| event.key.parse::<EventKey>().ok());
     page(&TailPage {
         sources: source_names(&admin),
-        sample: admin.desk().sample(),
+        sample: admin.context().sample(),
         after: oldest.map_or(since, |oldest| oldest.max(since)).to_string(),
         rows: found.items.into_iter().map(|event| EventRow::new(event, &visit)).collect(),
         search,

@@ -23,7 +23,7 @@ use tokio_util::task::TaskTracker;
 
 use super::problem::Problem;
 use super::strict_head::StrictHead;
-use crate::http::write_timeout::PromptReader;
+use crate::http::write_timeout::WriteTimeout;
 use crate::observe::rejections::{Refused, Rejections};
 
 /// Headers must be there after this; an idle connection is closed after it too.
@@ -54,7 +54,7 @@ pub(crate) struct Peer {
 }
 
 /// The future of a service: boxed, because the connection must be able to move it.
-pub(crate) type Answering<B> = Pin<Box<dyn Future<Output = Result<Response<B>, Infallible>> + Send>>;
+pub(crate) type ResponseFuture<B> = Pin<Box<dyn Future<Output = Result<Response<B>, Infallible>> + Send>>;
 
 /// On which terms a listener serves.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ pub(crate) struct Terms {
 /// Serves connections until asked to stop, then waits up to the grace for what is running.
 pub(crate) async fn serve<S, B>(listener: TcpListener, terms: Terms, service: impl Fn(Peer) -> S, shutdown: Shutdown)
 where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future = Answering<B>>
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future = ResponseFuture<B>>
         + Send
         + Unpin
         + 'static,
@@ -92,7 +92,7 @@ where
         };
         let heard = Arc::new(Notify::new());
         let stream = StrictHead::new(stream, heard.clone(), terms.refusals.clone(), address.ip());
-        let connection = converse(stream, heard, service(Peer { address }), shutdown.clone());
+        let connection = serve_connection(stream, heard, service(Peer { address }), shutdown.clone());
         let over = over.clone();
         tasks.spawn(async move {
             tokio::select! {
@@ -162,9 +162,9 @@ fn busy() -> String {
     Problem::unavailable("too many connections are open").to_wire()
 }
 
-async fn converse<S, B>(stream: StrictHead, heard: Arc<Notify>, service: S, shutdown: Shutdown)
+async fn serve_connection<S, B>(stream: StrictHead, heard: Arc<Notify>, service: S, shutdown: Shutdown)
 where
-    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future = Answering<B>>
+    S: Service<Request<Incoming>, Response = Response<B>, Error = Infallible, Future = ResponseFuture<B>>
         + Send
         + Unpin
         + 'static,
@@ -177,7 +177,7 @@ where
         .max_header_size(HEADER_BYTES_MAX)
         // A client that has said all it has to say still wants its answer.
         .half_close(true)
-        .serve_connection(TokioIo::new(PromptReader::new(stream, TAKE_WAIT)), service);
+        .serve_connection(TokioIo::new(WriteTimeout::new(stream, TAKE_WAIT)), service);
     let mut stop = pin!(async {
         shutdown.wait().await;
         // A connection of which nothing was read is closed without an answer, though its request may be on the way.

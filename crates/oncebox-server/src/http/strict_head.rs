@@ -32,7 +32,7 @@ pub(crate) struct StrictHead {
     /// Told once, when the first bytes are read.
     heard: Option<Arc<Notify>>,
     /// An answer that goes out in place of the parser's, and how much of it is gone.
-    worded: Option<(String, usize)>,
+    problem_body: Option<(String, usize)>,
     /// Where that is written down, and whose request it was.
     refusals: Option<Rejections>,
     remote: IpAddr,
@@ -41,7 +41,7 @@ pub(crate) struct StrictHead {
 impl StrictHead {
     /// Guards a stream and tells when something was heard on it.
     pub(crate) fn new(stream: TcpStream, heard: Arc<Notify>, refusals: Option<Rejections>, remote: IpAddr) -> Self {
-        Self { stream, scan: Scan::default(), heard: Some(heard), worded: None, refusals, remote }
+        Self { stream, scan: Scan::default(), heard: Some(heard), problem_body: None, refusals, remote }
     }
 
     /// The stream itself.
@@ -181,21 +181,21 @@ impl AsyncRead for StrictHead {
 impl AsyncWrite for StrictHead {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = &mut *self;
-        if this.worded.is_none() {
-            let answer = worded(bytes, this.scan.has_long_target());
+        if this.problem_body.is_none() {
+            let answer = problem_body(bytes, this.scan.has_long_target());
             if let (Some((reason, _)), Some(log)) = (&answer, &this.refusals) {
                 log.refused(*reason, None, this.remote);
             }
-            this.worded = answer.map(|(_, problem)| (problem.to_wire(), 0));
+            this.problem_body = answer.map(|(_, problem)| (problem.to_wire(), 0));
         }
-        let Some((answer, gone)) = &mut this.worded else { return Pin::new(&mut this.stream).poll_write(cx, bytes) };
+        let Some((answer, gone)) = &mut this.problem_body else { return Pin::new(&mut this.stream).poll_write(cx, bytes) };
         while *gone < answer.len() {
             match ready!(Pin::new(&mut this.stream).poll_write(cx, &answer.as_bytes()[*gone..]))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 more => *gone += more,
             }
         }
-        this.worded = None;
+        this.problem_body = None;
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -224,7 +224,7 @@ impl AsyncWrite for StrictHead {
 }
 
 /// The answer with a body for one of the parser's own; nothing for everybody else's, which have one.
-fn worded(bytes: &[u8], has_long_target: bool) -> Option<(Refused, Problem)> {
+fn problem_body(bytes: &[u8], has_long_target: bool) -> Option<(Refused, Problem)> {
     let head = bytes.strip_prefix(b"HTTP/1.").filter(|head| head.get(1..3) == Some(b" 4"))?;
     let head = std::str::from_utf8(head).ok()?.strip_suffix("\r\n\r\n")?;
     head.split("\r\n").find(|line| line.eq_ignore_ascii_case("content-length: 0"))?;
@@ -245,19 +245,19 @@ mod tests {
     #[test]
     fn only_the_parsers_answers_are_worded() {
         let bare = "HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
-        let worded =
-            |bytes: &[u8], has_long_target| worded(bytes, has_long_target).map(|(_, problem)| problem.to_wire());
-        let answer = worded(bare.as_bytes(), false).expect("it has no body of its own");
+        let problem_body =
+            |bytes: &[u8], has_long_target| problem_body(bytes, has_long_target).map(|(_, problem)| problem.to_wire());
+        let answer = problem_body(bare.as_bytes(), false).expect("it has no body of its own");
         assert!(
             answer
                 .starts_with("HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-type: application/problem+json")
         );
         assert!(answer.contains("urn:oncebox:problem:head-too-large"), "{answer}");
         assert!(
-            worded(bare.replace("431", "400").as_bytes(), false)
+            problem_body(bare.replace("431", "400").as_bytes(), false)
                 .is_some_and(|answer| answer.contains("\"status\":400"))
         );
-        assert!(worded(bare.as_bytes(), true).is_some_and(|answer| answer.starts_with("HTTP/1.1 414 ")));
+        assert!(problem_body(bare.as_bytes(), true).is_some_and(|answer| answer.starts_with("HTTP/1.1 414 ")));
         for other in [
             bare.replace("431", "200"),
             bare.replace("431", "404"),
@@ -266,7 +266,7 @@ mod tests {
             Problem::head_too_large().to_wire(),
             String::new(),
         ] {
-            assert_eq!(worded(other.as_bytes(), true), None, "{other}");
+            assert_eq!(problem_body(other.as_bytes(), true), None, "{other}");
         }
     }
 

@@ -13,7 +13,7 @@ use tokio::time::Sleep;
 
 /// A stream whose peer must read.
 #[derive(Debug)]
-pub(crate) struct PromptReader<S> {
+pub(crate) struct WriteTimeout<S> {
     stream: S,
     /// How long the peer may take nothing of what is written to it.
     wait: Duration,
@@ -21,7 +21,7 @@ pub(crate) struct PromptReader<S> {
     patience: Option<Pin<Box<Sleep>>>,
 }
 
-impl<S> PromptReader<S> {
+impl<S> WriteTimeout<S> {
     /// Watches a stream.
     pub(crate) fn new(stream: S, wait: Duration) -> Self {
         Self { stream, wait, patience: None }
@@ -45,13 +45,13 @@ impl<S> PromptReader<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for PromptReader<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for WriteTimeout<S> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for PromptReader<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for WriteTimeout<S> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
         self.watch(cx, written)
@@ -90,7 +90,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_never_reads_is_given_up() {
         let (ours, _peer) = duplex(8);
-        let mut stream = PromptReader::new(ours, Duration::from_millis(50));
+        let mut stream = WriteTimeout::new(ours, Duration::from_millis(50));
         let error = stream.write_all(b"more than the peer's buffer holds").await.expect_err("nobody reads");
         assert_eq!(error.kind(), io::ErrorKind::TimedOut);
     }
@@ -98,7 +98,7 @@ mod tests {
     #[tokio::test]
     async fn a_peer_that_reads_slowly_is_served() {
         let (ours, mut peer) = duplex(8);
-        let mut stream = PromptReader::new(ours, Duration::from_secs(3));
+        let mut stream = WriteTimeout::new(ours, Duration::from_secs(3));
         let writing = tokio::spawn(async move { stream.write_all(&[7; 64]).await });
         let mut taken = [0; 8];
         // Each pause is well within its patience, all of them together are not.

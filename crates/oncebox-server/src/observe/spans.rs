@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use oncebox::trace::{Carrier, Traceparent};
+use oncebox::trace::{SpanSource, Traceparent};
 
 use crate::config::telemetry::TelemetryConfig;
 
@@ -17,7 +17,7 @@ pub(crate) struct Spans {
 #[derive(Debug)]
 struct Current;
 
-impl Carrier for Current {
+impl SpanSource for Current {
     fn traceparent(&self) -> Option<Traceparent> {
         current()
     }
@@ -54,8 +54,8 @@ impl Spans {
 }
 
 /// What outgoing calls ask for the span that they are made in; none in a program that was built without spans.
-pub(crate) fn carrier() -> Option<Arc<dyn Carrier>> {
-    cfg!(feature = "otel").then(|| Arc::new(Current) as Arc<dyn Carrier>)
+pub(crate) fn carrier() -> Option<Arc<dyn SpanSource>> {
+    cfg!(feature = "otel").then(|| Arc::new(Current) as Arc<dyn SpanSource>)
 }
 
 /// The current span; none where nothing is traced.

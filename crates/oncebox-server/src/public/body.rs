@@ -22,7 +22,7 @@ const RATE_FROM: Duration = Duration::from_secs(5);
 /// The minimum rate, in bytes a second since the head.
 const RATE_MIN: u64 = 1024;
 /// How often a slow body is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_EVERY: Duration = Duration::from_secs(1);
 /// What the buffer of a body of unknown length begins with.
 const FIRST_BUFFER: usize = 4 * 1024;
 
@@ -59,7 +59,7 @@ fn pace(waited: Duration, length: usize) -> Pace {
 
 /// When a body's pace is looked at next.
 fn next_look(waited: Duration) -> Duration {
-    if waited < PROMPT_WAIT { PROMPT_WAIT } else { waited + LOOK_EVERY }
+    if waited < PROMPT_WAIT { PROMPT_WAIT } else { waited + POLL_EVERY }
 }
 
 /// The length a request declares, before anything of it is read.

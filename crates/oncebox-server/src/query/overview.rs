@@ -5,7 +5,7 @@ use oncebox::event::EventKey;
 use oncebox::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
 use oncebox::store::{EventFilter, Recent};
 
-use super::desk::Desk;
+use super::context::QueryContext;
 use super::{QueryError, queues, sources};
 use crate::observe::traffic::Minute;
 use crate::query::view::screens::{DepthView, MinuteView, NumbersView, OverviewView, RateView};
@@ -15,12 +15,12 @@ const HOUR_MS: UnixMillis = 60 * 60 * 1000;
 const DAY_MS: UnixMillis = 24 * HOUR_MS;
 
 /// Everything on the first page.
-pub(crate) async fn overview(desk: &Desk) -> Result<OverviewView, QueryError> {
-    let stats = desk.store.stats(desk.clock.now() - DAY_MS).await?;
-    let (now, before) = (recent(desk, Span::LastHour).await?, recent(desk, Span::Before).await?);
-    let mut unverified: Vec<String> = desk.setup.sources.values().filter(|one| one.is_unverified()).map(name).collect();
+pub(crate) async fn overview(context: &QueryContext) -> Result<OverviewView, QueryError> {
+    let stats = context.store.stats(context.clock.now() - DAY_MS).await?;
+    let (now, before) = (recent(context, Span::LastHour).await?, recent(context, Span::Before).await?);
+    let mut unverified: Vec<String> = context.setup.sources.values().filter(|one| one.is_unverified()).map(name).collect();
     unverified.sort();
-    let minutes = desk.traffic.minutes();
+    let minutes = context.traffic.minutes();
     Ok(OverviewView {
         numbers: NumbersView {
             first_try_error_rate: RateView::new(first_tries(&now), first_tries(&before)),
@@ -31,21 +31,21 @@ pub(crate) async fn overview(desk: &Desk) -> Result<OverviewView, QueryError> {
             ledger_rows_daily_change_is_least: stats.ledger_rows_last_day_is_least,
         },
         minutes: minutes.into_iter().map(MinuteView::from).collect(),
-        minutes_since: time(desk.traffic.since()),
-        handlers: queues::handlers_of(desk, &stats).await?,
-        sources: sources::sources_of(desk, &stats.recent),
-        destinations: queues::destinations_of(desk, &stats),
-        held: held(desk).await?,
-        store: desk.store.kind().to_owned(),
-        unsafe_because: desk.store.unsafe_because().map(str::to_owned),
+        minutes_since: time(context.traffic.since()),
+        handlers: queues::handlers_of(context, &stats).await?,
+        sources: sources::sources_of(context, &stats.recent),
+        destinations: queues::destinations_of(context, &stats),
+        held: held(context).await?,
+        store: context.store.kind().to_owned(),
+        unsafe_because: context.store.unsafe_because().map(str::to_owned),
         unverified_sources: unverified,
         counted_since: stats.recent.since.map(|key| time(key.moment())),
     })
 }
 
 /// All that waits for a person, each event once, however old it is and however many of its deliveries wait.
-async fn held(desk: &Desk) -> Result<DepthView, QueryError> {
-    let page = desk.store.held(&EventFilter::default(), PAGE_MAX).await?;
+async fn held(context: &QueryContext) -> Result<DepthView, QueryError> {
+    let page = context.store.held(&EventFilter::default(), PAGE_MAX).await?;
     Ok(DepthView { count: i64::try_from(page.items.len()).unwrap_or(i64::MAX), more: page.next.is_some() })
 }
 
@@ -55,11 +55,11 @@ enum Span {
     Before,
 }
 
-async fn recent(desk: &Desk, span: Span) -> Result<Recent, QueryError> {
-    let hour_ago = Some(EventKey::at(desk.clock.now() - HOUR_MS));
+async fn recent(context: &QueryContext, span: Span) -> Result<Recent, QueryError> {
+    let hour_ago = Some(EventKey::at(context.clock.now() - HOUR_MS));
     Ok(match span {
-        Span::LastHour => desk.store.recent(hour_ago, None, PAGE_EXAMINED_MAX / 2).await?,
-        Span::Before => desk.store.recent(None, hour_ago, PAGE_EXAMINED_MAX / 2).await?,
+        Span::LastHour => context.store.recent(hour_ago, None, PAGE_EXAMINED_MAX / 2).await?,
+        Span::Before => context.store.recent(None, hour_ago, PAGE_EXAMINED_MAX / 2).await?,
     })
 }
 

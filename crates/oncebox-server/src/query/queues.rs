@@ -6,46 +6,46 @@ use oncebox::limits::{DEPTH_MAX, PAGE_EXAMINED_MAX};
 use oncebox::store::{HandlerRecord, StoreStats, Waiting};
 
 use super::QueryError;
-use super::desk::Desk;
+use super::context::QueryContext;
 use crate::query::view::screens::{DepthView, DestinationView, HandlerView};
 use crate::query::view::time;
 
 /// The handlers that any server ever had; those of the config are marked.
-pub(crate) async fn handlers(desk: &Desk) -> Result<Vec<HandlerView>, QueryError> {
+pub(crate) async fn handlers(context: &QueryContext) -> Result<Vec<HandlerView>, QueryError> {
     let stats = StoreStats {
-        recent: desk.store.recent(None, None, PAGE_EXAMINED_MAX).await?,
-        depths: desk.store.depths(DEPTH_MAX).await?,
+        recent: context.store.recent(None, None, PAGE_EXAMINED_MAX).await?,
+        depths: context.store.depths(DEPTH_MAX).await?,
         ..StoreStats::default()
     };
-    handlers_of(desk, &stats).await
+    handlers_of(context, &stats).await
 }
 
 /// The destinations of the config, and those that somebody wrote messages to.
-pub(crate) async fn destinations(desk: &Desk) -> Result<Vec<DestinationView>, QueryError> {
+pub(crate) async fn destinations(context: &QueryContext) -> Result<Vec<DestinationView>, QueryError> {
     let stats = StoreStats {
-        message_depths: desk.store.message_depths(DEPTH_MAX).await?,
-        messages: desk.store.recent_messages(PAGE_EXAMINED_MAX).await?,
+        message_depths: context.store.message_depths(DEPTH_MAX).await?,
+        messages: context.store.recent_messages(PAGE_EXAMINED_MAX).await?,
         ..StoreStats::default()
     };
-    Ok(destinations_of(desk, &stats))
+    Ok(destinations_of(context, &stats))
 }
 
 /// The same from numbers that are at hand.
-pub(super) async fn handlers_of(desk: &Desk, stats: &StoreStats) -> Result<Vec<HandlerView>, QueryError> {
-    let known = desk.store.handlers().await?;
+pub(super) async fn handlers_of(context: &QueryContext, stats: &StoreStats) -> Result<Vec<HandlerView>, QueryError> {
+    let known = context.store.handlers().await?;
     let mut names: BTreeSet<String> = known.iter().map(|record| record.facts.name.clone()).collect();
     names.extend(stats.depths.iter().map(|depth| depth.name.clone()));
     names.extend(stats.recent.deliveries.iter().map(|one| one.name.clone()));
     let view = |name: String| {
         let record = known.iter().find(|record| record.facts.name == name);
-        handler(desk, stats, name, record)
+        handler(context, stats, name, record)
     };
     Ok(names.into_iter().map(view).collect())
 }
 
 /// The same from numbers that are at hand.
-pub(super) fn destinations_of(desk: &Desk, stats: &StoreStats) -> Vec<DestinationView> {
-    let mut names: BTreeSet<String> = desk.setup.destinations.iter().cloned().collect();
+pub(super) fn destinations_of(context: &QueryContext, stats: &StoreStats) -> Vec<DestinationView> {
+    let mut names: BTreeSet<String> = context.setup.destinations.iter().cloned().collect();
     names.extend(stats.message_depths.iter().map(|depth| depth.name.clone()));
     names.extend(stats.messages.iter().map(|one| one.name.clone()));
     let view = |name: String| {
@@ -54,7 +54,7 @@ pub(super) fn destinations_of(desk: &Desk, stats: &StoreStats) -> Vec<Destinatio
             found.map_or(0, |one| one.count)
         };
         DestinationView {
-            configured: desk.setup.destinations.contains(&name),
+            configured: context.setup.destinations.contains(&name),
             ready: depth(&stats.message_depths, &name, "ready").or(counted("ready")),
             claimed: depth(&stats.message_depths, &name, "claimed"),
             dead: depth(&stats.message_depths, &name, "dead"),
@@ -66,7 +66,7 @@ pub(super) fn destinations_of(desk: &Desk, stats: &StoreStats) -> Vec<Destinatio
     names.into_iter().map(view).collect()
 }
 
-fn handler(desk: &Desk, stats: &StoreStats, name: String, record: Option<&HandlerRecord>) -> HandlerView {
+fn handler(context: &QueryContext, stats: &StoreStats, name: String, record: Option<&HandlerRecord>) -> HandlerView {
     let done = |state: &str| {
         let found = stats.recent.deliveries.iter().find(|one| one.name == name && one.state == state);
         found.map_or(0, |one| one.count)
@@ -74,7 +74,7 @@ fn handler(desk: &Desk, stats: &StoreStats, name: String, record: Option<&Handle
     let tries = stats.recent.tries.iter().find(|one| one.handler == name);
     let (first_tries, first_tries_failed) = tries.map_or((0, 0), |one| (one.tried, one.failed));
     HandlerView {
-        configured: desk.setup.routes.handlers().any(|one| one == name),
+        configured: context.setup.routes.handlers().any(|one| one == name),
         paused: record.is_some_and(|record| record.paused),
         attempts: record.map(|record| record.facts.retry.attempts.into()),
         lease_seconds: record.map(|record| record.facts.lease.as_secs()),

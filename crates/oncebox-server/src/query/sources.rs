@@ -5,7 +5,7 @@ use oncebox::store::Recent;
 use oncebox_verify::Source;
 use serde::{Deserialize, Serialize};
 
-use super::desk::Desk;
+use super::context::QueryContext;
 use super::{QueryError, not_our_cursor, page_limit};
 use crate::observe::rejections::Rejected;
 use crate::query::guide;
@@ -16,14 +16,14 @@ use crate::query::view::{Items, RejectionView, time};
 const BY_TOKEN: &str = "none but the token at the end of the URL, which the config has as path_token";
 
 /// All of them, those first that the config names; one that was removed is shown while its newest events are.
-pub(crate) async fn sources(desk: &Desk) -> Result<Vec<SourceView>, QueryError> {
-    Ok(sources_of(desk, &desk.store.recent(None, None, PAGE_EXAMINED_MAX).await?))
+pub(crate) async fn sources(context: &QueryContext) -> Result<Vec<SourceView>, QueryError> {
+    Ok(sources_of(context, &context.store.recent(None, None, PAGE_EXAMINED_MAX).await?))
 }
 
 /// One of the config's, with its guide.
-pub(crate) async fn source(desk: &Desk, name: &str) -> Result<Option<SourceDetailView>, QueryError> {
-    let Some(source) = desk.setup.sources.get(name) else { return Ok(None) };
-    let recent = desk.store.recent(None, None, PAGE_EXAMINED_MAX).await?;
+pub(crate) async fn source(context: &QueryContext, name: &str) -> Result<Option<SourceDetailView>, QueryError> {
+    let Some(source) = context.setup.sources.get(name) else { return Ok(None) };
+    let recent = context.store.recent(None, None, PAGE_EXAMINED_MAX).await?;
     let facts = source.description().facts();
     let by_token = source.has_path_token() && source.secrets_count() == 0;
     let secret_hint = if by_token { BY_TOKEN } else { facts.secret_hint };
@@ -40,7 +40,7 @@ pub(crate) async fn source(desk: &Desk, name: &str) -> Result<Option<SourceDetai
         lines,
         config: guide::config(name, source.provider(), source.description(), source.has_path_token()),
     };
-    Ok(Some(SourceDetailView { source: view(desk, source, &recent), guide }))
+    Ok(Some(SourceDetailView { source: view(context, source, &recent), guide }))
 }
 
 /// Which rejections.
@@ -58,45 +58,45 @@ pub(crate) struct RejectionsQuery {
 }
 
 /// A page of the last rejections of this node, newest first; its cursor is the number of the last one.
-pub(crate) fn rejections(desk: &Desk, query: &RejectionsQuery) -> Result<Items<RejectionView>, QueryError> {
+pub(crate) fn rejections(context: &QueryContext, query: &RejectionsQuery) -> Result<Items<RejectionView>, QueryError> {
     let limit = page_limit(query.limit.or(Some(PAGE_MAX)))?;
     let before = query.cursor.as_deref().map(str::parse).transpose().map_err(|_forged| not_our_cursor())?;
-    let mut found = desk.rejections.latest(query.source.as_deref(), before, limit + 1);
+    let mut found = context.rejections.latest(query.source.as_deref(), before, limit + 1);
     let is_more = found.len() > limit;
     found.truncate(limit);
     let next_cursor = found.last().filter(|_| is_more).map(|(number, _)| number.to_string());
-    let items = found.into_iter().map(|(_, rejected)| rejection(desk, rejected)).collect();
+    let items = found.into_iter().map(|(_, rejected)| rejection(context, rejected)).collect();
     Ok(Items { items, next_cursor, searched_until: None })
 }
 
 /// So many of them, of every source or of one.
-pub(crate) fn latest_rejections(desk: &Desk, of: Option<&str>, limit: usize) -> Vec<RejectionView> {
-    desk.rejections.latest(of, None, limit).into_iter().map(|(_, rejected)| rejection(desk, rejected)).collect()
+pub(crate) fn latest_rejections(context: &QueryContext, of: Option<&str>, limit: usize) -> Vec<RejectionView> {
+    context.rejections.latest(of, None, limit).into_iter().map(|(_, rejected)| rejection(context, rejected)).collect()
 }
 
 /// One of them, with what its source says about the cause.
-pub(crate) fn rejection(desk: &Desk, rejected: Rejected) -> RejectionView {
-    let source = desk.setup.sources.get(&rejected.source).cloned();
+pub(crate) fn rejection(context: &QueryContext, rejected: Rejected) -> RejectionView {
+    let source = context.setup.sources.get(&rejected.source).cloned();
     RejectionView::of(rejected, source.as_deref())
 }
 
 /// The same from numbers that are at hand.
-pub(super) fn sources_of(desk: &Desk, recent: &Recent) -> Vec<SourceView> {
-    let mut views: Vec<SourceView> = desk.setup.sources.values().map(|source| view(desk, source, recent)).collect();
+pub(super) fn sources_of(context: &QueryContext, recent: &Recent) -> Vec<SourceView> {
+    let mut views: Vec<SourceView> = context.setup.sources.values().map(|source| view(context, source, recent)).collect();
     views.sort_by(|a, b| a.name.cmp(&b.name));
     let mut gone: Vec<&str> = recent.events.iter().map(|one| one.source.as_str()).collect();
-    gone.retain(|name| !desk.setup.sources.contains_key(*name));
+    gone.retain(|name| !context.setup.sources.contains_key(*name));
     gone.sort_unstable();
     gone.dedup();
     views.extend(gone.into_iter().map(|name| counted(SourceView::removed(name), recent)));
     views
 }
 
-fn view(desk: &Desk, source: &Source, recent: &Recent) -> SourceView {
+fn view(context: &QueryContext, source: &Source, recent: &Recent) -> SourceView {
     let name = source.name();
     let path = format!("/in/{name}{}", if source.has_path_token() { "/{token}" } else { "" });
     let secrets = (1..=source.secrets_count()).map(|position| {
-        let used = desk.traffic.secret(name, position);
+        let used = context.traffic.secret(name, position);
         SecretUseView {
             position,
             matches: used.map_or(0, |used| used.matches),
@@ -107,13 +107,13 @@ fn view(desk: &Desk, source: &Source, recent: &Recent) -> SourceView {
         name: name.to_owned(),
         provider: source.provider().to_owned(),
         configured: true,
-        public_url: desk.public.url.as_ref().map(|url| format!("{url}{path}")),
+        public_url: context.public.url.as_ref().map(|url| format!("{url}{path}")),
         url: path,
         secrets: source.secrets_count(),
         secret_uses: secrets.collect(),
         verified: !source.is_unverified(),
         awaits_secret: source.awaits_secret(),
-        last_hour: desk.traffic.last_hour(name).into(),
+        last_hour: context.traffic.last_hour(name).into(),
         events: 0,
         arrivals: 0,
         held: 0,

@@ -18,7 +18,7 @@ use crate::query::view::EventView;
 /// How long a look goes back: longer than a commit may take.
 const LOOK_BACK_MS: UnixMillis = 15_000;
 /// The pause between two looks.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(500);
+pub(crate) const POLL_EVERY: Duration = Duration::from_millis(500);
 
 /// Filters of `tail`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]
@@ -87,7 +87,7 @@ impl Tail {
 
     /// What was not shown yet, oldest first; empty when nothing came. A look examines a bounded number of rows, however
     /// rare the wanted ones are: [`Tail::is_behind`] says whether the next one should follow at once.
-    pub(crate) async fn look(&mut self) -> Result<Vec<EventView>, QueryError> {
+    pub(crate) async fn poll(&mut self) -> Result<Vec<EventView>, QueryError> {
         let begun = Sweep { at: self.since, back: after_list(self.clock.now()) };
         let sweep = self.sweep.unwrap_or(begun);
         let page = self.store.events_after(sweep.at, &self.filter, PAGE_MAX, PAGE_EXAMINED_MAX).await?;

@@ -42,10 +42,10 @@ pub(crate) async fn warn(store: &Store, handlers: &[HandlerConfig]) {
     match tokio::time::timeout(PATIENCE, problems(store, handlers)).await {
         Ok(Ok(problems)) => {
             for Problem { path, what, .. } in problems {
-                tracing::warn!("{path}: {what}; every delivery fails until the table or the statement is mended");
+                tracing::warn!("{path}: {what}; every delivery fails until the table or the statement is fixed");
             }
         }
-        Ok(Err(error)) => tracing::warn!("the SQL of handlers could not be looked at: {}", error.chain()),
-        Err(_) => tracing::warn!("the SQL of handlers could not be looked at in time"),
+        Ok(Err(error)) => tracing::warn!("the SQL of handlers could not be checked: {}", error.chain()),
+        Err(_) => tracing::warn!("the SQL of handlers could not be checked in time"),
     }
 }

@@ -39,9 +39,9 @@ impl Builder {
     fn one(&mut self, config: &HandlerConfig) -> anyhow::Result<HandlerSpec> {
         let work = match &config.kind {
             HandlerKind::Sql(text) => Work::Sql(Arc::new(HandlerSql::parse(text, self.dialect).context("sql")?)),
-            HandlerKind::Http(http) => Work::Outside(Arc::new(self.http(http)?)),
+            HandlerKind::Http(http) => Work::Call(Arc::new(self.http(http)?)),
             HandlerKind::Pull => Work::Pull,
-            HandlerKind::Log => Work::Outside(Arc::new(LogTarget)),
+            HandlerKind::Log => Work::Call(Arc::new(LogTarget)),
         };
         let rate = match &config.kind {
             HandlerKind::Http(http) => http.rate.map(|rate| Rate { count: rate.count, period: rate.period }),

@@ -127,11 +127,11 @@ impl Processing {
     }
 
     /// Waits until the workers or the relay broke; for ever where there are none.
-    pub(crate) async fn broke(&self) {
+    pub(crate) async fn failed(&self) {
         match &self.running {
             Some(Running { workers, relay, .. }) => tokio::select! {
-                () = workers.broke() => {}
-                () = relay.broke() => {}
+                () = workers.failed() => {}
+                () = relay.failed() => {}
             },
             None => std::future::pending().await,
         }

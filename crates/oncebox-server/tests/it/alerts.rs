@@ -100,7 +100,7 @@ contract! {
         bury(&world.db);
         wait_until("it is told", PATIENCE, || world.db.count(&world.db.table("alerts")) == 1);
         assert_eq!(refused.load(Ordering::SeqCst), 5, "four refusals and one that arrived");
-        let untold = "nobody could be told, it is tried again: answered 503";
+        let untold = "the notice could not be sent; retrying: answered 503";
         wait_until("the log says so", PATIENCE, || world.program.log().contains(untold));
     }
 

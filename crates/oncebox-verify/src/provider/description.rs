@@ -21,8 +21,8 @@ pub struct Description {
     pub(crate) enc: mac::Encoding,
     pub(crate) key: mac::KeyForm,
     pub(crate) msg: Option<template::Template>,
-    pub(crate) sig: Option<describe::Carrier>,
-    pub(crate) sig2: Option<describe::Carrier>,
+    pub(crate) sig: Option<describe::SignatureLocation>,
+    pub(crate) sig2: Option<describe::SignatureLocation>,
     pub(crate) ts: Option<describe::Time>,
     pub(crate) require: Vec<describe::Required>,
     pub(crate) require_value: Vec<(http::HeaderName, String)>,
@@ -121,7 +121,7 @@ impl Description {
     /// The query field that carries a credential itself, if one does.
     pub fn credential_query(&self) -> Option<&str> {
         let carriers = [&self.sig, &self.sig2].into_iter().flatten();
-        carriers.filter_map(describe::Carrier::query).next()
+        carriers.filter_map(describe::SignatureLocation::query).next()
     }
 
     /// True when the sender sends the secret itself, so that nothing is signed.
@@ -132,7 +132,7 @@ impl Description {
     /// The header in which the sender sends the secret itself, if it does so in one.
     pub fn token_header(&self) -> Option<&str> {
         let by_default = (self.mac == Some(mac::Mac::Basic)).then_some("authorization");
-        let named = self.sig.as_ref().and_then(describe::Carrier::header);
+        let named = self.sig.as_ref().and_then(describe::SignatureLocation::header);
         named.or(by_default).filter(|_| self.sends_token())
     }
 

@@ -19,7 +19,7 @@ use crate::digest::{Digest, Fingerprint, Identity, IdentityKind, sha256};
 use crate::provider::SourceSpec;
 use crate::provider::description::describe::{IdentityRule, RepeatScope};
 use crate::provider::identity::batch::{Around, Batch, Element};
-use crate::provider::identity::handshake::Greeting;
+use crate::provider::identity::handshake::HandshakeRules;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::place::{Composite, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants, has_controls};
 use crate::provider::scheme::timestamp::Unit;
@@ -29,7 +29,7 @@ use crate::verdict::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat
 
 /// How a source names its events.
 #[derive(Debug)]
-pub(crate) struct Naming {
+pub(crate) struct IdentityRules {
     source: String,
     rule: IdentityRule,
     ids: Vec<Composite>,
@@ -66,9 +66,9 @@ struct Id<'a> {
     outside: bool,
 }
 
-impl Naming {
+impl IdentityRules {
     /// Takes the rules from a spec; what handshakes and signatures read from a body is read together with the ids.
-    pub(crate) fn new(spec: &SourceSpec, greeting: &Greeting, verifier: Option<&Verifier>) -> Self {
+    pub(crate) fn new(spec: &SourceSpec, handshakes: &HandshakeRules, verifier: Option<&Verifier>) -> Self {
         let description = &spec.description;
         let id_places = description.id.iter().flat_map(Composite::parts).flat_map(Part::places);
         let has_outside_id = id_places.clone().any(|place| !place.is_in_body());
@@ -79,7 +79,7 @@ impl Naming {
         let delivery = description.delivery.iter().flat_map(Part::places);
         let places: Vec<&Place> = id_places.chain(types).chain(time).chain(delivery).collect();
         let wants = Wants::new(places);
-        let mut wants_of_whole = wants.with(greeting.wants());
+        let mut wants_of_whole = wants.with(handshakes.wants());
         if let Some(signed) = verifier.and_then(Verifier::wants) {
             wants_of_whole = wants_of_whole.with(signed);
         }

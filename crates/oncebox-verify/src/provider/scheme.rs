@@ -18,7 +18,7 @@ use subtle::ConstantTimeEq;
 
 use crate::UnixMillis;
 use crate::digest::Digest;
-use crate::provider::description::describe::{CarriedAt, Carrier, TimeAt, name_fits};
+use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeAt, name_fits};
 use crate::provider::identity::batch::{Asked, Batch};
 use crate::provider::scheme::address::Address;
 use crate::provider::scheme::mac::{Encoding, Key, Mac};
@@ -46,7 +46,7 @@ static NO_URL: [String; 1] = [String::new()];
 pub(crate) struct Scheme {
     pub(super) mac: Mac,
     pub(super) enc: Encoding,
-    pub(crate) carriers: Vec<(Carrier, Vec<Key>)>,
+    pub(crate) carriers: Vec<(SignatureLocation, Vec<Key>)>,
     pub(super) template: Template,
     pub(crate) time: Option<SignedTime>,
     pub(super) require: Vec<(HeaderName, Secret)>,
@@ -136,7 +136,7 @@ impl Scheme {
 
     fn verify_carrier<'a>(
         &self,
-        carrier: &Carrier,
+        carrier: &SignatureLocation,
         keys: &[Key],
         request: &'a Request,
         view: &View<'a, '_>,
@@ -165,7 +165,7 @@ impl Scheme {
         Err(reject(Reason::Mismatch))
     }
 
-    fn signatures_max(&self, carrier: &Carrier) -> usize {
+    fn signatures_max(&self, carrier: &SignatureLocation) -> usize {
         let mac = carrier.mac.unwrap_or(self.mac);
         let is_digest = matches!(mac, Mac::HmacSha256 | Mac::HmacSha1 | Mac::HmacSha512);
         if is_digest && carrier.is_numbered() { NUMBERED_MAX } else { SIGNATURES_MAX }
@@ -212,7 +212,7 @@ impl Scheme {
 
     fn groups<'a>(
         &self,
-        carrier: &Carrier,
+        carrier: &SignatureLocation,
         lines: &'a [Cow<'a, str>],
         most: usize,
     ) -> Result<Vec<Group<'a>>, Rejection> {
@@ -228,7 +228,7 @@ impl Scheme {
     }
 
     /// Reads the items of one group; `left` is how many more the whole request may have.
-    fn group<'a>(&self, carrier: &Carrier, text: &'a str, left: &mut usize) -> Result<Option<Group<'a>>, Rejection> {
+    fn group<'a>(&self, carrier: &SignatureLocation, text: &'a str, left: &mut usize) -> Result<Option<Group<'a>>, Rejection> {
         let mut group = Group { time: None, signatures: Vec::new() };
         let at = self.time.as_ref().map(|time| &time.at);
         let (split, is_loose) = loose(carrier.split.as_deref());
@@ -259,7 +259,7 @@ impl Scheme {
         }
     }
 
-    fn decode(&self, carrier: &Carrier, text: &str) -> Option<Vec<u8>> {
+    fn decode(&self, carrier: &SignatureLocation, text: &str) -> Option<Vec<u8>> {
         let bytes = match carrier.mac.unwrap_or(self.mac) {
             Mac::Equal => Some(text.as_bytes().to_vec()),
             Mac::Basic => match text.split_at_checked(6) {
@@ -272,7 +272,7 @@ impl Scheme {
     }
 }
 
-impl Carrier {
+impl SignatureLocation {
     /// The texts that hold signatures; several only where the vendor documents several.
     fn lines<'a>(
         &self,

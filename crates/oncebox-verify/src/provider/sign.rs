@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method};
 use serde_json::Value;
 
 use crate::UnixMillis;
-use crate::provider::description::describe::{CarriedAt, Carrier, TimeAt};
+use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeAt};
 use crate::provider::scheme::Scheme;
 use crate::provider::scheme::mac::{Key, Mac};
 use crate::provider::scheme::place::{Place, View};
@@ -106,7 +106,7 @@ impl Scheme {
 }
 
 /// Puts a signature where the vendor carries it.
-fn carry(carrier: &Carrier, request: &mut Request, line: &str) -> Result<(), SignError> {
+fn carry(carrier: &SignatureLocation, request: &mut Request, line: &str) -> Result<(), SignError> {
     match &carrier.at {
         CarriedAt::Headers(names) => {
             let name = names.first().ok_or(SignError::Incomplete)?.replace('*', "1");

@@ -45,7 +45,7 @@ shared! {
 
 /// Which claim of the worker's is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Care {
+pub(super) enum LossFilter {
     /// What was never lost with its worker.
     Sound,
     /// What was: it is claimed alone.
@@ -63,22 +63,22 @@ pub(crate) const IN_ORDER: Template<1> =
 pub(crate) const CLAIM_SQLITE: Template<1> = Template::new(include_str!("../../sql/sqlite/claim.sql"), ["{care}"]);
 
 /// The worker's own claim, for one handler in place of several: arrays do not cross the seam.
-fn claim(places: &Template<1>, care: Care) -> Statement {
+fn claim(places: &Template<1>, care: LossFilter) -> Statement {
     let wanted = "(SELECT CAST($1 AS text), CAST($2 AS bigint), CAST($3 AS bigint), CAST($6 AS bigint))";
     let (postgres, sqlite) = match care {
-        Care::Sound => ("d.lost = 0", "r.lost = 0"),
-        Care::Lost => ("d.lost > 0", "r.lost > 0"),
+        LossFilter::Sound => ("d.lost = 0", "r.lost = 0"),
+        LossFilter::Lost => ("d.lost > 0", "r.lost > 0"),
     };
     Statement::of_two(&CLAIM.fill([wanted, &places.fill([postgres])]), &CLAIM_SQLITE.fill([sqlite]))
 }
 
 static CLAIMS: LazyLock<[Statement; 4]> = LazyLock::new(|| {
-    [claim(&DUE, Care::Sound), claim(&DUE, Care::Lost), claim(&IN_ORDER, Care::Sound), claim(&IN_ORDER, Care::Lost)]
+    [claim(&DUE, LossFilter::Sound), claim(&DUE, LossFilter::Lost), claim(&IN_ORDER, LossFilter::Sound), claim(&IN_ORDER, LossFilter::Lost)]
 });
 
 /// The claim with a care, where order keys matter or not.
-pub(super) fn claim_with(care: Care, in_order: bool) -> &'static Statement {
-    &CLAIMS[usize::from(in_order) * 2 + usize::from(care == Care::Lost)]
+pub(super) fn claim_with(care: LossFilter, in_order: bool) -> &'static Statement {
+    &CLAIMS[usize::from(in_order) * 2 + usize::from(care == LossFilter::Lost)]
 }
 
 /// Only SQLite asks this; Postgres answers a claim with everything.

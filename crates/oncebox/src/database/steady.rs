@@ -105,7 +105,7 @@ impl Steady {
     /// The time now, as it is expected to be; none where nobody keeps it.
     pub(crate) fn now(&self) -> Option<UnixMillis> {
         let kept = self.0.get()?;
-        let (hand, now) = (kept.hand(), kept.clock.passed());
+        let (hand, now) = (kept.hand(), kept.clock.monotonic());
         let is_fresh = kept.own || now.saturating_sub(hand.at) < EXPECTED_FOR;
         is_fresh.then(|| hand.at(now))
     }
@@ -121,7 +121,7 @@ impl Steady {
     pub(crate) fn due(&self, came: UnixMillis) -> UnixMillis {
         let Some(kept) = self.0.get() else { return came };
         let hand = kept.hand();
-        came.saturating_add(hand.offset).min(hand.at(kept.clock.passed()))
+        came.saturating_add(hand.offset).min(hand.at(kept.clock.monotonic()))
     }
 
     /// Begins to keep the time, once. A wall clock that went back while nobody ran does not bring the time back.
@@ -140,7 +140,7 @@ impl Steady {
             }
             told = times.told(clock.now()).await?;
         }
-        let hand = Hand { at: clock.passed(), steady: told.steady(), offset: told.offset, settled: told.settled };
+        let hand = Hand { at: clock.monotonic(), steady: told.steady(), offset: told.offset, settled: told.settled };
         // Whoever came first keeps it.
         let _ = self.0.set(Kept { clock, own: times.is_own(), hand: Mutex::new(hand) });
         Ok(())
@@ -156,7 +156,7 @@ impl Steady {
 
     /// Our own time, before the database is asked for its.
     pub(crate) fn asked(&self) -> Option<Asked> {
-        self.0.get().map(|kept| Asked(kept.clock.passed()))
+        self.0.get().map(|kept| Asked(kept.clock.monotonic()))
     }
 
     /// The same with what the database said.
@@ -168,7 +168,7 @@ impl Steady {
         told: Told,
     ) -> Result<(), StoreError> {
         let (Some(kept), Some(Asked(before))) = (self.0.get(), asked) else { return Ok(()) };
-        let (hand, after) = (kept.hand(), kept.clock.passed());
+        let (hand, after) = (kept.hand(), kept.clock.monotonic());
         let jump = match judge(&hand, before, after, &told) {
             Judged::Told(hand) => {
                 kept.set(hand);
@@ -184,7 +184,7 @@ impl Steady {
         }
         // Somebody settled it before us, or it was we who stood still.
         let told = times.told(kept.clock.now()).await?;
-        kept.set(Hand { at: kept.clock.passed(), steady: told.steady(), offset: told.offset, settled: told.settled });
+        kept.set(Hand { at: kept.clock.monotonic(), steady: told.steady(), offset: told.offset, settled: told.settled });
         Ok(())
     }
 }

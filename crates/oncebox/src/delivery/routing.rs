@@ -21,14 +21,14 @@ pub struct Route {
 
 /// What one handler will have to do for one event.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Duty {
+pub struct NewDelivery {
     /// The handler's name.
     pub handler: Arc<str>,
     /// The key within which its events run one at a time.
     pub order_key: Option<EventKey>,
 }
 
-impl From<&str> for Duty {
+impl From<&str> for NewDelivery {
     fn from(handler: &str) -> Self {
         Self { handler: handler.into(), order_key: None }
     }
@@ -45,9 +45,9 @@ impl Routes {
     }
 
     /// The handlers of an event. None is fine: the event is stored all the same.
-    pub fn duties_for(&self, source: &str, event_type: &str, body: &[u8]) -> Vec<Duty> {
+    pub fn deliveries_for(&self, source: &str, event_type: &str, body: &[u8]) -> Vec<NewDelivery> {
         let wanting = self.0.iter().filter(|route| route.wants(source, event_type));
-        wanting.map(|route| route.duty(body)).collect()
+        wanting.map(|route| route.new_delivery(body)).collect()
     }
 
     /// The handlers' names.
@@ -63,9 +63,9 @@ impl Routes {
 
 impl Route {
     /// What the handler will have to do for an event with this body.
-    pub fn duty(&self, body: &[u8]) -> Duty {
+    pub fn new_delivery(&self, body: &[u8]) -> NewDelivery {
         let order_key = self.serial.as_ref().and_then(|pointer| pointer.read(body)).map(|value| order_key(&value));
-        Duty { handler: self.handler.clone(), order_key }
+        NewDelivery { handler: self.handler.clone(), order_key }
     }
 
     /// True when the handler wants events of this source and type.

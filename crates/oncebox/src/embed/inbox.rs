@@ -182,7 +182,7 @@ async fn expire_leases<P: Pool>(shared: Shared<P>, every: Duration, stopping: Sh
                 tracing::warn!("{count} deliveries were taken back from workers that went silent");
                 shared.wake.notify_waiters();
             }
-            Err(error) => tracing::warn!("looking for ended leases waits for the database: {}", error.chain()),
+            Err(error) => tracing::warn!("checking for expired leases waits for the database: {}", error.chain()),
         }
         tokio::select! {
             () = stopping.wait() => {}

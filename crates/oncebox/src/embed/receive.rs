@@ -20,8 +20,8 @@ use crate::clock::{Clock, UnixMillis};
 use crate::database::verb::once::Once;
 use crate::database::{Claimed, StoreError, Transaction};
 use crate::delivery::handler_error::HandlerError;
-use crate::vendor::client::{Errands, Nobody};
-use crate::vendor::key_fetcher::VendorDesk;
+use crate::vendor::client::{VendorClient, Nobody};
+use crate::vendor::key_fetcher::KeyFetcher;
 use marks::Marks;
 use oncebox_verify::{Accepted, HeldReason, Identified, Reply, Request, Source, Verdict};
 
@@ -33,7 +33,7 @@ const BODY_BYTES_MAX: usize = 1024 * 1024;
 pub struct Receiver {
     source: Arc<Source>,
     clock: Clock,
-    vendors: Arc<VendorDesk>,
+    vendors: Arc<KeyFetcher>,
 }
 
 /// An event that its sender is known to have sent.
@@ -66,12 +66,12 @@ pub struct Verified {
 impl Receiver {
     /// Judges by the source's rules and the clock that is handed in.
     pub fn new(source: Source, clock: Clock) -> Self {
-        Self { source: Arc::new(source), clock, vendors: Arc::new(VendorDesk::new(Arc::new(Nobody))) }
+        Self { source: Arc::new(source), clock, vendors: Arc::new(KeyFetcher::new(Arc::new(NoVendorClient))) }
     }
 
     /// The same, with somebody who fetches vendors' keys and visits confirmations; without, both are refused.
-    pub fn with_errands(self, errands: Arc<dyn Errands>) -> Self {
-        Self { vendors: Arc::new(VendorDesk::new(errands)), ..self }
+    pub fn with_errands(self, vendor_client: Arc<dyn VendorClient>) -> Self {
+        Self { vendors: Arc::new(KeyFetcher::new(vendor_client)), ..self }
     }
 
     /// Fetches keys that are in use again before they expire; call it every minute or so where the provider has such keys.
@@ -97,7 +97,7 @@ impl Receiver {
         }
         let mut verdict = self.source.judge(request, path_token, self.clock.now());
         if let Verdict::NeedsKey(wanted) = &verdict {
-            if self.vendors.bring_key(&self.source, wanted, &self.clock).await.is_err() {
+            if self.vendors.fetch_key(&self.source, wanted, &self.clock).await.is_err() {
                 return Err(Answer::unavailable());
             }
             verdict = self.source.judge(request, path_token, self.clock.now());

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
 
-use super::bookkeeper::{self, Entry};
+use super::arrival_recorder::{self, Entry};
 use super::{Ingest, SenderClock, metric};
 use crate::clock::{Clock, Countdown};
 use crate::event::KeyMaker;
@@ -57,7 +57,7 @@ pub struct Settings {
     pub writers: usize,
 }
 
-/// The running writers and their bookkeeper.
+/// The running writers and their arrival_recorder.
 #[derive(Debug)]
 pub struct Batcher(JoinSet<()>);
 
@@ -84,23 +84,23 @@ impl Batcher {
             let writer = Writer { store, books, wake, batch_max: settings.batch.max(1) };
             tasks.spawn(writer.run(queue.clone()));
         }
-        tasks.spawn(bookkeeper::run(store, settled));
+        tasks.spawn(arrival_recorder::run(store, settled));
         (
             Ingest { submissions, clock, keys, vendors: Arc::default(), sender_clock: SenderClock::default() },
             Self(tasks),
         )
     }
 
-    /// Waits until a writer or the bookkeeper ends, which none does while there is an [`Ingest`]: it broke, and what is
+    /// Waits until a writer or the arrival_recorder ends, which none does while there is an [`Ingest`]: it broke, and what is
     /// submitted now may never be answered.
-    pub async fn broke(&mut self) {
+    pub async fn failed(&mut self) {
         let ended = self.0.join_next().await;
         tracing::error!("a writer of the ingest path ended: {ended:?}");
     }
 
     /// Waits until everything submitted is answered and counted. Drop every [`Ingest`] first.
     pub async fn finish(mut self) {
-        // The writers end with the last submission, the bookkeeper with the last writer.
+        // The writers end with the last submission, the arrival_recorder with the last writer.
         while self.0.join_next().await.is_some() {}
     }
 }
@@ -232,7 +232,7 @@ impl Writer {
         }
         // Never waited for: a line in the log and an arrival count may be lost, an acknowledgement may not be late.
         if let Err(error) = self.books.try_send(entries) {
-            tracing::warn!("a batch goes without log lines and arrival counts: {error}");
+            tracing::warn!("dropped the log lines and arrival counts of one batch: {error}");
         }
     }
 }

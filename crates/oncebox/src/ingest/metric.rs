@@ -2,7 +2,7 @@
 
 use metrics::{Counter, counter};
 
-use super::bookkeeper::Entry;
+use super::arrival_recorder::Entry;
 use crate::store::{Inserted, NewEvent};
 use oncebox_verify::{Identified, Rejection, Source};
 

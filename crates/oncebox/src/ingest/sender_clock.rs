@@ -32,12 +32,12 @@ impl SenderClock {
         if kept.len() == KEPT_MAX {
             kept.pop_front();
         }
-        kept.push_back((clock.passed(), clock.now().saturating_sub(signed_at)));
+        kept.push_back((clock.monotonic(), clock.now().saturating_sub(signed_at)));
     }
 
     /// What the latest ones say; none where nothing was signed lately.
     pub fn skew(&self, clock: &Clock) -> Option<Skew> {
-        let now = clock.passed();
+        let now = clock.monotonic();
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let fresh = kept.iter().filter(|(at, _)| now.saturating_sub(*at) <= FRESH);
         let mut offs: Vec<i64> = fresh.map(|(_, off)| *off).collect();

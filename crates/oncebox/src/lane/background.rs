@@ -35,7 +35,7 @@ impl Running {
     }
 
     /// Waits until the loop broke, which nothing but a mistake of ours can do: whoever runs it should start anew.
-    pub(crate) async fn broke(&self) {
+    pub(crate) async fn failed(&self) {
         let mut living = self.living.clone();
         // Nothing is ever sent; the end of the sender is the message.
         while living.changed().await.is_ok() {}

@@ -13,7 +13,7 @@ use super::chain::Chain;
 use super::{Answer, Call, Outgoing, Policy, Settings, Target};
 use crate::authorities;
 use crate::clock::Clock;
-use crate::vendor::client::{Errand, ErrandError, Errands, Fetched};
+use crate::vendor::client::{VendorFuture, VendorError, VendorClient, Fetched};
 use oncebox_verify::{KeyWanted, NamedBy, Proof, Visit};
 
 /// How long a vendor may take: shorter than what senders wait for us.
@@ -51,25 +51,25 @@ impl VendorCalls {
         Ok(Self { operator, public, roots, clock })
     }
 
-    async fn get(&self, url: &str, named_by: NamedBy) -> Result<Answer, ErrandError> {
-        let target = Target::parse(url).map_err(|error| ErrandError(error.to_string()))?;
+    async fn get(&self, url: &str, named_by: NamedBy) -> Result<Answer, VendorError> {
+        let target = Target::parse(url).map_err(|error| VendorError(error.to_string()))?;
         let client = match named_by {
             NamedBy::Operator => &self.operator,
             NamedBy::Request => &self.public,
         };
         let host = target.host().to_owned();
         let sent = client.send(Call::get(target, DEADLINE)).await;
-        let answer = sent.map_err(|error| ErrandError(format!("{host}: {error}")))?;
+        let answer = sent.map_err(|error| VendorError(format!("{host}: {error}")))?;
         match answer.status {
             status if status.is_success() => Ok(answer),
-            status => Err(ErrandError(format!("{host} answered {}", status.as_u16()))),
+            status => Err(VendorError(format!("{host} answered {}", status.as_u16()))),
         }
     }
 
-    async fn fetch_key(&self, wanted: &KeyWanted) -> Result<Fetched, ErrandError> {
+    async fn fetch_key(&self, wanted: &KeyWanted) -> Result<Fetched, VendorError> {
         let answer = self.get(&wanted.url, wanted.named_by).await?;
         if !answer.is_whole || answer.status != StatusCode::OK {
-            return Err(ErrandError("the answer is too long or broke off".to_owned()));
+            return Err(VendorError("the answer is too long or broke off".to_owned()));
         }
         if let Some(proof) = &wanted.proof {
             self.prove(&answer.body, proof).await?;
@@ -78,9 +78,9 @@ impl VendorCalls {
     }
 
     /// The first certificate must lead to a known authority and bear one of the vendor's names.
-    async fn prove(&self, text: &[u8], proof: &Proof) -> Result<(), ErrandError> {
+    async fn prove(&self, text: &[u8], proof: &Proof) -> Result<(), VendorError> {
         let vendor = proof.vendor();
-        let refused = || ErrandError(format!("the certificate is not one of {vendor} by the web's authorities"));
+        let refused = || VendorError(format!("the certificate is not one of {vendor} by the web's authorities"));
         let mut chain = Chain::read(text).ok_or_else(refused)?;
         let now = self.clock.now();
         if !chain.is_for(proof) {
@@ -97,12 +97,12 @@ impl VendorCalls {
     }
 }
 
-impl Errands for VendorCalls {
-    fn fetch<'a>(&'a self, wanted: &'a KeyWanted) -> Errand<'a, Fetched> {
+impl VendorClient for VendorCalls {
+    fn fetch<'a>(&'a self, wanted: &'a KeyWanted) -> VendorFuture<'a, Fetched> {
         Box::pin(self.fetch_key(wanted))
     }
 
-    fn visit<'a>(&'a self, visit: &'a Visit) -> Errand<'a, ()> {
+    fn visit<'a>(&'a self, visit: &'a Visit) -> VendorFuture<'a, ()> {
         Box::pin(async { self.get(&visit.url, NamedBy::Request).await.map(drop) })
     }
 }

@@ -53,9 +53,9 @@ pub(super) async fn run(store: &Store, clock: &Clock, spec: &DestinationSpec, me
         destination = &*spec.name, id = %message.fence.id, attempt = message.attempt,
     );
     let masks = Masks::of_call(&call.headers, &spec.headers);
-    let begun = clock.passed();
+    let begun = clock.monotonic();
     let answer = spec.client.send(call).instrument(span).await;
-    metric::took(&spec.name, clock.passed().saturating_sub(begun));
+    metric::took(&spec.name, clock.monotonic().saturating_sub(begun));
     if store.pass("outbox.sent").await.is_err() {
         return nothing_known(message, End::Unknown);
     }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::sync::{Notify, mpsc};
 
 use super::attempt::{self, End, Ended};
-use super::closer::give_back;
+use super::completer::give_back;
 use super::destination::DestinationSpec;
 use super::lane::Shared;
 use crate::clock::Clock;
@@ -19,7 +19,7 @@ use crate::store::{ClaimedMessage, MessageFence, Role, Store};
 pub(super) struct Caller {
     pub(super) store: Store,
     pub(super) clock: Clock,
-    /// To the closer.
+    /// To the completer.
     pub(super) ended: mpsc::Sender<Ended>,
     /// Wakes the loop when a lane has room for a claim.
     pub(super) due: Arc<Notify>,
@@ -47,7 +47,7 @@ impl Begun {
     /// The next message of a lane, if it has one that may be sent now.
     pub(super) fn next_of(lane: &Arc<Shared>, clock: &Clock) -> Option<Self> {
         let mut locked = lane.lock();
-        let message = locked.start(clock.passed())?.message;
+        let message = locked.start(clock.monotonic())?.message;
         let under_way = UnderWay { lane: lane.clone(), clock: clock.clone(), fence: message.fence, is_over: false };
         Some(Self { message, spec: locked.spec.clone(), under_way })
     }
@@ -66,7 +66,7 @@ impl UnderWay {
 impl Drop for UnderWay {
     fn drop(&mut self) {
         if !self.is_over {
-            self.lane.lock().cut_off(self.fence, self.clock.passed());
+            self.lane.lock().cut_off(self.fence, self.clock.monotonic());
         }
     }
 }
@@ -82,8 +82,8 @@ impl Caller {
                 Some(_under_way) => attempt::run(&self.store, &self.clock, &spec, message).await,
                 None => attempt::not_made(message),
             };
-            lane.lock().tell(ended.reached, self.clock.passed());
-            // Where the closer cannot keep up, no further call is begun.
+            lane.lock().tell(ended.reached, self.clock.monotonic());
+            // Where the completer cannot keep up, no further call is begun.
             self.hand_over(ended).await;
             if under_way.end() {
                 self.due.notify_one();
@@ -100,7 +100,7 @@ impl Caller {
             }
             // The end of the lease brings it back.
             End::Unknown => {}
-            // The closer lives as long as its callers do.
+            // The completer lives as long as its callers do.
             End::Sent(_) | End::Failed(_) => drop(self.ended.send(ended).await),
         }
     }

@@ -12,7 +12,7 @@ use tokio::time::MissedTickBehavior;
 
 use super::attempt::Ended;
 use super::caller::{Begun, Caller};
-use super::closer::give_back;
+use super::completer::give_back;
 use super::destination::DestinationSpec;
 use super::lane::{Lane, Shared};
 use super::observed::{Spared, Unserved};
@@ -26,7 +26,7 @@ use crate::store::{
 use crate::wake::Wake;
 
 /// How often the relay looks without being told to: the workers' look, which serves both, is the usual one.
-const LOOK_EVERY: Duration = Duration::from_secs(30);
+const POLL_EVERY: Duration = Duration::from_secs(30);
 /// How long giving claims back may take at the end.
 const LAST_WRITE: Duration = Duration::from_secs(5);
 
@@ -80,7 +80,7 @@ impl Dispatch {
         stopping: Shutdown,
         grace: watch::Receiver<Duration>,
     ) {
-        let mut look = tokio::time::interval(LOOK_EVERY);
+        let mut look = tokio::time::interval(POLL_EVERY);
         look.set_missed_tick_behavior(MissedTickBehavior::Delay);
         changes.mark_changed();
         while !stopping.requested() {
@@ -92,9 +92,9 @@ impl Dispatch {
                 Some(ended) = self.callers.join_next() => note(ended),
                 Some(_) = self.chores.join_next() => {}
                 () = self.caller.due.notified() => {}
-                names = self.wake.wait_for_messages() => names.iter().for_each(|name| self.look(name)),
-                _ = look.tick() => self.look_around(),
-                () = tokio::time::sleep(resumes_in.unwrap_or(LOOK_EVERY)), if resumes_in.is_some() => {}
+                names = self.wake.wait_for_messages() => names.iter().for_each(|name| self.mark_due(name)),
+                _ = look.tick() => self.poll_all(),
+                () = tokio::time::sleep(resumes_in.unwrap_or(POLL_EVERY)), if resumes_in.is_some() => {}
             }
             while let Some(ended) = self.callers.try_join_next() {
                 note(ended);
@@ -115,14 +115,14 @@ impl Dispatch {
         }
         self.claim();
         self.lanes.retain(|_, lane| !lane.lock().is_over());
-        let now = self.caller.clock.passed();
+        let now = self.caller.clock.monotonic();
         let spared = |lane: &Shared| lane.lock().out_of_reach_for(now);
         let spared = self.lanes.iter().filter_map(|(name, lane)| Some((name.clone(), spared(lane)?)));
         self.spared.set(spared, self.caller.clock.now());
     }
 
     fn claim(&mut self) {
-        let now = self.caller.clock.passed();
+        let now = self.caller.clock.monotonic();
         if !self.claims.is_empty() || now < self.claim_not_before {
             return;
         }
@@ -141,7 +141,7 @@ impl Dispatch {
     }
 
     fn claimed(&mut self, claim: Result<Claim, JoinError>) {
-        let now = self.caller.clock.passed();
+        let now = self.caller.clock.monotonic();
         match claim {
             Ok(Claim { wants, since, outcome: Ok(claims) }) => self.take(wants, since, claims),
             Ok(Claim { outcome: Err(error), .. }) => {
@@ -150,7 +150,7 @@ impl Dispatch {
             }
             // Ours to repair, and never to stop for.
             Err(error) => {
-                tracing::error!("a claim broke: {error}");
+                tracing::error!("a claim failed: {error}");
                 self.claim_failed(now);
             }
         }
@@ -197,21 +197,21 @@ impl Dispatch {
         self.registered = false;
     }
 
-    fn look_around(&mut self) {
-        self.lanes.values().for_each(|lane| lane.lock().look());
+    fn poll_all(&mut self) {
+        self.lanes.values().for_each(|lane| lane.lock().mark_due());
         let served = self.lanes.keys().cloned().collect();
-        self.chores.spawn(self.unserved.clone().look(self.caller.store.clone(), served));
+        self.chores.spawn(self.unserved.clone().watch(self.caller.store.clone(), served));
     }
 
-    fn look(&mut self, destination: &str) {
+    fn mark_due(&mut self, destination: &str) {
         if let Some(lane) = self.lanes.get(destination) {
-            lane.lock().look();
+            lane.lock().mark_due();
         }
     }
 
     /// Returns what must not be begun: its destination is spared or gone, or its lease is too far gone.
     fn put_back(&mut self) {
-        let now = self.caller.clock.passed();
+        let now = self.caller.clock.monotonic();
         for lane in self.lanes.values() {
             if let Some((fences, pause)) = lane.lock().put_back(now) {
                 self.chores.spawn(give_back(self.caller.store.clone(), self.caller.clock.clone(), fences, pause));
@@ -220,7 +220,7 @@ impl Dispatch {
     }
 
     fn resumes_in(&self) -> Option<Duration> {
-        let now = self.caller.clock.passed();
+        let now = self.caller.clock.monotonic();
         let claim = self.claim_not_before.checked_sub(now).filter(|pause| !pause.is_zero());
         self.lanes.values().filter_map(|lane| lane.lock().resumes_in(now)).chain(claim).min()
     }
@@ -279,6 +279,6 @@ async fn claim(
 /// A caller that broke is ours to repair, and never to stop for: the lease brings its message back.
 fn note(ended: Result<(), JoinError>) {
     if let Err(error) = ended {
-        tracing::error!("a call broke: {error}");
+        tracing::error!("a call failed: {error}");
     }
 }

@@ -51,7 +51,7 @@ pub(super) struct Lane {
     cut_off: Vec<MessageFence>,
     /// Of the bodies in hand, begun or not.
     bytes: usize,
-    hungry: bool,
+    may_have_work: bool,
     backlog: bool,
     wanted: bool,
     /// The loop was woken to claim.
@@ -71,7 +71,7 @@ impl Lane {
             running: Vec::new(),
             cut_off: Vec::new(),
             bytes: 0,
-            hungry: true,
+            may_have_work: true,
             backlog: false,
             wanted: true,
             asked: false,
@@ -90,7 +90,7 @@ impl Lane {
             self.rate = spec.rate.map(RateLimit::even);
         }
         self.spec = spec;
-        (self.hungry, self.wanted) = (true, true);
+        (self.may_have_work, self.wanted) = (true, true);
     }
 
     /// The destination is gone from the config, or the relay stops: its messages stay where they are.
@@ -104,8 +104,8 @@ impl Lane {
     }
 
     /// There may be something to claim.
-    pub(super) fn look(&mut self) {
-        self.hungry = true;
+    pub(super) fn mark_due(&mut self) {
+        self.may_have_work = true;
     }
 
     /// True when it is worth a claim: half a hand at a time, for a claim for every call that ends would be a transaction
@@ -113,7 +113,7 @@ impl Lane {
     pub(super) fn is_due(&self) -> bool {
         let (in_hand, hand) = (self.in_hand(), self.hand());
         self.wanted
-            && (self.hungry || self.backlog)
+            && (self.may_have_work || self.backlog)
             && (in_hand == 0 || (in_hand * 2 <= hand && self.bytes * 2 <= MESSAGES_BYTES_MAX))
     }
 
@@ -144,7 +144,7 @@ impl Lane {
             Pass::Wait(_) => return None,
         };
         // Whoever wakes us from here on wakes us for the next claim.
-        (self.hungry, self.backlog) = (false, false);
+        (self.may_have_work, self.backlog) = (false, false);
         let bytes = MESSAGES_BYTES_MAX.saturating_sub(self.bytes).max(1);
         Some(MessageWant { destination: self.spec.name.to_string(), limit, bytes, lease: self.spec.lease() })
     }
@@ -163,7 +163,7 @@ impl Lane {
 
     /// The claim did not come through: whoever was to probe did not.
     pub(super) fn claim_failed(&mut self, now: Duration) {
-        self.hungry = true;
+        self.may_have_work = true;
         self.circuit.tell(Reached::Unknown, now);
     }
 
@@ -216,7 +216,7 @@ impl Lane {
         }
         // If the probe is among them, it was none.
         self.circuit.tell(Reached::Unknown, now);
-        self.hungry = true;
+        self.may_have_work = true;
         let messages: Vec<ClaimedMessage> = self.queue.drain(..count).map(|one| one.message).collect();
         self.bytes -= messages.iter().map(|message| message.body.len()).sum::<usize>();
         Some((messages.iter().map(|message| message.fence).collect(), pause))
@@ -229,7 +229,7 @@ impl Lane {
 
     /// When time alone will let this lane go on: its rate has room again, or its circuit lets a probe through.
     pub(super) fn resumes_in(&self, now: Duration) -> Option<Duration> {
-        let waits = !self.queue.is_empty() || (self.wanted && (self.hungry || self.backlog));
+        let waits = !self.queue.is_empty() || (self.wanted && (self.may_have_work || self.backlog));
         let rate = self.rate.as_ref().map(|rate| rate.wait(now)).unwrap_or_default();
         let pause = rate.max(self.circuit.closed_for(now).unwrap_or_default());
         (waits && self.running.len() < self.spec.concurrency.max(1) && pause > Duration::ZERO).then_some(pause)
@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn half_a_hand_is_claimed_at_a_time() {
         let mut lane = lane(2);
-        let want = lane.want(ms(0)).expect("it is hungry at first");
+        let want = lane.want(ms(0)).expect("it is may_have_work at first");
         assert_eq!((want.limit, want.bytes), (16, MESSAGES_BYTES_MAX));
         assert!(lane.want(ms(0)).is_none(), "one claim at a time");
         lane.take(messages(16, 1), 0, &want, ms(0));
@@ -355,7 +355,7 @@ mod tests {
     fn what_is_claimed_ahead_follows_the_pace() {
         for (time, expected) in [(ms(1), MESSAGES_AHEAD_MAX), (ms(100), 40), (ms(10_000), 2)] {
             let mut lane = lane(2);
-            let want = lane.want(ms(0)).expect("hungry");
+            let want = lane.want(ms(0)).expect("may_have_work");
             lane.take(messages(16, 1), 0, &want, ms(0));
             while let Some(one) = lane.start(ms(0)) {
                 lane.end(one.message.fence);
@@ -367,7 +367,7 @@ mod tests {
     #[test]
     fn bytes_in_hand_are_bounded() {
         let mut lane = lane(2);
-        let want = lane.want(ms(0)).expect("hungry");
+        let want = lane.want(ms(0)).expect("may_have_work");
         lane.take(messages(2, MESSAGES_BYTES_MAX / 2), 0, &want, ms(0));
         assert!(lane.backlog && !lane.is_due(), "cut off by the bytes, and no room for more");
         let one = lane.start(ms(0)).expect("a message");
@@ -378,7 +378,7 @@ mod tests {
     #[test]
     fn what_must_not_be_begun_is_put_back() {
         let mut spared = lane(32);
-        let want = spared.want(ms(0)).expect("hungry");
+        let want = spared.want(ms(0)).expect("may_have_work");
         spared.take(messages(40, 1), 0, &want, ms(0));
         for _ in 0..16 {
             let one = spared.start(ms(0)).expect("a message");
@@ -393,7 +393,7 @@ mod tests {
         assert!(spared.put_back(ms(1000)).is_none() && spared.start(ms(1000)).is_some(), "the probe goes");
 
         let mut late = lane(1);
-        let want = late.want(ms(0)).expect("hungry");
+        let want = late.want(ms(0)).expect("may_have_work");
         late.take(messages(2, 1), 0, &want, ms(0));
         assert!(late.put_back(ms(29_000)).is_none());
         assert!(late.start(ms(31_000)).is_none(), "it might end after its lease");

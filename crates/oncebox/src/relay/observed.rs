@@ -33,7 +33,7 @@ impl Spared {
 pub(super) struct Unserved(Arc<Mutex<BTreeSet<String>>>);
 
 impl Unserved {
-    pub(super) async fn look(self, store: Store, served: Vec<Arc<str>>) {
+    pub(super) async fn watch(self, store: Store, served: Vec<Arc<str>>) {
         // A database that is away shows in more important places.
         let Ok(depths) = store.outbox_depths().await else { return };
         let waiting = depths.into_iter().filter(|depth| depth.state == "ready");

@@ -173,9 +173,9 @@ impl Pass<'_> {
         &self,
         slice: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let started = self.clock.passed();
+        let started = self.clock.monotonic();
         let outcome = slice.await;
-        let took = self.clock.passed().saturating_sub(started);
+        let took = self.clock.monotonic().saturating_sub(started);
         tokio::select! {
             () = tokio::time::sleep(took.clamp(PAUSE_MIN, PAUSE_MAX)) => {}
             () = self.stopping.wait() => {}

@@ -117,7 +117,7 @@ impl Database {
         if facts.backend != client.backend() || other.backend() == client.backend() {
             return Err(StoreError::Unsafe(POOLER.to_owned()));
         }
-        Ok(Self { unsafe_because: facts.danger(), ..database })
+        Ok(Self { unsafe_because: facts.durability_risk(), ..database })
     }
 
     pub(super) fn pool(&self) -> &Pool {
@@ -164,7 +164,7 @@ impl Database {
 
     /// As [`Database::begin`], on a session that is no loss to anybody else: a new one plans everything anew, and whoever
     /// gets it from the pool waits for that.
-    pub(super) async fn begin_apart(&self) -> Result<Tx, StoreError> {
+    pub(super) async fn begin_isolated(&self) -> Result<Tx, StoreError> {
         self.begin_on(&self.apart).await
     }
 
@@ -176,7 +176,7 @@ impl Database {
             begun: false,
             failed: false,
             lost: false,
-            soiled: false,
+            dirty: false,
             staged: None,
             link: self.link.clone(),
             loops: self.loops.clone(),
@@ -228,7 +228,7 @@ pub(super) struct Tx {
     /// A question was not answered to its end, so nobody knows what the session is doing.
     lost: bool,
     /// A handler's statements may have left something in the session.
-    soiled: bool,
+    dirty: bool,
     staged: Option<Staged>,
     link: Arc<Link>,
     pub(super) loops: Arc<AtomicBool>,
@@ -329,8 +329,8 @@ impl Tx {
     }
 
     /// Statements that are not ours, and that may leave traces in the session, follow.
-    pub(super) fn soil(&mut self) {
-        self.soiled = true;
+    pub(super) fn mark_dirty(&mut self) {
+        self.dirty = true;
     }
 
     /// Keeps rows for the commit.
@@ -434,7 +434,7 @@ impl Tx {
 
     /// Puts the connection back into the pool after a clean end, as clean as it came out.
     async fn give_back(mut self) {
-        if self.soiled {
+        if self.dirty {
             let Ok(client) = self.client() else { return };
             let cleaned = within(END_WAIT, async {
                 let (cleaned, set) =

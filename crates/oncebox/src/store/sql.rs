@@ -8,7 +8,7 @@ pub(super) use crate::database::Statement;
 use crate::database::sql as claims;
 use crate::database::template::Template;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-use crate::store::handling::deliveries::Care;
+use crate::store::handling::deliveries::LossFilter;
 
 macro_rules! shared {
     ($($name:ident = $file:literal;)*) => {
@@ -280,7 +280,7 @@ impl Claim {
         Self(conditions.map(|condition| text(&condition)))
     }
 
-    pub(super) fn with(&self, care: Care) -> &str {
+    pub(super) fn with(&self, care: LossFilter) -> &str {
         &self.0[care as usize]
     }
 }

@@ -53,7 +53,7 @@ const STATEMENTS_MAX: usize = 128;
 /// Transactions that may wait for the writer; beyond it `begin` itself waits.
 const WAITING_MAX: usize = 64;
 /// How often a server to which nothing is written looks whether its file is still there.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+const POLL_EVERY: Duration = Duration::from_secs(1);
 /// What the writer keeps in memory: the inner pages of a ledger of tens of millions, which every new identity passes.
 const CACHE_KIB: i64 = 16 * 1024;
 /// The first version without the WAL-reset corruption; 3.52.0 was withdrawn.
@@ -89,7 +89,7 @@ impl Database {
         };
         let connection = open_writer(path, access)?;
         let unsafe_because = match access {
-            Access::Server => danger(&connection)?,
+            Access::Server => durability_risk(&connection)?,
             Access::Visitor => None,
         };
         if let (Some(danger), Durability::Required) = (&unsafe_because, durability) {
@@ -151,8 +151,8 @@ impl Database {
     }
 
     /// Waits for the end of the writer thread, or until its file is not the one on the disk any more.
-    pub(super) async fn broke(&self) {
-        while tokio::time::timeout(LOOK_EVERY, self.writer.closed()).await.is_err() {
+    pub(super) async fn failed(&self) {
+        while tokio::time::timeout(POLL_EVERY, self.writer.closed()).await.is_err() {
             if self.check_files().is_err() {
                 return;
             }
@@ -362,7 +362,7 @@ fn open_reader(path: &Path) -> Result<Connection, StoreError> {
 }
 
 /// Reads the settings back: what was asked for is not always what a file system grants.
-fn danger(connection: &Connection) -> Result<Option<String>, StoreError> {
+fn durability_risk(connection: &Connection) -> Result<Option<String>, StoreError> {
     let version = rusqlite::version_number();
     if version < VERSION_MIN || version == VERSION_WITHDRAWN {
         let name = rusqlite::version();
@@ -400,7 +400,7 @@ mod tests {
         for (pragma, value) in pragmas {
             connection.pragma_update(None, pragma, value).unwrap();
         }
-        danger(&connection).unwrap()
+        durability_risk(&connection).unwrap()
     }
 
     #[test]
@@ -420,6 +420,6 @@ mod tests {
         }
         // A database in memory cannot have a log, whatever was asked for.
         let memory = Connection::open_in_memory().unwrap();
-        assert!(danger(&memory).unwrap().is_some_and(|found| found.contains("memory")));
+        assert!(durability_risk(&memory).unwrap().is_some_and(|found| found.contains("memory")));
     }
 }

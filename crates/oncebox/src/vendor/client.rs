@@ -12,15 +12,15 @@ use bytes::Bytes;
 use oncebox_verify::{KeyWanted, Visit};
 
 /// A call that is under way.
-pub type Errand<'a, T> = Pin<Box<dyn Future<Output = Result<T, ErrandError>> + Send + 'a>>;
+pub type VendorFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, VendorError>> + Send + 'a>>;
 
 /// Somebody who goes to vendors.
-pub trait Errands: fmt::Debug + Send + Sync {
+pub trait VendorClient: fmt::Debug + Send + Sync {
     /// Fetches the text that holds a key.
-    fn fetch<'a>(&'a self, wanted: &'a KeyWanted) -> Errand<'a, Fetched>;
+    fn fetch<'a>(&'a self, wanted: &'a KeyWanted) -> VendorFuture<'a, Fetched>;
 
     /// Visits a URL; success is a 2xx.
-    fn visit<'a>(&'a self, visit: &'a Visit) -> Errand<'a, ()>;
+    fn visit<'a>(&'a self, visit: &'a Visit) -> VendorFuture<'a, ()>;
 }
 
 /// What an address answered.
@@ -35,18 +35,18 @@ pub struct Fetched {
 /// Why an errand failed: a sentence for the log, without any secret.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct ErrandError(pub String);
+pub struct VendorError(pub String);
 
 /// Goes nowhere.
 #[derive(Clone, Copy, Debug)]
-pub struct Nobody;
+pub struct NoVendorClient;
 
-impl Errands for Nobody {
-    fn fetch<'a>(&'a self, _wanted: &'a KeyWanted) -> Errand<'a, Fetched> {
-        Box::pin(async { Err(ErrandError("nobody is there to fetch keys".to_owned())) })
+impl VendorClient for NoVendorClient {
+    fn fetch<'a>(&'a self, _wanted: &'a KeyWanted) -> VendorFuture<'a, Fetched> {
+        Box::pin(async { Err(VendorError("nobody is there to fetch keys".to_owned())) })
     }
 
-    fn visit<'a>(&'a self, _visit: &'a Visit) -> Errand<'a, ()> {
-        Box::pin(async { Err(ErrandError("nobody is there to visit confirmations".to_owned())) })
+    fn visit<'a>(&'a self, _visit: &'a Visit) -> VendorFuture<'a, ()> {
+        Box::pin(async { Err(VendorError("nobody is there to visit confirmations".to_owned())) })
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock::Clock;
-use crate::vendor::client::{Errands, Nobody};
+use crate::vendor::client::{VendorClient, Nobody};
 use oncebox_verify::{KeyWanted, Source, Visit};
 
 /// The vendor could not be asked.
@@ -13,36 +13,36 @@ pub(crate) struct OutOfReach;
 
 /// Sends somebody to vendors.
 #[derive(Debug)]
-pub(crate) struct VendorDesk {
-    errands: Arc<dyn Errands>,
-    flights: Mutex<HashMap<String, Arc<Flight>>>,
+pub(crate) struct KeyFetcher {
+    vendor_client: Arc<dyn VendorClient>,
+    in_flight: Mutex<HashMap<String, Arc<Fetch>>>,
 }
 
 /// What became of the fetch that is under way, for those who wait for it.
-type Flight = tokio::sync::Mutex<Option<Result<(), OutOfReach>>>;
+type Fetch = tokio::sync::Mutex<Option<Result<(), OutOfReach>>>;
 
-impl Default for VendorDesk {
+impl Default for KeyFetcher {
     fn default() -> Self {
-        Self::new(Arc::new(Nobody))
+        Self::new(Arc::new(NoVendorClient))
     }
 }
 
-impl VendorDesk {
-    pub(crate) fn new(errands: Arc<dyn Errands>) -> Self {
-        Self { errands, flights: Mutex::default() }
+impl KeyFetcher {
+    pub(crate) fn new(vendor_client: Arc<dyn VendorClient>) -> Self {
+        Self { vendor_client, in_flight: Mutex::default() }
     }
 
     /// Fetches a key into the source's ring, or waits for whoever is fetching it.
-    pub(crate) async fn bring_key(&self, source: &Source, wanted: &KeyWanted, clock: &Clock) -> Result<(), OutOfReach> {
-        // The ring is the source's own, and so is the flight.
+    pub(crate) async fn fetch_key(&self, source: &Source, wanted: &KeyWanted, clock: &Clock) -> Result<(), OutOfReach> {
+        // The ring is the source's own, and so is the fetch_state.
         let name = format!("{} {}", source.name(), wanted.url);
-        let flight = self.lock().entry(name.clone()).or_default().clone();
-        let mut outcome = flight.lock().await;
+        let fetch_state = self.lock().entry(name.clone()).or_default().clone();
+        let mut outcome = fetch_state.lock().await;
         if let Some(outcome) = *outcome {
             return outcome;
         }
-        // Whoever comes later starts a flight of their own, should the key still be missing; also when this one is dropped.
-        let _landing = Landing { desk: self, name: &name, flight: &flight };
+        // Whoever comes later starts a fetch_state of their own, should the key still be missing; also when this one is dropped.
+        let _finished = Finished { fetcher: self, name: &name, fetch_state: &fetch_state };
         let fetched = self.fetch(source, wanted, clock).await;
         *outcome = Some(fetched);
         fetched
@@ -52,13 +52,13 @@ impl VendorDesk {
     pub(crate) async fn refresh(&self, source: &Source, clock: &Clock) {
         for wanted in source.keys_due(clock.now()) {
             // The old key is still good, and the next round tries again.
-            let _ = self.bring_key(source, &wanted, clock).await;
+            let _ = self.fetch_key(source, &wanted, clock).await;
         }
     }
 
     /// Visits a URL.
     pub(crate) async fn visit(&self, visit: &Visit) -> Result<(), OutOfReach> {
-        self.errands.visit(visit).await.map_err(|error| {
+        self.vendor_client.visit(visit).await.map_err(|error| {
             tracing::warn!("a confirmation could not be visited: {error}");
             OutOfReach
         })
@@ -68,7 +68,7 @@ impl VendorDesk {
         if !source.may_fetch_key(wanted, clock.now()) {
             return Err(OutOfReach);
         }
-        let cause = match self.errands.fetch(wanted).await {
+        let cause = match self.vendor_client.fetch(wanted).await {
             Ok(fetched) if source.learn(wanted, &fetched.text, fetched.max_age, clock.now()) => return Ok(()),
             Ok(_) => "what its address answered holds no key".to_owned(),
             Err(error) => error.to_string(),
@@ -78,23 +78,23 @@ impl VendorDesk {
         Err(OutOfReach)
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Flight>>> {
-        self.flights.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<String, Arc<Fetch>>> {
+        self.in_flight.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes the flight off the list, however it ends.
-struct Landing<'a> {
-    desk: &'a VendorDesk,
+/// Takes the fetch_state off the list, however it ends.
+struct Finished<'a> {
+    fetcher: &'a KeyFetcher,
     name: &'a str,
-    flight: &'a Arc<Flight>,
+    fetch_state: &'a Arc<Fetch>,
 }
 
-impl Drop for Landing<'_> {
+impl Drop for Finished<'_> {
     fn drop(&mut self) {
-        let mut flights = self.desk.lock();
-        if flights.get(self.name).is_some_and(|listed| Arc::ptr_eq(listed, self.flight)) {
-            flights.remove(self.name);
+        let mut in_flight = self.fetcher.lock();
+        if in_flight.get(self.name).is_some_and(|listed| Arc::ptr_eq(listed, self.fetch_state)) {
+            in_flight.remove(self.name);
         }
     }
 }
@@ -106,7 +106,7 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
-    use crate::vendor::client::{Errand, Fetched};
+    use crate::vendor::client::{VendorFuture, Fetched};
     use oncebox_verify::NamedBy;
     use oncebox_verify::SourceSpec;
 
@@ -114,12 +114,12 @@ mod tests {
     #[derive(Debug)]
     struct Lost;
 
-    impl Errands for Lost {
-        fn fetch<'a>(&'a self, _wanted: &'a KeyWanted) -> Errand<'a, Fetched> {
+    impl VendorClient for Lost {
+        fn fetch<'a>(&'a self, _wanted: &'a KeyWanted) -> VendorFuture<'a, Fetched> {
             Box::pin(pending())
         }
 
-        fn visit<'a>(&'a self, _visit: &'a Visit) -> Errand<'a, ()> {
+        fn visit<'a>(&'a self, _visit: &'a Visit) -> VendorFuture<'a, ()> {
             Box::pin(pending())
         }
     }
@@ -129,18 +129,18 @@ mod tests {
         let mut spec = SourceSpec::named("sns", "aws-sns").unwrap();
         spec.settings.insert("topic_arn".to_owned(), oncebox_verify::Secret::new(testkit::vendor::TOPIC));
         let source = Source::build(spec).unwrap();
-        let desk = VendorDesk::new(Arc::new(Lost));
+        let fetcher = KeyFetcher::new(Arc::new(Lost));
         let wanted = KeyWanted { url: "https://a.example/".to_owned(), named_by: NamedBy::Request, proof: None };
         let clock = Clock::manual(0);
         {
-            let mut fetch = pin!(desk.bring_key(&source, &wanted, &clock));
+            let mut fetch = pin!(fetcher.fetch_key(&source, &wanted, &clock));
             poll_fn(|context| {
                 assert!(fetch.as_mut().poll(context).is_pending());
                 Poll::Ready(())
             })
             .await;
-            assert_eq!(desk.lock().len(), 1);
+            assert_eq!(fetcher.lock().len(), 1);
         }
-        assert_eq!(desk.lock().len(), 0);
+        assert_eq!(fetcher.lock().len(), 0);
     }
 }

@@ -1,8 +1,8 @@
 //! One unit of work: a call, or deliveries that share a transaction. Whatever the handler does, a unit comes to an end
 //! within the lease, and its panic is a failed attempt like any other.
 
-mod inside;
-mod outside;
+mod transaction;
+mod call;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use ring::rand::{SecureRandom, SystemRandom};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
-use super::closer::Closer;
+use super::completer::Completer;
 use super::lane::{InHand, Pace};
 use super::metric::{self, Outcome};
 use crate::clock::Clock;
@@ -27,7 +27,7 @@ use crate::worker::handler::{HandlerSpec, Work};
 pub(super) struct Context {
     pub(super) store: Store,
     pub(super) clock: Clock,
-    pub(super) closer: Closer,
+    pub(super) completer: Completer,
     pub(super) begun: Beginnings,
 }
 
@@ -41,7 +41,7 @@ pub(super) struct UnitEnd {
 /// Runs one unit to its end; `apart`: on a session of its own.
 pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHand>, apart: bool) -> UnitEnd {
     let since = unit.first().map(|one| one.since).unwrap_or_default();
-    let begun = context.clock.passed();
+    let begun = context.clock.monotonic();
     let claims: Vec<Claimed> = unit.into_iter().map(|one| one.claim).collect();
     let count = claims.len();
     // One for each delivery, because each belongs to a trace of its own.
@@ -58,15 +58,15 @@ pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHa
         return UnitEnd { pace: Pace::Steady, reached: Reached::Unknown };
     };
     let end = match &spec.work {
-        Work::Outside(target) => {
+        Work::Call(target) => {
             let span = spans.first().cloned().unwrap_or_else(tracing::Span::none);
-            outside::run(&context, &spec, target, claims).instrument(span).await
+            call::run(&context, &spec, target, claims).instrument(span).await
         }
-        Work::Sql(_) => inside::run(&context, &spec, claims, since, apart).await,
+        Work::Sql(_) => transaction::run(&context, &spec, claims, since, apart).await,
         Work::Pull => UnitEnd { pace: Pace::Steady, reached: Reached::Unknown },
     };
     drop(under_way);
-    metric::took(&spec.name, context.clock.passed().saturating_sub(begun), count);
+    metric::took(&spec.name, context.clock.monotonic().saturating_sub(begun), count);
     end
 }
 

@@ -43,7 +43,7 @@ pub enum Work {
     /// Statements, in the transaction that marks the delivery done.
     Sql(Arc<HandlerSql>),
     /// A call to somewhere else, with no transaction open.
-    Outside(Arc<dyn Target>),
+    Call(Arc<dyn Target>),
     /// Nothing of ours: others claim and finish.
     Pull,
 }
@@ -142,7 +142,7 @@ impl Work {
     pub(crate) fn may_send(&self) -> bool {
         match self {
             Self::Sql(sql) => sql.may_send(),
-            Self::Outside(_) | Self::Pull => false,
+            Self::Call(_) | Self::Pull => false,
         }
     }
 }
@@ -158,7 +158,7 @@ impl fmt::Debug for Work {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Sql(_) => "Sql",
-            Self::Outside(_) => "Outside",
+            Self::Call(_) => "Call",
             Self::Pull => "Pull",
         })
     }

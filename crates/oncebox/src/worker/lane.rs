@@ -44,7 +44,7 @@ pub(super) enum Pace {
     /// Several together took too long: one at a time for now.
     Slow,
     /// Their statements ended their session: one at a time for now, on a session of their own.
-    Deadly,
+    KillsSession,
 }
 
 #[derive(Debug)]
@@ -58,7 +58,7 @@ pub(super) struct Lane {
     reach: usize,
     slots: usize,
     batch: usize,
-    hungry: bool,
+    may_have_work: bool,
     backlog: bool,
     wanted: bool,
     /// Something that was lost with its worker may wait.
@@ -84,7 +84,7 @@ impl Lane {
             reach: usize::MAX,
             slots: 0,
             batch: BATCH_FIRST,
-            hungry: true,
+            may_have_work: true,
             backlog: false,
             wanted: true,
             lost: false,
@@ -103,12 +103,12 @@ impl Lane {
         let transactions = if single_writer { 1 } else { TRANSACTIONS_PER_HANDLER_MAX };
         self.slots = match spec.work {
             Work::Sql(_) => spec.concurrency.clamp(1, transactions),
-            Work::Outside(_) => spec.concurrency.max(1),
+            Work::Call(_) => spec.concurrency.max(1),
             Work::Pull => 0,
         };
         self.rate = spec.rate.map(RateLimit::new);
         self.spec = spec;
-        (self.hungry, self.wanted) = (true, true);
+        (self.may_have_work, self.wanted) = (true, true);
     }
 
     /// The handler is gone from the config: nothing more is claimed for it.
@@ -124,7 +124,7 @@ impl Lane {
 
     /// When a rest of something that wants to look is over.
     pub(super) fn rests_for(&self, now: Duration) -> Option<Duration> {
-        self.rests_until.checked_sub(now).filter(|left| self.wanted && self.hungry && !left.is_zero())
+        self.rests_until.checked_sub(now).filter(|left| self.wanted && self.may_have_work && !left.is_zero())
     }
 
     /// True when a removed handler has nothing left to do.
@@ -133,8 +133,8 @@ impl Lane {
     }
 
     /// There may be something to claim.
-    pub(super) fn look(&mut self) {
-        self.hungry = true;
+    pub(super) fn mark_due(&mut self) {
+        self.may_have_work = true;
     }
 
     /// There is something that was lost with its worker.
@@ -163,9 +163,9 @@ impl Lane {
     }
 
     /// How many to claim now; a probe of an open circuit is one alone.
-    pub(super) fn appetite(&mut self, now: Duration) -> usize {
+    pub(super) fn claim_limit(&mut self, now: Duration) -> usize {
         let room = self.room();
-        if !self.wanted || !(self.hungry || self.backlog) || room == 0 || self.is_full() || now < self.rests_until {
+        if !self.wanted || !(self.may_have_work || self.backlog) || room == 0 || self.is_full() || now < self.rests_until {
             return 0;
         }
         // A transaction's worth, or half a hand of calls: a claim for every slot that falls free would be a transaction for
@@ -204,7 +204,7 @@ impl Lane {
 
     /// Takes what a claim for `asked` brought; `cut_off`: more is due than fits into the bytes.
     pub(super) fn take(&mut self, claims: Vec<Claimed>, asked: usize, cut_off: bool, now: Duration) {
-        self.hungry = false;
+        self.may_have_work = false;
         self.in_order |= claims.iter().any(|claim| claim.order_key.is_some());
         self.backlog = cut_off || claims.len() >= asked;
         self.reach = if cut_off { (claims.len() * 2).max(1) } else { self.reach.saturating_mul(2) };
@@ -259,9 +259,9 @@ impl Lane {
             Pace::Quick => (self.batch * 2).min(TRANSACTION_DELIVERIES_MAX),
             Pace::Steady => self.batch,
             Pace::Rough => (self.batch / 2).max(BATCH_FIRST.min(self.batch)),
-            Pace::Slow | Pace::Deadly => 1,
+            Pace::Slow | Pace::KillsSession => 1,
         };
-        self.apart = if pace == Pace::Deadly { APART_UNITS } else { self.apart.saturating_sub(1) };
+        self.apart = if pace == Pace::KillsSession { APART_UNITS } else { self.apart.saturating_sub(1) };
     }
 
     /// What waits although its target is spared, or although the handler is gone; and for how long it must wait.
@@ -282,15 +282,15 @@ impl Lane {
     }
 
     fn is_outside(&self) -> bool {
-        matches!(self.spec.work, Work::Outside(_))
+        matches!(self.spec.work, Work::Call(_))
     }
 
     /// What may be in hand at once, begun or not.
     fn hand(&self) -> usize {
         match &self.spec.work {
             // Claimed ahead only where a call that has to wait for another still ends within its lease.
-            Work::Outside(target) if target.deadline() * 3 > self.spec.lease => self.slots,
-            Work::Outside(_) => self.slots * 2,
+            Work::Call(target) if target.deadline() * 3 > self.spec.lease => self.slots,
+            Work::Call(_) => self.slots * 2,
             Work::Pull => 0,
             Work::Sql(_) if self.batch < TRANSACTION_DELIVERIES_MAX => self.slots * self.batch,
             Work::Sql(_) => (self.slots + BATCHES_AHEAD) * self.batch,

@@ -48,7 +48,7 @@ impl Leases {
         // Before the first claim: whoever has claims and no lock is taken for dead.
         self.hold(&mut proof).await?;
         self.store.note_time(&self.node, self.clock.now()).await?;
-        proof.noted = self.clock.passed();
+        proof.noted = self.clock.monotonic();
         self.reclaim(&mut proof).await?;
         Ok(proof)
     }
@@ -63,7 +63,7 @@ impl Leases {
                 () = tokio::time::sleep(pause) => looks = looks.saturating_add(1),
             }
             if let Err(error) = self.step(&mut proof).await {
-                tracing::warn!("ended leases wait for the database: {}", error.chain());
+                tracing::warn!("expired leases wait for the database: {}", error.chain());
                 tokio::time::sleep(PAUSE).await;
             }
         }
@@ -90,9 +90,9 @@ impl Leases {
         }
         // On SQLite claims write the time down, and nobody else needs to know that we live.
         let is_shared = self.store.kind() != "sqlite";
-        if is_shared && self.clock.passed().saturating_sub(proof.noted) >= TIME_NOTED_EVERY {
+        if is_shared && self.clock.monotonic().saturating_sub(proof.noted) >= TIME_NOTED_EVERY {
             self.store.note_time(&self.node, self.clock.now()).await?;
-            proof.noted = self.clock.passed();
+            proof.noted = self.clock.monotonic();
         }
         Ok(())
     }
@@ -122,7 +122,7 @@ impl Leases {
                     return Err(error);
                 }
             };
-            let now = self.clock.passed();
+            let now = self.clock.monotonic();
             let since = proof.gone_since.get(&node).copied().unwrap_or(now);
             match nearness {
                 Nearness::Place if !gone => expects_end = true,

@@ -9,7 +9,7 @@ use oncebox::clock::Clock;
 use oncebox::delivery::routing::Routes;
 use oncebox::ingest::{Answer, Batcher, Context, Ingest, Settings, Unavailable};
 use oncebox::outgoing::VendorCalls;
-use oncebox::vendor::client::Errands as _;
+use oncebox::vendor::client::VendorClient as _;
 use oncebox_verify::{Request, Sample, Secret, Source, SourceSpec, Verdict};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;

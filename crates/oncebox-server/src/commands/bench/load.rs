@@ -45,7 +45,7 @@ impl Load {
         let mut connections = JoinSet::new();
         for number in 0..self.connections {
             let (address, script, phase) = (self.address, script.clone(), phase.clone());
-            connections.spawn(async move { converse(address, &script, number, &phase).await });
+            connections.spawn(async move { run_connection(address, &script, number, &phase).await });
         }
         let phases = async {
             tokio::time::sleep(WARM_UP).await;
@@ -75,7 +75,7 @@ impl Load {
     }
 }
 
-async fn converse(address: SocketAddr, script: &Script, number: u64, phase: &AtomicU8) -> anyhow::Result<Counts> {
+async fn run_connection(address: SocketAddr, script: &Script, number: u64, phase: &AtomicU8) -> anyhow::Result<Counts> {
     let mut connection = Connection::open(address).await?;
     let mut lines = script.lines(number)?;
     let mut counts = Counts::default();

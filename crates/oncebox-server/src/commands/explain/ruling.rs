@@ -5,7 +5,7 @@ use std::fmt;
 use std::io::{self, Write};
 
 use oncebox_verify::{
-    Brought, Identified, IdentityKind, KeyWanted, Reason, Rejection, Reply, Request, Step, Verdict, Visit,
+    HandshakeSecret, Identified, IdentityKind, KeyWanted, Reason, Rejection, Reply, Request, Step, Verdict, Visit,
 };
 use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
@@ -91,7 +91,7 @@ impl Ruling {
             }
             Verdict::Visit(Visit { reply, .. })
             | Verdict::Handshake(reply)
-            | Verdict::Secret(Brought { reply, .. }) => {
+            | Verdict::Secret(HandshakeSecret { reply, .. }) => {
                 Self { verdict: Word::Handshake, reply: Some(answer(reply)), ..empty }
             }
             Verdict::Reject(Rejection { step, reason, off_by_seconds }) => Self {

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use anyhow::Context as _;
 use url::Url;
 
-use crate::query::desk::DEFAULT_BASE;
+use crate::query::context::DEFAULT_BASE;
 use crate::usage::wrong_usage;
 
 /// The URL of a source and its parts.

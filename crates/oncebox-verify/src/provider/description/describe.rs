@@ -19,7 +19,7 @@ use crate::provider::{Description, Problem, SETTINGS};
 mod carrier;
 
 use carrier::carrier;
-pub(crate) use carrier::{CarriedAt, Carrier, name_fits};
+pub(crate) use carrier::{CarriedAt, SignatureLocation, name_fits};
 
 /// The window where a vendor names none, in seconds.
 pub(crate) const WINDOW_SECONDS: u32 = 300;

@@ -4,7 +4,7 @@
 //! to show a page of theirs. A request that does not fit falls through and is judged as an event.
 //!
 //! Some want their text signed with our key. Where nobody proved who asks, that must not sign events for strangers: only
-//! a plain token is signed, and a body that is one, or empty, is never taken for an event ([`Greeting::may_have_signed`]).
+//! a plain token is signed, and a body that is one, or empty, is never taken for an event ([`HandshakeRules::may_have_signed`]).
 
 use bytes::Bytes;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
@@ -17,7 +17,7 @@ use crate::provider::scheme::place::{Part, Place, Reading, View, Wants};
 use crate::provider::scheme::verifier::Verifier;
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{Brought, Reason, Rejection, Reply, Step, Verdict};
+use crate::verdict::{HandshakeSecret, Reason, Rejection, Reply, Step, Verdict};
 
 /// Longest text that is echoed.
 const ECHO_BYTES_MAX: usize = 1024;
@@ -125,7 +125,7 @@ struct Asked<'v, 'a, 'w> {
 
 /// A provider's handshakes with the settings they need.
 #[derive(Debug, Default)]
-pub(crate) struct Greeting {
+pub(crate) struct HandshakeRules {
     rules: Vec<Rule>,
     wants: Wants,
 }
@@ -136,7 +136,7 @@ struct Rule {
     expected: Vec<Secret>,
 }
 
-impl Greeting {
+impl HandshakeRules {
     /// Compiles a spec's handshakes; adds settings that are missing to `problems`.
     pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Self {
         let mut rules = Vec::new();
@@ -169,9 +169,28 @@ impl Greeting {
         &self.wants
     }
 
-    /// Answers a handshake; none when the request is not one. `view` is the request's, with what the handshakes read in
-    /// it, and `proved` says whether its signature was checked.
-    pub(crate) fn answer(
+    /// Answers a handshake that nobody signs; none when the request is not one. `view` is the request's, with what the
+    /// handshakes read in it.
+    pub(crate) fn answer_unsigned(
+        &self,
+        request: &Request,
+        view: &View<'_, '_>,
+        verifier: Option<&Verifier>,
+    ) -> Option<Result<Verdict, Rejection>> {
+        self.answer(request, view, verifier, false)
+    }
+
+    /// Answers a handshake whose signature was checked.
+    pub(crate) fn answer_signed(
+        &self,
+        request: &Request,
+        view: &View<'_, '_>,
+        verifier: Option<&Verifier>,
+    ) -> Option<Result<Verdict, Rejection>> {
+        self.answer(request, view, verifier, true)
+    }
+
+    fn answer(
         &self,
         request: &Request,
         view: &View<'_, '_>,
@@ -258,7 +277,7 @@ impl Rule {
             None => Verdict::Handshake(reply),
             Some(part) => {
                 let secret = Secret::new(echo(&part.read(view))?);
-                Verdict::Secret(Brought { secret, reply })
+                Verdict::Secret(HandshakeSecret { secret, reply })
             }
         }))
     }

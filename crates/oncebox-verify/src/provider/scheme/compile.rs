@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{Scheme, SignedTime};
 use crate::Problem;
 use crate::provider::SourceSpec;
-use crate::provider::description::describe::{CarriedAt, Carrier, Required, Time, TimeAt};
+use crate::provider::description::describe::{CarriedAt, SignatureLocation, Required, Time, TimeAt};
 use crate::provider::scheme::address::Address;
 use crate::provider::scheme::mac::{Key, Mac};
 use crate::provider::scheme::place::{Place, Wants};
@@ -117,13 +117,13 @@ fn keys(spec: &SourceSpec, mac: Mac, secrets: &[Secret], name: &str, problems: &
     keys
 }
 
-fn main_carrier(spec: &SourceSpec, mac: Mac) -> Option<Carrier> {
-    let authorization = || Carrier::in_headers(vec!["authorization".to_owned()]);
+fn main_carrier(spec: &SourceSpec, mac: Mac) -> Option<SignatureLocation> {
+    let authorization = || SignatureLocation::in_headers(vec!["authorization".to_owned()]);
     spec.description.sig.clone().or_else(|| (mac == Mac::Basic).then(authorization))
 }
 
 /// The second carrier, where it shares the secrets or its own key is given.
-fn second_carrier(spec: &SourceSpec, mac: Mac, problems: &mut Vec<Problem>) -> Option<(Carrier, Vec<Key>)> {
+fn second_carrier(spec: &SourceSpec, mac: Mac, problems: &mut Vec<Problem>) -> Option<(SignatureLocation, Vec<Key>)> {
     let carrier = spec.description.sig2.clone()?;
     let mac = carrier.mac.unwrap_or(mac);
     let keys = match &carrier.setting {
@@ -176,7 +176,7 @@ fn present<'s>(settings: &'s BTreeMap<String, Secret>, name: &str) -> Option<&'s
 /// Every place the scheme reads, so that the request is scanned once.
 fn wanted<'s>(
     template: &'s Template,
-    carriers: &'s [(Carrier, Vec<Key>)],
+    carriers: &'s [(SignatureLocation, Vec<Key>)],
     time: Option<&'s SignedTime>,
 ) -> impl Iterator<Item = &'s Place> {
     let carried = carriers.iter().filter_map(|(carrier, _)| match &carrier.at {

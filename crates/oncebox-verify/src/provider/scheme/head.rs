@@ -2,7 +2,7 @@
 
 use super::{Group, Scheme, SignedTime, bad_timestamp, reject};
 use crate::UnixMillis;
-use crate::provider::description::describe::{CarriedAt, Carrier, TimeAt};
+use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeAt};
 use crate::provider::scheme::mac::{Key, Mac};
 use crate::provider::scheme::place::{Place, View};
 use crate::request::Request;
@@ -25,7 +25,7 @@ impl Scheme {
 
     fn carrier_head<'a>(
         &self,
-        carrier: &Carrier,
+        carrier: &SignatureLocation,
         keys: &[Key],
         head: &'a Request,
         view: &View<'a, '_>,

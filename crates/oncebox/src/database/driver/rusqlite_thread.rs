@@ -107,7 +107,7 @@ fn serve(connection: &Connection, mut begins: mpsc::Receiver<Begin>) {
         }
         let (jobs, receiver) = mpsc::channel(1);
         if begin.send(Ok(Tx(jobs))).is_ok() {
-            converse(connection, receiver);
+            run_transaction(connection, receiver);
         }
         if !connection.is_autocommit() {
             // Also what a failed commit leaves open; a connection that cannot roll back refuses the next BEGIN.
@@ -116,7 +116,7 @@ fn serve(connection: &Connection, mut begins: mpsc::Receiver<Begin>) {
     }
 }
 
-fn converse(connection: &Connection, mut jobs: mpsc::Receiver<Job>) {
+fn run_transaction(connection: &Connection, mut jobs: mpsc::Receiver<Job>) {
     while let Some(job) = jobs.blocking_recv() {
         match job {
             Job::Run(job) => job(connection),

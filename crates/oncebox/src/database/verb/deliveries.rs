@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use crate::clock::UnixMillis;
-use crate::database::sql::Care;
+use crate::database::sql::LossFilter;
 use crate::database::{
     At, Buried, Claim, Claimed, Dialect, Fence, Fenced, Pool, Row, StoreError, Transaction, Value, commit_or_fail,
     execute, execute_at, fenced, is_open, kept, millis, query, query_at, read_claim, sql,
@@ -70,12 +70,12 @@ pub(crate) async fn claim<P: Pool>(
     let mut tx = pool.begin().await?;
     let lost = !query_at(&mut tx, &sql::HAS_LOST, vec![handler.into(), now.wall.into()], now).await?.is_empty();
     let (care, most) = match (lost, is_idle) {
-        (true, true) => (Care::Lost, 1),
+        (true, true) => (LossFilter::Lost, 1),
         (true, false) => {
             commit_or_fail::<P>(tx).await?;
             return Ok(Claims { lost, ..Claims::default() });
         }
-        (false, _) => (Care::Sound, most),
+        (false, _) => (LossFilter::Sound, most),
     };
     let in_order = !query(&mut tx, &sql::HAS_ORDER_KEYS, vec![handler.into()]).await?.is_empty();
     let most = i64::try_from(most).unwrap_or(i64::MAX);

@@ -26,9 +26,9 @@ pub(super) async fn run<P: Pool>(lane: Lane<P>, claimed: Claimed) {
     };
     let context = Context::new(lane.shared.clone(), lane.name.clone(), claimed);
     let deadline = lane.registered.options.deadline;
-    let since = lane.shared.clock.passed();
+    let since = lane.shared.clock.monotonic();
     let ended = tokio::time::timeout(deadline, handled(&lane, context, told.fence)).await;
-    let took = lane.shared.clock.passed().saturating_sub(since);
+    let took = lane.shared.clock.monotonic().saturating_sub(since);
     histogram!("oncebox_handler_seconds", "handler" => lane.name.to_string()).record(took.as_secs_f64());
     match ended {
         Ok(Handled::Ended(End::Done)) => told.done(&lane),

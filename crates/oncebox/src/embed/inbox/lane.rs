@@ -24,7 +24,7 @@ pub(super) struct Lane<P: Pool> {
 
 /// What is under way: its tasks, and whose delivery each has.
 #[derive(Default)]
-struct Hands {
+struct InFlight {
     tasks: JoinSet<()>,
     fences: HashMap<Id, Fence>,
     /// What is in hand was lost with its worker before, and is tried alone.
@@ -44,7 +44,7 @@ impl<P: Pool> Lane<P> {
     }
 
     pub(super) async fn run(self, stopping: Shutdown, grace: watch::Receiver<Duration>) {
-        let mut hands = Hands::default();
+        let mut hands = InFlight::default();
         while !stopping.requested() {
             let look = self.shared.wake.notified();
             let pause = match self.step(&mut hands).await {
@@ -67,7 +67,7 @@ impl<P: Pool> Lane<P> {
         self.stop(hands, grace).await;
     }
 
-    async fn step(&self, hands: &mut Hands) -> Result<Claimed, StoreError> {
+    async fn step(&self, hands: &mut InFlight) -> Result<Claimed, StoreError> {
         while let Some(ended) = hands.tasks.try_join_next_with_id() {
             hands.ended(ended);
         }
@@ -92,7 +92,7 @@ impl<P: Pool> Lane<P> {
         Ok(if all { Claimed::All } else { Claimed::MaybeNotAll })
     }
 
-    async fn stop(self, mut hands: Hands, grace: Duration) {
+    async fn stop(self, mut hands: InFlight, grace: Duration) {
         let ends = async {
             while let Some(ended) = hands.tasks.join_next_with_id().await {
                 hands.ended(ended);
@@ -110,13 +110,13 @@ impl<P: Pool> Lane<P> {
     }
 }
 
-impl Hands {
+impl InFlight {
     fn ended(&mut self, ended: Result<(Id, ()), tokio::task::JoinError>) {
         let id = match ended {
             Ok((id, ())) => id,
             // Ours to repair, and never to stop for: the lease brings its delivery back.
             Err(error) => {
-                tracing::error!("an attempt broke: {error}");
+                tracing::error!("an attempt panicked: {error}");
                 error.id()
             }
         };

@@ -104,7 +104,7 @@ impl Answer {
 
     pub(super) fn unavailable() -> Self {
         let status = StatusCode::SERVICE_UNAVAILABLE;
-        let answer = Self::problem(Outcome::Unavailable, status, "unavailable", "nothing can be promised now");
+        let answer = Self::problem(Outcome::Unavailable, status, "unavailable", "temporarily unavailable");
         answer.with(RETRY_AFTER, Some(HeaderValue::from_static("1")))
     }
 

@@ -62,7 +62,7 @@ pub enum Finished {
 /// Which deliveries a claim may take, by the attempts that were lost with their worker: one of those may be what took
 /// the worker with it, and whatever is claimed together is lost together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::store) enum Care {
+pub(in crate::store) enum LossFilter {
     /// One was lost.
     Lost,
     /// None was lost.
@@ -78,16 +78,16 @@ impl Store {
     /// must ask for what was lost by [`Store::claim_lost`]; none for consumers outside, who get one of those alone before
     /// anything else. `now` is the time on SQLite; Postgres has its own.
     pub async fn claim(&self, wants: &[Want], node: Option<EventKey>, now: UnixMillis) -> Result<Claims, StoreError> {
-        let alone = |want: &Want| (Care::Lost, vec![Want { limit: 1, ..want.clone() }]);
+        let alone = |want: &Want| (LossFilter::Lost, vec![Want { limit: 1, ..want.clone() }]);
         let lost = wants.iter().filter(|_| node.is_none()).map(alone);
-        let rounds: Vec<_> = lost.chain([(Care::Sound, wants.to_vec())]).collect();
+        let rounds: Vec<_> = lost.chain([(LossFilter::Sound, wants.to_vec())]).collect();
         self.claim_first(&rounds, node, now).await
     }
 
     /// Claims what was lost with its worker before: a few of those that were lost once, or else one alone. Whoever has
     /// them in hand should claim no others of their kind, so that the one that kills takes no innocents along.
     pub async fn claim_lost(&self, want: &Want, node: EventKey, now: UnixMillis) -> Result<Claims, StoreError> {
-        let rounds = [(Care::LostOnce, LOST_TOGETHER_MAX), (Care::Suspect, 1)]
+        let rounds = [(LossFilter::LostOnce, LOST_TOGETHER_MAX), (LossFilter::Suspect, 1)]
             .map(|(care, most)| (care, vec![Want { limit: want.limit.min(most), ..want.clone() }]));
         self.claim_first(&rounds, Some(node), now).await
     }
@@ -95,7 +95,7 @@ impl Store {
     /// Claims what the first of these finds anything for.
     async fn claim_first(
         &self,
-        rounds: &[(Care, Vec<Want>)],
+        rounds: &[(LossFilter, Vec<Want>)],
         node: Option<EventKey>,
         now: UnixMillis,
     ) -> Result<Claims, StoreError> {
@@ -131,7 +131,7 @@ impl Store {
 impl Tx {
     /// Marks deliveries done together with whatever else this transaction writes.
     pub async fn finish(&mut self, fences: &[Fence], now: UnixMillis) -> Result<Finished, StoreError> {
-        let before = std::mem::replace(&mut self.half_done, true);
+        let before = std::mem::replace(&mut self.poisoned, true);
         self.faults.at("deliveries.finish").await?;
         let mut sorted = fences.to_vec();
         // Sorted, as everything that two nodes may write at once.
@@ -144,7 +144,7 @@ impl Tx {
         };
         let _ = now;
         if done.len() == fences.len() {
-            self.half_done = before;
+            self.poisoned = before;
             return Ok(Finished::All);
         }
         // Left half done on purpose: effects without their mark must never be committed.
@@ -176,7 +176,7 @@ impl Tx {
         &mut self,
         wants: &[Want],
         node: Option<EventKey>,
-        care: Care,
+        care: LossFilter,
         now: UnixMillis,
     ) -> Result<ClaimedRows, StoreError> {
         let (_, steady) = (now, self.steady.now());

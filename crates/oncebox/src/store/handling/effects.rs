@@ -110,16 +110,16 @@ impl Tx {
         failures: Failures,
         deadline: Duration,
     ) -> Result<RanEach, StoreError> {
-        let before = std::mem::replace(&mut self.half_done, true);
+        let before = std::mem::replace(&mut self.poisoned, true);
         self.faults.at("deliveries.effect").await?;
         batch.iter().try_for_each(|one| self.faults.at_event("deliveries.effect", &one.event_id))?;
         #[cfg(feature = "postgres")]
         if let (true, TxInner::Postgres(tx)) = (sql.leaves_traces, &mut self.inner) {
-            tx.soil();
+            tx.mark_dirty();
         }
         let ran = self.run_chunks(sql, batch, failures, &Countdown::from(deadline)).await?;
         if matches!(ran, RanEach::Written(_)) {
-            self.half_done = before;
+            self.poisoned = before;
         }
         // Left half done otherwise, on purpose: half an effect is never committed.
         Ok(ran)

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 
 use crate::clock::UnixMillis;
-use crate::delivery::routing::Duty;
+use crate::delivery::routing::NewDelivery;
 use crate::event::{EventKey, EventState};
 use crate::store::insert::repeats::Repeats;
 use crate::store::{StoreError, Tx, TxInner, sql};
@@ -31,7 +31,7 @@ pub struct NewEvent {
     /// When it came.
     pub received_at: UnixMillis,
     /// The handlers it concerns: a delivery each, should it be new.
-    pub handlers: Vec<Duty>,
+    pub handlers: Vec<NewDelivery>,
 }
 
 /// What became of one event of a batch. The key is the one that stays: the original's for a duplicate.
@@ -108,9 +108,9 @@ pub(in crate::store) struct NewRow {
 /// After a failure, or when this future is dropped, the transaction can only roll back. The rows may travel with the
 /// commit, so a row that the database refuses shows there.
 pub async fn insert_events(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, StoreError> {
-    let before = std::mem::replace(&mut tx.half_done, true);
+    let before = std::mem::replace(&mut tx.poisoned, true);
     let outcomes = insert(tx, events).await?;
-    tx.half_done = before;
+    tx.poisoned = before;
     Ok(outcomes)
 }
 
@@ -141,7 +141,7 @@ async fn insert(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, 
     }
     tx.faults.at("events.write").await?;
     if !batch.rows.is_empty() {
-        tx.write_rows(events.clone(), std::mem::take(&mut batch.rows)).await?;
+        tx.stage_rows(events.clone(), std::mem::take(&mut batch.rows)).await?;
     }
     tx.faults.at("events.written").await?;
     batch.outcomes()
@@ -351,12 +351,12 @@ impl Tx {
         }
     }
 
-    async fn write_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {
+    async fn stage_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {
         match &mut self.inner {
             #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(tx) => tx.write_rows(events, rows, self.steady.clone()).await,
+            TxInner::Sqlite(tx) => tx.stage_rows(events, rows, self.steady.clone()).await,
             #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.write_rows(events, rows, self.steady.now()).await,
+            TxInner::Postgres(tx) => tx.stage_rows(events, rows, self.steady.now()).await,
         }
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use crate::clock::UnixMillis;
-use crate::delivery::routing::{Duty, Route};
+use crate::delivery::routing::{NewDelivery, Route};
 use crate::event::EventKey;
 use crate::store::operate::actions::{Progress, SLICE, Slice};
 use crate::store::{
@@ -54,7 +54,7 @@ impl Tx {
             }
             let payload = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
             let Some(payload) = payload.first() else { continue };
-            slice.acted += self.add_delivery(key, &route.duty(&payload.bytes(2)?), now).await?;
+            slice.acted += self.add_delivery(key, &route.new_delivery(&payload.bytes(2)?), now).await?;
         }
         Ok(slice)
     }
@@ -63,7 +63,7 @@ impl Tx {
     pub(in crate::store) async fn add_delivery(
         &mut self,
         key: EventKey,
-        duty: &Duty,
+        duty: &NewDelivery,
         now: UnixMillis,
     ) -> Result<i64, StoreError> {
         let delivery = key.of_delivery(&duty.handler);

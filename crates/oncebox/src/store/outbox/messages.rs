@@ -175,7 +175,7 @@ impl Store {
 impl Tx {
     /// Marks messages sent and keeps what was answered.
     pub async fn sent(&mut self, marks: &[Sent], now: UnixMillis) -> Result<SentMarks, StoreError> {
-        let before = std::mem::replace(&mut self.half_done, true);
+        let before = std::mem::replace(&mut self.poisoned, true);
         self.faults.at("outbox.mark").await?;
         let mut sorted = marks.to_vec();
         // Sorted, as everything that two nodes may write at once.
@@ -193,7 +193,7 @@ impl Tx {
             return Ok(SentMarks::LeaseLost(lost.collect()));
         }
         self.keep_answers(answers, now).await?;
-        self.half_done = before;
+        self.poisoned = before;
         Ok(SentMarks::All)
     }
 

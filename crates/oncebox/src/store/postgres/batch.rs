@@ -87,7 +87,7 @@ impl Tx {
         .await
     }
 
-    pub(in crate::store) async fn write_rows(
+    pub(in crate::store) async fn stage_rows(
         &mut self,
         events: Arc<[NewEvent]>,
         rows: Vec<NewRow>,

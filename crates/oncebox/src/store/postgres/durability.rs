@@ -87,11 +87,11 @@ impl Facts {
                 self.encoding
             )));
         }
-        self.danger().filter(|_| durability == Durability::Required).map(StoreError::Unsafe)
+        self.durability_risk().filter(|_| durability == Durability::Required).map(StoreError::Unsafe)
     }
 
     /// What makes this server unsafe to acknowledge from.
-    pub(in crate::store) fn danger(&self) -> Option<String> {
+    pub(in crate::store) fn durability_risk(&self) -> Option<String> {
         if self.version < VERSION_MIN {
             Some(format!("PostgreSQL {} is too old; use 14 or newer", self.version_name))
         } else if self.fsync == "off" {

@@ -5,7 +5,7 @@ use std::sync::{Arc, LazyLock};
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
 
 use crate::database::steady::Steady;
-use crate::delivery::routing::Duty;
+use crate::delivery::routing::NewDelivery;
 use crate::event::EventKey;
 use crate::store::StoreError;
 use crate::store::insert::arrivals::ArrivalCount;
@@ -57,7 +57,7 @@ impl Tx {
         .await
     }
 
-    pub(in crate::store) async fn write_rows(
+    pub(in crate::store) async fn stage_rows(
         &mut self,
         events: Arc<[NewEvent]>,
         rows: Vec<NewRow>,
@@ -138,7 +138,7 @@ fn deliveries<'a>(new: &'a NewEvent, row: &NewRow) -> impl Iterator<Item = Deliv
 struct Delivery<'a> {
     new: &'a NewEvent,
     state: &'static str,
-    duty: &'a Duty,
+    duty: &'a NewDelivery,
 }
 
 fn bind_delivery(delivery: &Delivery<'_>, steady: &Steady, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {

@@ -171,7 +171,7 @@ impl Checkpointer {
         let Self { wanted, copied, thread, file, .. } = self;
         drop((wanted, copied));
         if thread.join().is_err() {
-            tracing::warn!("the thread that moves the log into the database file broke");
+            tracing::warn!("the WAL checkpoint thread failed");
         }
         file
     }
@@ -212,7 +212,7 @@ impl Copier {
             }
             Err(error) => {
                 if !was_failing {
-                    tracing::warn!("the log could not be moved into the database file, it grows meanwhile: {error}");
+                    tracing::warn!("WAL checkpoint failed; the WAL keeps growing: {error}");
                 }
                 Flush::after(&error)
             }

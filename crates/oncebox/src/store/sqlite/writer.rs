@@ -75,7 +75,7 @@ fn write_until_the_end(
         };
         let waited = asked_at.elapsed();
         let flush = match connection.execute_batch("BEGIN IMMEDIATE") {
-            Ok(()) => converse(connection, files, first, steps),
+            Ok(()) => run_transaction(connection, files, first, steps),
             // The answer's channel closes after this, so whoever waits finds the refusal. The order matters.
             Err(error) => {
                 drop((refusal.send(classify(error)), first));
@@ -115,7 +115,7 @@ impl Flush {
     }
 }
 
-fn converse(connection: &Connection, files: Option<&OpenFiles>, first: Step, mut steps: mpsc::Receiver<Step>) -> Flush {
+fn run_transaction(connection: &Connection, files: Option<&OpenFiles>, first: Step, mut steps: mpsc::Receiver<Step>) -> Flush {
     let mut step = Some(first);
     let mut flush = Flush::Fine;
     loop {
@@ -148,7 +148,7 @@ fn close(connection: Connection, end: &End, is_kept: bool) {
         End::HandlesGone => Ok(()),
     };
     if let Err(error) = left {
-        tracing::warn!("the log could not be moved into the database file: {error}");
+        tracing::warn!("WAL checkpoint failed: {error}");
     }
     if let Err((_, error)) = connection.close() {
         tracing::warn!("the database did not close well: {error}");

@@ -1,7 +1,7 @@
 //! The rules of claims, leases, budgets and order, the same whoever pulls.
 
 use oncebox::delivery::order::order_key;
-use oncebox::delivery::routing::Duty;
+use oncebox::delivery::routing::NewDelivery;
 use oncebox::store::{NewEvent, OnDead};
 
 use super::pulled;
@@ -11,7 +11,7 @@ use crate::world::World;
 
 fn serial(world: &World, id: &str, object: &str) -> NewEvent {
     let mut event = world.event(id, "{}");
-    event.handlers = vec![Duty { handler: BILLING.into(), order_key: Some(order_key(object)) }];
+    event.handlers = vec![NewDelivery { handler: BILLING.into(), order_key: Some(order_key(object)) }];
     event
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use oncebox::delivery::order::order_key;
-use oncebox::delivery::routing::Duty;
+use oncebox::delivery::routing::NewDelivery;
 use testkit::Backend;
 use tokio::task::JoinSet;
 
@@ -60,7 +60,7 @@ fn racing_for_the_same_rows_runs_nothing_twice() {
             // A third of them run one at a time: claims meet at the unique index, too.
             if n % 3 == 0 {
                 let order_key = Some(order_key(&format!("object_{}", n % 4)));
-                event.handlers = vec![Duty { handler: BILLING.into(), order_key }];
+                event.handlers = vec![NewDelivery { handler: BILLING.into(), order_key }];
             }
             event
         });

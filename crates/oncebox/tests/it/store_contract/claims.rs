@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use oncebox::delivery::order::order_key;
-use oncebox::delivery::routing::Duty;
+use oncebox::delivery::routing::NewDelivery;
 use oncebox::event::EventKey;
 use oncebox::message::Message;
 use oncebox::store::{
@@ -191,7 +191,7 @@ testkit::contract! {
         register(&world, OnDead::Block).await;
         let serial = |id: &str, key: &str| {
             let mut event = world.event(id, "{}");
-            event.handlers = vec![Duty { handler: BILLING.into(), order_key: Some(order_key(key)) }];
+            event.handlers = vec![NewDelivery { handler: BILLING.into(), order_key: Some(order_key(key)) }];
             event
         };
         world.insert([serial("head", "hot")]).await;

@@ -60,7 +60,7 @@ testkit::contract! {
         let batch = claim(&world, 2).await;
         let sql = parse(&world, "insert into effects (id) values (:event_id)");
         for (one, effects) in batch.chunks(1).zip([0, 1]) {
-            let mut tx = world.store.begin_apart().await.unwrap();
+            let mut tx = world.store.begin_isolated().await.unwrap();
             assert_eq!(run_handler(&mut tx, &sql, one, DEADLINE).await.unwrap(), ALL);
             if effects == 0 {
                 tx.rollback().await;

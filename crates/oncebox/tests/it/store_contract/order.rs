@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use oncebox::delivery::Next;
 use oncebox::delivery::order::{Revision, order_key};
-use oncebox::delivery::routing::Duty;
+use oncebox::delivery::routing::NewDelivery;
 use oncebox::event::EventKey;
 use oncebox::store::{Aged, Change, Fenced, Finished, NewEvent, OnDead, Prerequisite, Version};
 use oncebox_verify::BodyPointer;
@@ -15,7 +15,7 @@ use crate::world::{NOW, World, committed};
 
 fn serial(world: &World, id: &str, key: &str) -> NewEvent {
     let mut event = world.event(id, "{}");
-    event.handlers = vec![Duty { handler: BILLING.into(), order_key: Some(order_key(key)) }];
+    event.handlers = vec![NewDelivery { handler: BILLING.into(), order_key: Some(order_key(key)) }];
     event
 }
 

@@ -61,7 +61,7 @@ fn statements_that_end_their_session_apart_cost_nobody_else_one() {
         let deadly = "insert into seen (what) select 'x' where pg_terminate_backend(pg_backend_pid())";
         let deadly = HandlerSql::parse(deadly, world.store.dialect()).unwrap();
         for _ in 0..3 {
-            let mut tx = world.store.begin_apart().await.unwrap();
+            let mut tx = world.store.begin_isolated().await.unwrap();
             let ran = run_handler(&mut tx, &deadly, &batch, DEADLINE).await;
             assert!(!matches!(&ran, Ok(ran) if *ran == ALL), "{ran:?}");
             tx.rollback().await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use oncebox::delivery::Failed;
 use oncebox::delivery::order::order_key;
 use oncebox::delivery::retry::RetryPolicy;
-use oncebox::delivery::routing::Duty;
+use oncebox::delivery::routing::NewDelivery;
 use oncebox::lane::circuit::Reached;
 use oncebox::store::{Claimed, NewEvent};
 use oncebox::worker::handler::{
@@ -104,7 +104,7 @@ testkit::contract! {
     async fn one_at_a_time_per_key_in_the_order_of_arrival(db: TestDatabase) {
         let world = world(db).await;
         let order_of = |n: usize| NewEvent {
-            handlers: vec![Duty { handler: BILLING.into(), order_key: Some(order_key(&format!("key_{}", n % 7))) }],
+            handlers: vec![NewDelivery { handler: BILLING.into(), order_key: Some(order_key(&format!("key_{}", n % 7))) }],
             ..event(&world, &format!("{:04}", n), "{}")
         };
         world.insert((0..140).map(order_of)).await;
@@ -187,7 +187,7 @@ testkit::contract! {
         let text = "insert into effects (event_id, n) select :event_id, count(*) from effects";
         let workers = start(&world, vec![HandlerSpec { order, ..handler(sql(&world, text)) }]);
         let of_key = |new: NewEvent| NewEvent {
-            handlers: vec![Duty { handler: BILLING.into(), order_key: Some(order_key("cus_1")) }],
+            handlers: vec![NewDelivery { handler: BILLING.into(), order_key: Some(order_key("cus_1")) }],
             ..new
         };
         let waiting = |id| of_key(event(&world, id, r#"{"customer":"cus_1"}"#));
@@ -206,7 +206,7 @@ testkit::contract! {
         let order = OrderRules { once_per: Some(once_per), ..OrderRules::default() };
         let calls = Arc::new(AtomicU32::new(0));
         world.insert(["a", "b", "c"].map(|id| event(&world, id, r#"{"object":1}"#))).await;
-        let workers = start(&world, vec![HandlerSpec { order, ..handler(Work::Outside(Arc::new(Slow(calls.clone())))) }]);
+        let workers = start(&world, vec![HandlerSpec { order, ..handler(Work::Call(Arc::new(Slow(calls.clone())))) }]);
         wait_while(&world, "'ready', 'claimed'").await;
         assert_eq!(calls.load(Ordering::SeqCst), 1);
         assert_eq!(world.query("select count(*) from {deliveries} where state = 'superseded'"), [["2"]]);
@@ -218,7 +218,7 @@ testkit::contract! {
         let latest = Latest { key: pointer("/id"), version: pointer("/v") };
         let order = OrderRules { latest: Some(latest), ..OrderRules::default() };
         let calls = Arc::new(AtomicU32::new(0));
-        let target = Work::Outside(Arc::new(FailsFirst(calls.clone())));
+        let target = Work::Call(Arc::new(FailsFirst(calls.clone())));
         let retry = RetryPolicy { attempts: 3, base: Duration::from_secs(1), cap: Duration::from_secs(1) };
         world.insert([event(&world, "b_newer", r#"{"id":"sub","v":2}"#)]).await;
         let workers = start(&world, vec![HandlerSpec { order, retry, ..handler(target) }]);

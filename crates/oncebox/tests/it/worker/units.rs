@@ -31,7 +31,7 @@ testkit::contract! {
         let world = world(db).await;
         let ids = (0..40).map(|n| format!("fine_{n}")).chain(["panic_1", "reject_1", "retry_1", "panic_2"].map(str::to_owned));
         world.insert(ids.map(|id| event(&world, &id, "{}"))).await;
-        let workers = start(&world, vec![handler(Work::Outside(Arc::new(Moody)))]);
+        let workers = start(&world, vec![handler(Work::Call(Arc::new(Moody)))]);
         wait_while(&world, "'ready', 'claimed'").await;
         assert_eq!(
             outcomes(&world),
@@ -76,7 +76,7 @@ testkit::contract! {
     async fn what_never_ends_is_cut_off_before_its_lease(db: TestDatabase) {
         let world = world(db).await;
         world.insert(["slow_1", "fine_1", "fine_2"].map(|id| event(&world, id, "{}"))).await;
-        let spec = HandlerSpec { lease: Duration::from_secs(2), ..handler(Work::Outside(Arc::new(Moody))) };
+        let spec = HandlerSpec { lease: Duration::from_secs(2), ..handler(Work::Call(Arc::new(Moody))) };
         let workers = start(&world, vec![spec]);
         wait_while(&world, "'ready', 'claimed'").await;
         assert_eq!(outcomes(&world), [["slow_1", "dead", "3"]]);

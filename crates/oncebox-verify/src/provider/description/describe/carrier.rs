@@ -12,7 +12,7 @@ use crate::read::json::Pointer;
 
 /// Where signatures are carried.
 #[derive(Clone, Debug)]
-pub(crate) struct Carrier {
+pub(crate) struct SignatureLocation {
     /// The header, or the field of the request.
     pub(crate) at: CarriedAt,
     /// Parts the text into groups, each with its own time.
@@ -29,14 +29,14 @@ pub(crate) struct Carrier {
     pub(crate) mac: Option<Mac>,
 }
 
-impl Carrier {
+impl SignatureLocation {
     /// True when this header is one of those the carrier reads.
     pub(crate) fn is_in(&self, header: &HeaderName) -> bool {
         matches!(&self.at, CarriedAt::Headers(names) if names.iter().any(|name| name_fits(name, header)))
     }
 }
 
-impl Carrier {
+impl SignatureLocation {
     /// Signatures in these headers, nothing else.
     pub(crate) fn in_headers(names: Vec<String>) -> Self {
         Self {
@@ -87,9 +87,9 @@ pub(crate) enum CarriedAt {
 }
 
 /// Reads `sig` or `sig2`.
-pub(super) fn carrier(field: &Field<'_>) -> Result<Carrier, Problem> {
+pub(super) fn carrier(field: &Field<'_>) -> Result<SignatureLocation, Problem> {
     let mut at = None;
-    let mut carrier = Carrier::in_headers(Vec::new());
+    let mut carrier = SignatureLocation::in_headers(Vec::new());
     for (name, field) in field.table(&[
         "header",
         "json",

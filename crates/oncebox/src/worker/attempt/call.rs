@@ -8,7 +8,7 @@ use super::{Broken, Context, UnitEnd, failure, isolated, outcome_of};
 use crate::delivery::Failed;
 use crate::lane::circuit::Reached;
 use crate::store::{Claimed, Commit, Failure, Fenced, Finished, StoreError};
-use crate::worker::closer::Closed;
+use crate::worker::completer::Closed;
 use crate::worker::handler::{CallError, HandlerSpec, Target};
 use crate::worker::lane::Pace;
 use crate::worker::metric::{self, Outcome};
@@ -99,7 +99,7 @@ async fn admitted(context: &Context, spec: &HandlerSpec, claim: &Claimed) -> Res
 
 async fn succeeded(context: &Context, spec: &HandlerSpec, claim: Arc<Claimed>) {
     let closed = if spec.order.are_none() {
-        context.closer.close(claim.clone(), None).await
+        context.completer.close(claim.clone(), None).await
     } else {
         close_in_order(context, spec, &claim).await
     };
@@ -142,7 +142,7 @@ async fn try_close_in_order(context: &Context, spec: &HandlerSpec, claim: &Claim
 
 async fn close_failed(context: &Context, claim: &Arc<Claimed>, failure: Failure) {
     let (next, error) = (failure.next, failure.error.clone());
-    match context.closer.close(claim.clone(), Some(failure)).await {
+    match context.completer.close(claim.clone(), Some(failure)).await {
         Closed::Recorded => metric::ended(claim, outcome_of(next), &error),
         Closed::LeaseLost => metric::lost(claim),
         Closed::Unwritten => unwritten(claim),

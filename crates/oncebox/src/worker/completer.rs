@@ -38,10 +38,10 @@ pub(super) enum Closed {
 
 /// Hands calls that ended to the one who writes them down. Cheap to clone.
 #[derive(Clone, Debug)]
-pub(super) struct Closer(mpsc::Sender<Ended>);
+pub(super) struct Completer(mpsc::Sender<Ended>);
 
-impl Closer {
-    /// The writer's end and the future that writes; it ends with the last [`Closer`].
+impl Completer {
+    /// The writer's end and the future that writes; it ends with the last [`Completer`].
     pub(super) fn new(store: Store, clock: Clock) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (sender, receiver) = mpsc::channel(ENDED_MAX);
         (Self(sender), run(store, clock, receiver))

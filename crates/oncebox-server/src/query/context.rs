@@ -22,7 +22,7 @@ const FILLED_IN: [&str; 2] = ["public_url", "verify_token"];
 
 /// What a running server knows. Cheap to make.
 #[derive(Clone, Debug)]
-pub(crate) struct Desk {
+pub(crate) struct QueryContext {
     /// The database.
     pub(crate) store: Store,
     /// The time.
@@ -59,7 +59,7 @@ impl PublicPlace {
     }
 }
 
-impl Desk {
+impl QueryContext {
     /// Where a source's requests go.
     pub(crate) fn url_of(&self, source: &str) -> String {
         format!("{}/in/{source}", self.public.base())

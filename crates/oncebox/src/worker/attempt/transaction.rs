@@ -35,15 +35,15 @@ pub(super) async fn run(
     apart: bool,
 ) -> UnitEnd {
     rules::sort(spec, &mut claims);
-    let (begun, deliveries) = (context.clock.passed(), claims.len());
+    let (begun, deliveries) = (context.clock.monotonic(), claims.len());
     let parts = VecDeque::from([Arc::from(claims)]);
     let mut unit = Unit { context, spec, since, parts, slow: false, apart, deadly: false, failed: 0 };
     while let Some(part) = unit.parts.pop_front() {
         unit.settle(part).await;
     }
-    let quick = context.clock.passed().saturating_sub(begun) < spec.lease / 32;
+    let quick = context.clock.monotonic().saturating_sub(begun) < spec.lease / 32;
     let pace = match (unit.slow, quick) {
-        _ if unit.deadly => Pace::Deadly,
+        _ if unit.deadly => Pace::KillsSession,
         (true, _) => Pace::Slow,
         _ if unit.failed * 8 > deliveries => Pace::Rough,
         (false, true) => Pace::Quick,
@@ -70,7 +70,7 @@ struct Unit<'a> {
 /// What became of one transaction.
 enum Ran {
     /// Committed; what became of each, in their order.
-    Committed(Vec<Verdict>),
+    Committed(Vec<Plan>),
     /// Rolled back, because one of them failed; it is not always known which.
     Failed { at: Option<usize>, failed: Failed, error: String },
     /// Rolled back, because the session was lost while its statements ran; perhaps they ended it.
@@ -89,9 +89,11 @@ enum Ran {
     Unknown(StoreError),
 }
 
+/// What becomes of one delivery of the transaction: decided before the effects run, and changed where one fails.
 #[derive(Debug)]
-enum Verdict {
-    Done,
+enum Plan {
+    /// Its effect runs, or has run, and it is marked done.
+    Run,
     /// Its effect was undone and its failure is on record.
     Failed(Failure),
     Superseded(&'static str),
@@ -106,13 +108,13 @@ impl Unit<'_> {
             self.slow = true;
             return self.context.give_back(&part, "the lease is almost over").await;
         };
-        let begun = self.context.clock.passed();
+        let begun = self.context.clock.monotonic();
         let ran = self.try_part(&part, deadline).await;
         // Several together that come near their deadline would be too slow for it sooner or later.
-        let near = self.context.clock.passed().saturating_sub(begun) > deadline / 2;
+        let near = self.context.clock.monotonic().saturating_sub(begun) > deadline / 2;
         self.slow |= near && part.len() > 1;
         match ran {
-            Ok(Ran::Committed(verdicts)) => self.note(&part, &verdicts),
+            Ok(Ran::Committed(plans)) => self.note(&part, &plans),
             Ok(Ran::LeaseLost(lost)) => self.without(&part, &lost),
             Ok(Ran::Failed { failed, error, .. }) if part.len() == 1 => self.fail(&part[0], failed, error).await,
             Ok(Ran::Failed { at: Some(at), .. }) => self.split(&part, at, at + 1),
@@ -122,7 +124,7 @@ impl Unit<'_> {
             }
             Ok(Ran::Stale { .. }) => self.halve(&part),
             Ok(Ran::SessionLost { error }) => self.spare_sessions(&part, error).await,
-            Ok(Ran::Unknown(error)) => self.look(&part, &error).await,
+            Ok(Ran::Unknown(error)) => self.resolve_unknown_commit(&part, &error).await,
             Ok(Ran::Away(error) | Ran::NotCommitted(error)) => {
                 tracing::warn!("{} deliveries wait for the database: {}", part.len(), error.chain());
                 self.context.give_back(&part, "the database did not answer").await;
@@ -137,7 +139,7 @@ impl Unit<'_> {
 
     /// How long a part may take; none when the lease is too far gone to begin it.
     fn deadline(&self, deliveries: usize) -> Option<Duration> {
-        let passed = self.context.clock.passed().saturating_sub(self.since);
+        let passed = self.context.clock.monotonic().saturating_sub(self.since);
         let left = (self.spec.lease * 7 / 8).checked_sub(passed)?;
         let wanted = if deliveries > 1 { self.spec.lease / 8 } else { self.spec.lease / 2 };
         // One alone is given at least a quarter of the lease, or not begun.
@@ -174,7 +176,7 @@ impl Unit<'_> {
 
     async fn begin(&self, apart: bool) -> Result<Tx, StoreError> {
         let store = &self.context.store;
-        let mut tx = if self.apart || apart { store.begin_apart().await? } else { store.begin().await? };
+        let mut tx = if self.apart || apart { store.begin_isolated().await? } else { store.begin().await? };
         tx.turn().await?;
         Ok(tx)
     }
@@ -186,17 +188,17 @@ impl Unit<'_> {
         isolated(deadline + self.spec.lease / 8, work).await
     }
 
-    fn note(&mut self, part: &Part, verdicts: &[Verdict]) {
-        for (claim, verdict) in part.iter().zip(verdicts) {
-            match verdict {
-                Verdict::Done => metric::ended(claim, Outcome::Done, ""),
-                Verdict::Failed(failure) => {
+    fn note(&mut self, part: &Part, plans: &[Plan]) {
+        for (claim, plan) in part.iter().zip(plans) {
+            match plan {
+                Plan::Run => metric::ended(claim, Outcome::Done, ""),
+                Plan::Failed(failure) => {
                     self.failed += 1;
                     metric::ended(claim, outcome_of(failure.next), &failure.error);
                 }
-                Verdict::Superseded(reason) => metric::ended(claim, Outcome::Superseded, reason),
-                Verdict::Overdue => metric::ended(claim, Outcome::Dead, OVERDUE),
-                Verdict::Left => {}
+                Plan::Superseded(reason) => metric::ended(claim, Outcome::Superseded, reason),
+                Plan::Overdue => metric::ended(claim, Outcome::Dead, OVERDUE),
+                Plan::Left => {}
             }
         }
     }
@@ -236,7 +238,7 @@ impl Unit<'_> {
     }
 
     /// Believes the rows, not the error: what is not done there was not done.
-    async fn look(&mut self, part: &Part, error: &StoreError) {
+    async fn resolve_unknown_commit(&mut self, part: &Part, error: &StoreError) {
         tracing::warn!("the result of a commit of {} deliveries is unknown: {}", part.len(), error.chain());
         let mut open = Vec::new();
         for claim in part.iter() {
@@ -275,7 +277,7 @@ const OVERDUE: &str = "what it waits for never came";
 /// Effects and marks of all of them, in one transaction.
 async fn transaction(mut tx: Tx, spec: &HandlerSpec, claims: &[Claimed], now: UnixMillis, deadline: Duration) -> Ran {
     match write(&mut tx, spec, claims, now, deadline).await {
-        Ok(verdicts) => commit(tx, verdicts).await,
+        Ok(plans) => commit(tx, plans).await,
         Err(ran) => {
             tx.rollback().await;
             ran
@@ -290,15 +292,15 @@ async fn write(
     claims: &[Claimed],
     now: UnixMillis,
     deadline: Duration,
-) -> Result<Vec<Verdict>, Ran> {
-    let mut verdicts = Vec::with_capacity(claims.len());
+) -> Result<Vec<Plan>, Ran> {
+    let mut plans = Vec::with_capacity(claims.len());
     for (at, claim) in claims.iter().enumerate() {
-        verdicts.push(judge(tx, spec, claim, now).await.map_err(|stop| stop.of(at, claim))?);
+        plans.push(judge(tx, spec, claim, now).await.map_err(|stop| stop.of(at, claim))?);
     }
     if let Work::Sql(sql) = &spec.work {
-        run_statements(tx, spec, sql, claims, &mut verdicts, now, deadline).await?;
+        run_statements(tx, spec, sql, claims, &mut plans, now, deadline).await?;
     }
-    let admitted = || claims.iter().enumerate().filter(|(at, _)| matches!(verdicts[*at], Verdict::Done));
+    let admitted = || claims.iter().enumerate().filter(|(at, _)| matches!(plans[*at], Plan::Run));
     for (at, claim) in admitted() {
         rules::applied(tx, spec, claim, now).await.map_err(|error| Stop::from(error).of(at, claim))?;
     }
@@ -310,7 +312,7 @@ async fn write(
             Err(error) => return Err(unmarked(error)),
         }
     }
-    Ok(verdicts)
+    Ok(plans)
 }
 
 /// The effects are there and the marks are refused: whatever ran before them in the transaction has made it so, and would
@@ -333,11 +335,11 @@ async fn run_statements(
     spec: &HandlerSpec,
     sql: &HandlerSql,
     claims: &[Claimed],
-    verdicts: &mut [Verdict],
+    plans: &mut [Plan],
     now: UnixMillis,
     deadline: Duration,
 ) -> Result<(), Ran> {
-    let admitted = claims.iter().enumerate().filter(|(at, _)| matches!(verdicts[*at], Verdict::Done));
+    let admitted = claims.iter().enumerate().filter(|(at, _)| matches!(plans[*at], Plan::Run));
     let (places, batch): (Vec<usize>, Vec<&Claimed>) = admitted.unzip();
     // What order wrote for each of them beforehand must go with it.
     let failures = if spec.order.are_none() { Failures::Apart } else { Failures::Together };
@@ -359,7 +361,7 @@ async fn run_statements(
         let (at, claim) = (places[one.index], batch[one.index]);
         let failure = failure(spec, claim, one.failed, one.error, None);
         match tx.fail(&failure, now).await {
-            Ok(Fenced::Recorded) => verdicts[at] = Verdict::Failed(failure),
+            Ok(Fenced::Recorded) => plans[at] = Plan::Failed(failure),
             Ok(Fenced::LeaseLost) => return Err(Ran::LeaseLost(vec![claim.fence.delivery])),
             Err(error) => return Err(unmarked(error)),
         }
@@ -367,9 +369,9 @@ async fn run_statements(
     Ok(())
 }
 
-async fn commit(tx: Tx, verdicts: Vec<Verdict>) -> Ran {
+async fn commit(tx: Tx, plans: Vec<Plan>) -> Ran {
     match tx.commit().await {
-        Commit::Committed => Ran::Committed(verdicts),
+        Commit::Committed => Ran::Committed(plans),
         // A rule of the application's own may refuse at the commit, and then it is one of them that failed.
         Commit::Failed(error) if !error.is_transient() => {
             let error = format!("at the commit: {}", error.said());
@@ -407,29 +409,29 @@ impl From<StoreError> for Stop {
 }
 
 /// What order says about one of them; done means that it is to run.
-async fn judge(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed, now: UnixMillis) -> Result<Verdict, Stop> {
+async fn judge(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed, now: UnixMillis) -> Result<Plan, Stop> {
     if spec.order.are_none() {
-        return Ok(Verdict::Done);
+        return Ok(Plan::Run);
     }
     match rules::judge(tx, spec, claim, now).await? {
-        Ruling::Run => Ok(Verdict::Done),
+        Ruling::Run => Ok(Plan::Run),
         Ruling::Superseded(reason) => {
             let superseded = tx.supersede(claim.fence, reason, now).await?;
             rules::applied(tx, spec, claim, now).await?;
-            ended(superseded, Verdict::Superseded(reason))
+            ended(superseded, Plan::Superseded(reason))
         }
-        Ruling::Waiting => Ok(Verdict::Left),
+        Ruling::Waiting => Ok(Plan::Left),
         Ruling::Overdue => {
             let failure = failure(spec, claim, Failed::Permanent, OVERDUE.to_owned(), None);
-            ended(tx.fail(&failure, now).await?, Verdict::Overdue)
+            ended(tx.fail(&failure, now).await?, Plan::Overdue)
         }
         Ruling::LeaseLost => Err(Stop::LeaseLost),
     }
 }
 
-fn ended(fenced: Fenced, verdict: Verdict) -> Result<Verdict, Stop> {
+fn ended(fenced: Fenced, plan: Plan) -> Result<Plan, Stop> {
     match fenced {
-        Fenced::Recorded => Ok(verdict),
+        Fenced::Recorded => Ok(plan),
         Fenced::LeaseLost => Err(Stop::LeaseLost),
     }
 }

@@ -27,7 +27,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// What writing down needs.
 #[derive(Debug)]
-pub(super) struct Closer {
+pub(super) struct Completer {
     pub(super) store: Store,
     pub(super) clock: Clock,
     pub(super) wake: Wake,
@@ -47,7 +47,7 @@ enum Tried {
     LeaseLost(Vec<EventKey>),
 }
 
-impl Closer {
+impl Completer {
     /// Writes until nobody can hand anything in any more.
     pub(super) async fn run(self, mut ended: mpsc::Receiver<Ended>) {
         let mut batch = Vec::with_capacity(MARKS_MAX);

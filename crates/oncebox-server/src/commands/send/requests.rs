@@ -28,7 +28,7 @@ pub(super) struct Plan {
 
 /// The requests in order: all copies of an event, then the next one.
 #[derive(Debug)]
-pub(super) struct Letters {
+pub(super) struct Requests {
     source: Source,
     target: String,
     plan: Plan,
@@ -38,7 +38,7 @@ pub(super) struct Letters {
     events_left: u64,
 }
 
-impl Letters {
+impl Requests {
     /// Nothing is signed before it is taken.
     pub(super) fn new(source: Source, target: String, plan: Plan) -> Self {
         let events_left = plan.events;
@@ -66,7 +66,7 @@ impl Letters {
     }
 }
 
-impl Iterator for Letters {
+impl Iterator for Requests {
     type Item = anyhow::Result<Arc<Request>>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -106,7 +106,7 @@ mod tests {
     use crate::config::store::StoreUrl;
     use crate::dev::secrets::DevSecrets;
 
-    fn letters(provider: &str, plan: Plan) -> (Source, Letters) {
+    fn letters(provider: &str, plan: Plan) -> (Source, Requests) {
         let folder = tempfile::tempdir().expect("a folder");
         let store = StoreUrl::Sqlite(folder.path().join("oncebox.db"));
         let secrets = DevSecrets::load_or_create(&store, &[provider]).expect("secrets");
@@ -120,7 +120,7 @@ mod tests {
             }
             Source::build(spec).unwrap_or_else(|problems| panic!("{provider}: {problems:?}"))
         };
-        (build(), Letters::new(build(), format!("/in/{provider}"), plan))
+        (build(), Requests::new(build(), format!("/in/{provider}"), plan))
     }
 
     fn plan() -> Plan {
