@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use oncebox::store::{Access, Connections, Durability, Store};
+use oncebox::gateway::store::{Access, Connections, Durability, Store};
 use tempfile::TempDir;
 use tokio::task::block_in_place;
 use tokio_postgres::NoTls;

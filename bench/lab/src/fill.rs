@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, bail};
-use oncebox::clock::Clock;
+use oncebox::Clock;
 use serde_json::json;
 use tokio::task::JoinHandle;
 

@@ -10,15 +10,15 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, bail};
 use bytes::Bytes;
 use futures_util::future::try_join_all;
-use oncebox::clock::Clock;
-use oncebox::delivery::retry::RetryPolicy;
-use oncebox::event::KeyMaker;
-use oncebox::store::{
+use oncebox::Clock;
+use oncebox::RetryPolicy;
+use oncebox::gateway::event::KeyMaker;
+use oncebox::gateway::store::{
     Claimed, Commit, Failures, Finished, HandlerSql, NewEvent, NodeEntry, RanEach, Store, Want, insert_events,
 };
-use oncebox::wake::Wake;
-use oncebox::worker::handler::{HandlerSpec, OrderRules, Work};
-use oncebox::worker::{Parts, Workers};
+use oncebox::gateway::wake::Wake;
+use oncebox::gateway::worker::handler::{HandlerSpec, OrderRules, Work};
+use oncebox::gateway::worker::{Parts, Workers};
 use oncebox_verify::{Identified, Identity, IdentityKind, OnOtherBody, OnRepeat, sha256};
 use serde_json::json;
 
@@ -178,7 +178,7 @@ impl Bench {
         let want = [Want {
             handler: HANDLER.to_owned(),
             limit,
-            bytes: oncebox::limits::CLAIMED_BYTES_MAX,
+            bytes: oncebox::gateway::limits::CLAIMED_BYTES_MAX,
             lease: LEASE,
             in_order: false,
         }];

@@ -10,8 +10,8 @@ pub(crate) mod watch;
 
 use std::time::Duration;
 
-use oncebox::clock::UnixMillis;
-use oncebox::store::Told;
+use oncebox::gateway::clock::UnixMillis;
+use oncebox::gateway::store::Told;
 
 use crate::config::alert::{Condition, Limits};
 use crate::config::units::show_duration;

@@ -8,7 +8,7 @@ pub(crate) mod arrived_secrets;
 
 use std::time::{Duration, Instant};
 
-use oncebox::store::{ARMED_FOR_MS, Store, StoreError};
+use oncebox::gateway::store::{ARMED_FOR_MS, Store, StoreError};
 use oncebox_verify::Secret;
 use serde::{Deserialize, Serialize};
 

@@ -30,7 +30,7 @@ use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
 
-use oncebox::delivery::routing::Routes;
+use oncebox::gateway::delivery::routing::Routes;
 use oncebox_verify::{Description, Secret};
 use toml::de::DeTable;
 

@@ -1,7 +1,7 @@
 //! Opening the database that a URL names.
 
 use anyhow::Context as _;
-use oncebox::store::{Access, Connections, Durability, Store};
+use oncebox::gateway::store::{Access, Connections, Durability, Store};
 
 use crate::config::store::{StoreConfig, StoreUrl};
 

@@ -9,8 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
-use oncebox::clock::Clock;
-use oncebox::store::{Access, ActionKind, Store, StoreError};
+use oncebox::Clock;
+use oncebox::gateway::store::{Access, ActionKind, Store, StoreError};
 use oncebox_verify::Secret;
 
 use crate::cli::operator::OperatorArgs;
@@ -354,7 +354,7 @@ async fn look(config: &StoreConfig) -> anyhow::Result<Store> {
         );
     }
     let store = database::open(&StoreConfig { accept_unflushed: true, ..config.clone() }, Access::Visitor).await?;
-    match store.events(&oncebox::store::EventFilter::default(), 1).await {
+    match store.events(&oncebox::gateway::store::EventFilter::default(), 1).await {
         Ok(_) => {
             store.begin_time(&Clock::system()).await.with_context(|| format!("cannot read {}", config.url))?;
             Ok(store)

@@ -1,9 +1,9 @@
 //! The questions that both the API and the commands ask the store, so that both give the same answers.
 
 pub(crate) mod actions;
+pub(crate) mod context;
 pub(crate) mod dead;
 pub(crate) mod deliveries;
-pub(crate) mod context;
 pub(crate) mod destinations;
 pub(crate) mod erase;
 pub(crate) mod guide;
@@ -19,10 +19,10 @@ pub(crate) mod sources;
 pub(crate) mod tail;
 pub(crate) mod view;
 
-use oncebox::clock::{Clock, UnixMillis};
-use oncebox::event::EventKey;
-use oncebox::limits::PAGE_MAX;
-use oncebox::store::{EventFilter, EventRecord, Store, StoreError};
+use oncebox::gateway::clock::{Clock, UnixMillis};
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::limits::PAGE_MAX;
+use oncebox::gateway::store::{EventFilter, EventRecord, Store, StoreError};
 use serde::{Deserialize, Serialize};
 
 use destinations::Destinations;

@@ -20,15 +20,15 @@ use std::time::Duration;
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
 use metrics_exporter_prometheus::PrometheusHandle;
-use oncebox::clock::Clock;
-use oncebox::delivery::routing::Routes;
-use oncebox::event::KeyMaker;
-use oncebox::fault::Faults;
-use oncebox::ingest::{Batcher, Ingest, SenderClock, Settings};
-use oncebox::retention::{Retention, Settings as Keeping};
-use oncebox::shutdown::Shutdown;
-use oncebox::store::{Access, Store};
-use oncebox::wake::Wake;
+use oncebox::Clock;
+use oncebox::gateway::delivery::routing::Routes;
+use oncebox::gateway::event::KeyMaker;
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::ingest::{Batcher, Ingest, SenderClock, Settings};
+use oncebox::gateway::retention::{Retention, Settings as Keeping};
+use oncebox::gateway::shutdown::Shutdown;
+use oncebox::gateway::store::{Access, Store};
+use oncebox::gateway::wake::Wake;
 use oncebox_verify::{Secret, Source};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -170,7 +170,7 @@ impl Server {
             metrics: Some(metrics),
             spared: processing.spared(),
             gauges: Gauges::new(senders),
-            retention: retention.context(),
+            retention: retention.handle(),
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));

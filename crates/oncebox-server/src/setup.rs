@@ -4,8 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use oncebox::delivery::routing::Routes;
-use oncebox::outgoing::AddressRange;
+use oncebox::gateway::delivery::routing::Routes;
+use oncebox::gateway::outgoing::AddressRange;
 use oncebox_verify::Source;
 
 /// What a reload replaces: all or nothing.

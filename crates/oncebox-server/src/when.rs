@@ -6,7 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use oncebox::clock::UnixMillis;
+use oncebox::gateway::clock::UnixMillis;
 
 use crate::config::units::{parse_duration, show_duration};
 

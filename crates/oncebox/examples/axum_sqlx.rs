@@ -8,7 +8,7 @@ use std::error::Error;
 use axum::Router;
 use axum::extract::{FromRef, State};
 use axum::routing::post;
-use oncebox::clock::Clock;
+use oncebox::Clock;
 use oncebox::database::migrate;
 use oncebox::{Answer, Receiver, Verified};
 use oncebox_verify::{Secret, Source, SourceSpec};

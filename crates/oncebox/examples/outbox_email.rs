@@ -6,8 +6,8 @@
 use std::error::Error;
 use std::time::Duration;
 
+use oncebox::Message;
 use oncebox::database::{Commit, Pool, migrate};
-use oncebox::message::Message;
 use oncebox::{HandlerError, Once, once, outbox};
 use sqlx::SqlitePool;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode};

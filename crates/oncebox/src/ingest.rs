@@ -3,9 +3,9 @@
 //! The store step belongs to the batcher, not to the request: a client that hangs up changes nothing about what is
 //! stored. The caller turns an [`Answer`] into HTTP.
 
+mod arrival_recorder;
 mod arrivals;
 mod batcher;
-mod arrival_recorder;
 mod metric;
 mod sender_clock;
 
@@ -28,9 +28,10 @@ use crate::limits;
 use crate::store::{Inserted, NewEvent};
 use crate::trace::{TARGET, TRACEPARENT, TRACESTATE, Traceparent};
 use crate::vendor::client::VendorClient;
-use crate::vendor::key_fetcher::{OutOfReach, KeyFetcher};
+use crate::vendor::key_fetcher::{KeyFetcher, OutOfReach};
 use oncebox_verify::{
-    Accepted, HandshakeSecret, HeadVerdict, Identified, Identity, IdentityKind, Rejection, Reply, Request, Source, Verdict,
+    Accepted, HandshakeSecret, HeadVerdict, Identified, Identity, IdentityKind, Rejection, Reply, Request, Source,
+    Verdict,
 };
 
 /// What to answer.

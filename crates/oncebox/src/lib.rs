@@ -9,39 +9,44 @@
 //!
 //! The library reads no environment and no clock of its own: both are handed in.
 
-pub mod clock;
+mod clock;
 pub mod database;
-pub mod delivery;
-pub mod embed;
-pub mod event;
-pub mod fault;
-pub mod lane;
-pub mod limits;
-pub mod message;
-pub mod sealed;
-pub mod shutdown;
-pub mod trace;
-pub mod vendor;
-pub mod wake;
+mod delivery;
+mod embed;
+mod event;
+mod fault;
+#[doc(hidden)]
+pub mod gateway;
+mod lane;
+mod limits;
+mod message;
+mod sealed;
+mod shutdown;
+mod trace;
+mod vendor;
+mod wake;
 
 #[cfg(any(feature = "http", feature = "postgres"))]
 mod authorities;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub mod ingest;
+mod ingest;
 #[cfg(feature = "http")]
-pub mod outgoing;
+mod outgoing;
 #[cfg(all(feature = "http", any(feature = "sqlite", feature = "postgres")))]
-pub mod relay;
+mod relay;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub mod retention;
+mod retention;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub mod store;
+mod store;
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub mod worker;
+mod worker;
 
+pub use clock::Clock;
 pub use database::verb::once::{Once, once};
 pub use database::verb::outbox;
 pub use delivery::handler_error::HandlerError;
+pub use delivery::retry::RetryPolicy;
 pub use embed::inbox::{self, Inbox};
 pub use embed::receive::{self, Answer, Event, Outcome, Receiver, Verified};
+pub use message::Message;
 pub use oncebox_verify as verify;

@@ -144,7 +144,7 @@ impl Retention {
     }
 
     /// Where a run can be asked for.
-    pub fn desk(&self) -> Handle {
+    pub fn handle(&self) -> Handle {
         self.desk.clone()
     }
 

@@ -11,7 +11,7 @@ use axum::body::Bytes;
 use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::{Json, Router, routing::any};
-use oncebox::clock::Clock;
+use oncebox::Clock;
 use oncebox_verify::{Request, Secret, Source, SourceSpec, Verdict};
 use rusqlite::Connection;
 use serde_json::{Value, json};

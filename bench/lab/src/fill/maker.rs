@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use oncebox::clock::UnixMillis;
-use oncebox::event::EventKey;
+use oncebox::gateway::clock::UnixMillis;
+use oncebox::gateway::event::EventKey;
 use oncebox_verify::sha256;
 
 use super::Filling;

@@ -30,7 +30,7 @@ contract! {
         assert_eq!(counts, [2000, 2000, 500, 2000]);
         let database = lab::database::Database::parse(db.url()).expect("a URL");
         let store = database.open().await.expect("it opens");
-        let found = store.inspect(oncebox::store::Depth::All, |_| {}).await.expect("it can be looked over");
+        let found = store.inspect(oncebox::gateway::store::Depth::All, |_| {}).await.expect("it can be looked over");
         assert!(found.iter().all(|one| one.faults.is_empty()), "{found:?}");
     }
 

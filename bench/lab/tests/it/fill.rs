@@ -5,8 +5,8 @@ use std::ops::Range;
 use bytes::Bytes;
 use lab::database::Database;
 use lab::fill::slice::{Filled, PastEvent, write};
-use oncebox::event::KeyMaker;
-use oncebox::store::Depth;
+use oncebox::gateway::event::KeyMaker;
+use oncebox::gateway::store::Depth;
 use oncebox_verify::sha256;
 use testkit::{TestDatabase, contract};
 

@@ -4,7 +4,7 @@ use axum::extract::rejection::{JsonRejection, QueryRejection};
 use axum::extract::{Query, State};
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
-use oncebox::store::ActionKind;
+use oncebox::gateway::store::ActionKind;
 use serde::Serialize;
 
 use crate::admin::Admin;

@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use http::HeaderValue;
 use http::header::CACHE_CONTROL;
-use oncebox::store::Asked;
+use oncebox::gateway::store::Asked;
 use serde::Deserialize;
 
 use crate::admin::Admin;

@@ -7,12 +7,12 @@ use axum::extract::rejection::JsonRejection;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use data_encoding::BASE64;
-use oncebox::clock::UnixMillis;
-use oncebox::delivery::{Failed, Next};
-use oncebox::event::EventKey;
-use oncebox::limits::{CLAIMED_BYTES_MAX, PAGE_MAX};
-use oncebox::store::{Claimed, Fence, Fenced, PulledClaim, PulledFailure, StoreError, Want};
-use oncebox::worker::{Outcome, count_pulled};
+use oncebox::gateway::clock::UnixMillis;
+use oncebox::gateway::delivery::{Failed, Next};
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::limits::{CLAIMED_BYTES_MAX, PAGE_MAX};
+use oncebox::gateway::store::{Claimed, Fence, Fenced, PulledClaim, PulledFailure, StoreError, Want};
+use oncebox::gateway::worker::{Outcome, count_pulled};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Admin;

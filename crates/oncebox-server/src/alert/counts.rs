@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use oncebox::event::EventKey;
+use oncebox::gateway::event::EventKey;
 use serde::{Deserialize, Serialize};
 
 /// Counted by one process since it began, or by all of them within a window.

@@ -1,7 +1,7 @@
 //! The form of what is sent: an object with every part by its name, or a line of text for chats. Nothing in it comes from
 //! a request: names of the config, numbers and times.
 
-use oncebox::clock::UnixMillis;
+use oncebox::gateway::clock::UnixMillis;
 use serde_json::json;
 
 use super::{Notice, Phase};

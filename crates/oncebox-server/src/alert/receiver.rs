@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use oncebox::outgoing::{Call, Outgoing, Policy, Settings, Target};
+use oncebox::gateway::outgoing::{Call, Outgoing, Policy, Settings, Target};
 
 use crate::config::alert::AlertConfig;
 

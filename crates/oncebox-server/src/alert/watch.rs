@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 use metrics_exporter_prometheus::PrometheusHandle;
-use oncebox::clock::Clock;
-use oncebox::event::{EventKey, KeyMaker};
-use oncebox::ingest::SenderClock;
-use oncebox::shutdown::Shutdown;
-use oncebox::store::{NodeLock, Store, StoreError, Told, Waiting};
+use oncebox::Clock;
+use oncebox::gateway::event::{EventKey, KeyMaker};
+use oncebox::gateway::ingest::SenderClock;
+use oncebox::gateway::shutdown::Shutdown;
+use oncebox::gateway::store::{NodeLock, Store, StoreError, Told, Waiting};
 use tokio::sync::watch;
 
 use super::counts::{Counts, History, Shared};

@@ -8,11 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use oncebox::clock::Clock;
-use oncebox::ingest::{Answer, Unavailable};
-use oncebox::sealed::{Sealer, is_strong};
-use oncebox::shutdown::Shutdown;
-use oncebox::store::{ArrivedSecret, Asked, Kept, Store};
+use oncebox::Clock;
+use oncebox::gateway::ingest::{Answer, Unavailable};
+use oncebox::gateway::sealed::{Sealer, is_strong};
+use oncebox::gateway::shutdown::Shutdown;
+use oncebox::gateway::store::{ArrivedSecret, Asked, Kept, Store};
 use oncebox_verify::{HandshakeSecret, Reason, Rejection, Secret, Source, Step};
 use tokio::sync::Mutex;
 use tokio::time::Instant;

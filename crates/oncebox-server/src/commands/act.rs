@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use oncebox::clock::Clock;
-use oncebox::store::ActionKind;
+use oncebox::Clock;
+use oncebox::gateway::store::ActionKind;
 
 use crate::cli::action::{
     BackfillArgs, CareArgs, DeliveriesArgs, DiscardArgs, EventFilterArgs, ForgetArgs, MessagesArgs, ReleaseArgs,

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use oncebox::clock::Clock;
+use oncebox::Clock;
 use serde::Serialize;
 
 use crate::alert::notice::NoticeBody;

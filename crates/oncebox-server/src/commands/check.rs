@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use oncebox::store::{Access, Store, StoreError};
+use oncebox::gateway::store::{Access, Store, StoreError};
 use serde_json::json;
 
 use crate::cli::ConfigArgs;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
-use oncebox::store::{Access, Depth, Finding, Store};
+use oncebox::gateway::store::{Access, Depth, Finding, Store};
 use serde_json::json;
 
 use crate::cli::keep::{CheckArgs, DEFAULT_CONFIG};

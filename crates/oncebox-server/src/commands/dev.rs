@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use oncebox::fault::Faults;
+use oncebox::gateway::fault::Faults;
 
 use crate::cli::DevArgs;
 use crate::config::Config;

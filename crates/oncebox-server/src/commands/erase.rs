@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use oncebox::clock::Clock;
+use oncebox::Clock;
 
 use super::act::watch;
 use crate::cli::keep::EraseArgs;

@@ -72,7 +72,7 @@ fn text(detail: &EventDetailView, body: Body) -> String {
 }
 
 fn is_ahead(time: &str) -> bool {
-    let now = oncebox::clock::Clock::system().now();
+    let now = oncebox::Clock::system().now();
     time.parse::<jiff::Timestamp>().is_ok_and(|time| time.as_millisecond() > now)
 }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use oncebox::store::Access;
+use oncebox::gateway::store::Access;
 
 use crate::cli::MigrateArgs;
 use crate::config::Reach;

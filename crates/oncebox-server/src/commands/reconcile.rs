@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use jiff::Timestamp;
-use oncebox::clock::Clock;
-use oncebox::store::{DoneFilter, Store};
+use oncebox::Clock;
+use oncebox::gateway::store::{DoneFilter, Store};
 use serde::Serialize;
 
 use super::events::seconds;

@@ -4,8 +4,8 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use oncebox::clock::Clock;
-use oncebox::retention::{self, Progress as Run};
+use oncebox::Clock;
+use oncebox::gateway::retention::{self, Progress as Run};
 
 use crate::cli::operator::OperatorArgs;
 use crate::cli::retention::{RetentionArgs, RetentionVerb};

@@ -28,7 +28,7 @@ use crate::operator::is_found_here;
 use crate::terminal::{self, Progress};
 use crate::usage::wrong_usage;
 use client::{Answer, Client};
-use requests::{Requests, Plan};
+use requests::{Plan, Requests};
 use tally::Tally;
 pub(crate) use target::Target;
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use oncebox::fault::Faults;
+use oncebox::gateway::fault::Faults;
 
 use crate::cli::ServeArgs;
 use crate::config::Config;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use oncebox::outgoing::Target;
+use oncebox::gateway::outgoing::Target;
 use oncebox_verify::Secret;
 
 use super::name;

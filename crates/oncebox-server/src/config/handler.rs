@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use oncebox::delivery::routing::{Glob, Route};
-use oncebox::store::{Dialect, HandlerSql, HandlerSqlError};
+use oncebox::gateway::delivery::routing::{Glob, Route};
+use oncebox::gateway::store::{Dialect, HandlerSql, HandlerSqlError};
 use oncebox_verify::{BodyPointer, Secret};
 
 use super::problem::Place;

@@ -4,7 +4,7 @@
 
 use std::time::Duration;
 
-use oncebox::retention::{Schedule, Window};
+use oncebox::gateway::retention::{Schedule, Window};
 
 use super::reader::{Scope, Table};
 use super::units::show_duration;

@@ -5,8 +5,8 @@ use std::fmt;
 use std::net::IpAddr;
 use std::path::PathBuf;
 
-use oncebox::sealed;
-use oncebox::store::Dialect;
+use oncebox::gateway::sealed;
+use oncebox::gateway::store::Dialect;
 use oncebox_verify::Secret;
 use toml::de::DeValue;
 

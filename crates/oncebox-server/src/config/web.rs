@@ -3,8 +3,8 @@
 use std::net::IpAddr;
 
 use http::{HeaderName, HeaderValue};
-pub(crate) use oncebox::outgoing::AddressRange;
-use oncebox::outgoing::Policy;
+pub(crate) use oncebox::gateway::outgoing::AddressRange;
+use oncebox::gateway::outgoing::Policy;
 use oncebox_verify::Secret;
 use url::Url;
 

@@ -7,8 +7,8 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
-use oncebox::limits::DEPTH_MAX;
-use oncebox::store::ActionKind;
+use oncebox::gateway::limits::DEPTH_MAX;
+use oncebox::gateway::store::ActionKind;
 use serde::Deserialize;
 
 use super::link::{Link, given};

@@ -1,7 +1,7 @@
 //! A delivery and its attempts as one story, for the page of an event.
 
 use jiff::Timestamp;
-use oncebox::clock::UnixMillis;
+use oncebox::gateway::clock::UnixMillis;
 
 use super::link::Link;
 use super::words::{When, span, visible};

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
 use jiff::Timestamp;
-use oncebox::store::{CONFLICT_DISCARDED, CONFLICT_RELEASED};
+use oncebox::gateway::store::{CONFLICT_DISCARDED, CONFLICT_RELEASED};
 use oncebox_verify::{HeldReason, OnRepeat};
 
 use super::curl;

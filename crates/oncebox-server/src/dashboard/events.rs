@@ -7,8 +7,8 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
-use oncebox::event::EventKey;
-use oncebox::store::{DeliveryFilter, Store, StoreError};
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::{DeliveryFilter, Store, StoreError};
 use serde::Deserialize;
 
 use super::link::{Link, given};

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use oncebox::clock::UnixMillis;
+use oncebox::gateway::clock::UnixMillis;
 use serde::Deserialize;
 
 use super::link::Link;

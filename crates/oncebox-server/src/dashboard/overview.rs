@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use jiff::Timestamp;
-use oncebox::clock::UnixMillis;
+use oncebox::gateway::clock::UnixMillis;
 
 use super::chart::{self, Drawing, Labels, Series};
 use super::handlers::{HandlerRow, depth};

@@ -7,7 +7,7 @@ use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
-use oncebox::clock::UnixMillis;
+use oncebox::gateway::clock::UnixMillis;
 
 use crate::admin::Admin;
 use crate::admin::guard::{Caller, Proof, Role};
@@ -162,8 +162,8 @@ impl From<QueryError> for PageError {
     }
 }
 
-impl From<oncebox::store::StoreError> for PageError {
-    fn from(error: oncebox::store::StoreError) -> Self {
+impl From<oncebox::gateway::store::StoreError> for PageError {
+    fn from(error: oncebox::gateway::store::StoreError) -> Self {
         QueryError::from(error).into()
     }
 }

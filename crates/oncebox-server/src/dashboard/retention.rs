@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use oncebox::limits::LEDGER_EXAMINED_MAX;
+use oncebox::gateway::limits::LEDGER_EXAMINED_MAX;
 
 use super::pages::{PageError, Visit, page};
 use super::words::{When, counted, grouped, grown, least};

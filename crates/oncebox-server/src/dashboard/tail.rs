@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use oncebox::event::EventKey;
+use oncebox::gateway::event::EventKey;
 
 use super::events::{EventRow, Search, source_names};
 use super::pages::{PageError, Visit, page};

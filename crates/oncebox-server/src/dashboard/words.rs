@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use askama::Template;
 use askama::filters::HtmlSafe;
 use jiff::Timestamp;
-use oncebox::clock::UnixMillis;
+use oncebox::gateway::clock::UnixMillis;
 
 /// A moment: readable in UTC, exact for machines, with its age in words.
 #[derive(Clone, Debug, PartialEq, Eq, Template)]

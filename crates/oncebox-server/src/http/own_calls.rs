@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use data_encoding::BASE64;
 use http::header::AUTHORIZATION;
 use http::{HeaderMap, HeaderValue, Method};
-use oncebox::outgoing::{AddressRange, Call, Outgoing, Policy, Settings, Target};
+use oncebox::gateway::outgoing::{AddressRange, Call, Outgoing, Policy, Settings, Target};
 use percent_encoding::percent_decode_str;
 use url::Url;
 

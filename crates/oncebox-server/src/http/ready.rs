@@ -5,8 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::{Method, Response};
 use http_body_util::Full;
-use oncebox::shutdown::Shutdown;
-use oncebox::store::Store;
+use oncebox::gateway::shutdown::Shutdown;
+use oncebox::gateway::store::Store;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 

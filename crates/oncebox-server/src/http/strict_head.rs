@@ -188,7 +188,9 @@ impl AsyncWrite for StrictHead {
             }
             this.problem_body = answer.map(|(_, problem)| (problem.to_wire(), 0));
         }
-        let Some((answer, gone)) = &mut this.problem_body else { return Pin::new(&mut this.stream).poll_write(cx, bytes) };
+        let Some((answer, gone)) = &mut this.problem_body else {
+            return Pin::new(&mut this.stream).poll_write(cx, bytes);
+        };
         while *gone < answer.len() {
             match ready!(Pin::new(&mut this.stream).poll_write(cx, &answer.as_bytes()[*gone..]))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),

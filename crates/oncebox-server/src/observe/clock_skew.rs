@@ -1,7 +1,7 @@
 //! How far our clock is from the database's. On SQLite both are one.
 
-use oncebox::clock::Clock;
-use oncebox::store::{Store, StoreError};
+use oncebox::Clock;
+use oncebox::gateway::store::{Store, StoreError};
 
 /// Milliseconds by which we are ahead, as good as a round trip allows.
 pub(crate) async fn against_database(store: &Store, clock: &Clock) -> Result<i64, StoreError> {

@@ -8,10 +8,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use metrics::gauge;
-use oncebox::clock::{Clock, UnixMillis};
-use oncebox::ingest::SenderClock;
-use oncebox::relay::Spared;
-use oncebox::store::{QueueCount, Store};
+use oncebox::gateway::clock::{Clock, UnixMillis};
+use oncebox::gateway::ingest::SenderClock;
+use oncebox::gateway::relay::Spared;
+use oncebox::gateway::store::{QueueCount, Store};
 
 use crate::observe::clock_skew;
 use crate::setup::Setup;
@@ -62,7 +62,7 @@ impl Gauges {
             let (deliveries, outbox) = (store.queue_depths().await?, store.outbox_depths().await?);
             self.show_deliveries(&deliveries, clock.now());
             self.show_outbox(&outbox);
-            Ok::<_, oncebox::store::StoreError>(())
+            Ok::<_, oncebox::gateway::store::StoreError>(())
         };
         let queues = tokio::time::timeout(PATIENCE, queues);
         let (queues, (), ()) = tokio::join!(queues, self.count_ledger(store), self.show_clock(store, clock));

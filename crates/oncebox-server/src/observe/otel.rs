@@ -11,8 +11,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Request, Response};
-use oncebox::outgoing::{Call, Outgoing, Policy, Settings, Target};
-use oncebox::trace::{TARGET, Traceparent};
+use oncebox::gateway::outgoing::{Call, Outgoing, Policy, Settings, Target};
+use oncebox::gateway::trace::{TARGET, Traceparent};
 use opentelemetry::trace::{
     SpanContext, SpanId, SpanKind, TraceContextExt as _, TraceFlags, TraceId, TraceState, Tracer as _,
     TracerProvider as _,

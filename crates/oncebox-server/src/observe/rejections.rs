@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use metrics::counter;
-use oncebox::clock::{Clock, UnixMillis};
-use oncebox::limits::REJECTIONS_MAX;
+use oncebox::gateway::clock::{Clock, UnixMillis};
+use oncebox::gateway::limits::REJECTIONS_MAX;
 use oncebox_verify::Rejection;
 
 /// Lines a second in the log; the metrics count the rest.

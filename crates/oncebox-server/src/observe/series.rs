@@ -35,7 +35,7 @@ pub(crate) fn show(setup: &Setup) {
         }
         counter!("oncebox_id_mismatches_total", "source" => name.clone()).increment(0);
         for secret in 1..=source.secrets_count() {
-            oncebox::ingest::secret_matches(source, secret).increment(0);
+            oncebox::gateway::ingest::secret_matches(source, secret).increment(0);
         }
     }
     for handler in setup.routes.handlers() {

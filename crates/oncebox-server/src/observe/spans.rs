@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use oncebox::trace::{SpanSource, Traceparent};
+use oncebox::gateway::trace::{SpanSource, Traceparent};
 
 use crate::config::telemetry::TelemetryConfig;
 

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use oncebox::clock::{Clock, UnixMillis};
-use oncebox::ingest::Answer;
-use oncebox::store::Inserted;
+use oncebox::gateway::clock::{Clock, UnixMillis};
+use oncebox::gateway::ingest::Answer;
+use oncebox::gateway::store::Inserted;
 
 /// Minutes that are kept.
 const MINUTES: i64 = 60;
@@ -222,8 +222,8 @@ fn quantiles(counts: &[u64]) -> Option<[f64; 3]> {
 
 #[cfg(test)]
 mod tests {
-    use oncebox::event::KeyMaker;
-    use oncebox::ingest::{Receipt, Unavailable};
+    use oncebox::gateway::event::KeyMaker;
+    use oncebox::gateway::ingest::{Receipt, Unavailable};
 
     use super::*;
 

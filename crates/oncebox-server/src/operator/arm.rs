@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use oncebox::clock::Clock;
-use oncebox::sealed::{Sealer, is_strong};
-use oncebox::store::{Asked, Store, StoreError};
+use oncebox::Clock;
+use oncebox::gateway::sealed::{Sealer, is_strong};
+use oncebox::gateway::store::{Asked, Store, StoreError};
 
 use super::{Operator, reach, refuse};
 use crate::arming::{ArmingView, arrival};

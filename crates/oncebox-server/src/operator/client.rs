@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use http::header::{AUTHORIZATION, CONTENT_TYPE};
 use http::{HeaderValue, Method, StatusCode};
-use oncebox::outgoing::{Call, CallError, Opened, Outgoing};
+use oncebox::gateway::outgoing::{Call, CallError, Opened, Outgoing};
 use oncebox_verify::Secret;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};

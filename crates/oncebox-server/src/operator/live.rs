@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
-use oncebox::clock::Clock;
-use oncebox::event::EventKey;
-use oncebox::outgoing::Opened;
+use oncebox::Clock;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::outgoing::Opened;
 
 use super::client::{Client, Probe};
 use crate::query::tail::TailQuery;

@@ -4,9 +4,9 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderName, HeaderValue, Response};
 use http_body_util::Full;
-use oncebox::event::EventKey;
-use oncebox::ingest::{Answer, Receipt, Unavailable};
-use oncebox::store::Inserted;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::ingest::{Answer, Receipt, Unavailable};
+use oncebox::gateway::store::Inserted;
 use oncebox_verify::{Reason, Rejection, Reply};
 
 use crate::http::problem::Problem;

@@ -2,10 +2,10 @@
 //!
 //! A filter that is misspelt must be refused, never widened; so unknown fields are errors and an empty filter is none.
 
-use oncebox::clock::{Clock, UnixMillis};
-use oncebox::delivery::routing::{Route, Routes};
-use oncebox::event::{EventKey, KeyMaker};
-use oncebox::store::{
+use oncebox::gateway::clock::{Clock, UnixMillis};
+use oncebox::gateway::delivery::routing::{Route, Routes};
+use oncebox::gateway::event::{EventKey, KeyMaker};
+use oncebox::gateway::store::{
     Action, ActionError, ActionFilter, ActionKind, ActionRecord, CONFLICT_DISCARDED, CONFLICT_RELEASED, EventRecord,
     Store,
 };

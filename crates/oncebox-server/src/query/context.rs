@@ -3,8 +3,8 @@
 use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
-use oncebox::clock::Clock;
-use oncebox::store::Store;
+use oncebox::Clock;
+use oncebox::gateway::store::Store;
 use oncebox_verify::Source;
 
 use crate::config::server::ServerConfig;

@@ -2,8 +2,8 @@
 
 use std::collections::HashMap;
 
-use oncebox::limits::DEPTH_MAX;
-use oncebox::store::{DeadError, Store};
+use oncebox::gateway::limits::DEPTH_MAX;
+use oncebox::gateway::store::{DeadError, Store};
 
 use super::QueryError;
 use crate::query::view::screens::{DeadGroupView, DeadGroupsView, LetterKind};

@@ -1,8 +1,8 @@
 //! Lists of deliveries, and pausing a handler.
 
-use oncebox::clock::Clock;
-use oncebox::delivery::DeliveryState;
-use oncebox::store::{Asked, DeliveryFilter, FirstTries, Store};
+use oncebox::Clock;
+use oncebox::gateway::delivery::DeliveryState;
+use oncebox::gateway::store::{Asked, DeliveryFilter, FirstTries, Store};
 use serde::{Deserialize, Serialize};
 
 use super::actions::{new_id, who};

@@ -6,9 +6,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use oncebox::clock::UnixMillis;
-use oncebox::relay::Spared;
-use oncebox::store::Store;
+use oncebox::gateway::clock::UnixMillis;
+use oncebox::gateway::relay::Spared;
+use oncebox::gateway::store::Store;
 
 use super::QueryError;
 use super::names::{Configured, listed};

@@ -1,7 +1,7 @@
 //! Erasing a subject as a person asks for it: read strictly, counted, done. The value is nowhere but in the request.
 
-use oncebox::clock::{Clock, UnixMillis};
-use oncebox::store::{ActionRecord, Erasure, Store, Subject, SubjectValue};
+use oncebox::gateway::clock::{Clock, UnixMillis};
+use oncebox::gateway::store::{ActionRecord, Erasure, Store, Subject, SubjectValue};
 use oncebox_verify::BodyPointer;
 use serde::{Deserialize, Serialize};
 

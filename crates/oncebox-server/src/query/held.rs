@@ -1,7 +1,7 @@
 //! What waits for a person: why, and what a release would do.
 
-use oncebox::clock::Clock;
-use oncebox::store::Store;
+use oncebox::Clock;
+use oncebox::gateway::store::Store;
 use serde::{Deserialize, Serialize};
 
 use super::{EventsQuery, QueryError};

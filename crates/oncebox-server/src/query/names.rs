@@ -3,9 +3,9 @@
 //!
 //! What is not configured any more and still has events or deliveries counts as known.
 
-use oncebox::delivery::routing::Routes;
-use oncebox::limits::LEDGER_EXAMINED_MAX;
-use oncebox::store::Store;
+use oncebox::gateway::delivery::routing::Routes;
+use oncebox::gateway::limits::LEDGER_EXAMINED_MAX;
+use oncebox::gateway::store::Store;
 
 use super::QueryError;
 

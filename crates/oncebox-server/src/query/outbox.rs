@@ -1,9 +1,9 @@
 //! Lists of outbox messages, and one of them; and dead letters of both kinds in one list.
 
-use oncebox::clock::{Clock, UnixMillis};
-use oncebox::event::EventKey;
-use oncebox::message::MessageState;
-use oncebox::store::{MessageFilter, Store};
+use oncebox::gateway::clock::{Clock, UnixMillis};
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::message::MessageState;
+use oncebox::gateway::store::{MessageFilter, Store};
 use serde::{Deserialize, Serialize};
 
 use super::deliveries::{DeliveriesQuery, deliveries};

@@ -1,9 +1,9 @@
 //! The overview: the three numbers people watch, each beside what it usually is; the last hour; the queues.
 
-use oncebox::clock::UnixMillis;
-use oncebox::event::EventKey;
-use oncebox::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
-use oncebox::store::{EventFilter, Recent};
+use oncebox::gateway::clock::UnixMillis;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
+use oncebox::gateway::store::{EventFilter, Recent};
 
 use super::context::QueryContext;
 use super::{QueryError, queues, sources};
@@ -18,7 +18,8 @@ const DAY_MS: UnixMillis = 24 * HOUR_MS;
 pub(crate) async fn overview(context: &QueryContext) -> Result<OverviewView, QueryError> {
     let stats = context.store.stats(context.clock.now() - DAY_MS).await?;
     let (now, before) = (recent(context, Span::LastHour).await?, recent(context, Span::Before).await?);
-    let mut unverified: Vec<String> = context.setup.sources.values().filter(|one| one.is_unverified()).map(name).collect();
+    let mut unverified: Vec<String> =
+        context.setup.sources.values().filter(|one| one.is_unverified()).map(name).collect();
     unverified.sort();
     let minutes = context.traffic.minutes();
     Ok(OverviewView {

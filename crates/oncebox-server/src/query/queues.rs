@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use oncebox::limits::{DEPTH_MAX, PAGE_EXAMINED_MAX};
-use oncebox::store::{HandlerRecord, StoreStats, Waiting};
+use oncebox::gateway::limits::{DEPTH_MAX, PAGE_EXAMINED_MAX};
+use oncebox::gateway::store::{HandlerRecord, StoreStats, Waiting};
 
 use super::QueryError;
 use super::context::QueryContext;

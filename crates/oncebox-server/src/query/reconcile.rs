@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeSet, HashSet};
 
-use oncebox::clock::{Clock, UnixMillis};
-use oncebox::store::{Action, ActionFilter, ActionKind, DoneDelivery, DoneFilter, Store, StoreError};
+use oncebox::gateway::clock::{Clock, UnixMillis};
+use oncebox::gateway::store::{Action, ActionFilter, ActionKind, DoneDelivery, DoneFilter, Store, StoreError};
 
 use super::QueryError;
 

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use oncebox::clock::Clock;
-use oncebox::retention::{NotRun, Settings};
-use oncebox::store::{Asked, RunRecord, Store};
+use oncebox::Clock;
+use oncebox::gateway::retention::{NotRun, Settings};
+use oncebox::gateway::store::{Asked, RunRecord, Store};
 use serde::{Deserialize, Serialize};
 
 use super::QueryError;

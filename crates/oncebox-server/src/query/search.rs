@@ -4,10 +4,10 @@
 //! bytes for a page, and the cursor goes on from there.
 
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
-use oncebox::delivery::routing::Glob;
-use oncebox::event::EventKey;
-use oncebox::limits::PAGE_EXAMINED_MAX;
-use oncebox::store::{EventFilter, EventRecord, Page, Store};
+use oncebox::gateway::delivery::routing::Glob;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::limits::PAGE_EXAMINED_MAX;
+use oncebox::gateway::store::{EventFilter, EventRecord, Page, Store};
 
 use super::QueryError;
 use crate::query::view::{EventView, Items};

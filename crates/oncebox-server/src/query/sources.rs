@@ -1,7 +1,7 @@
 //! Sources: what came, which secrets are in use, what to give to the vendor and what to click there.
 
-use oncebox::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
-use oncebox::store::Recent;
+use oncebox::gateway::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
+use oncebox::gateway::store::Recent;
 use oncebox_verify::Source;
 use serde::{Deserialize, Serialize};
 
@@ -82,7 +82,8 @@ pub(crate) fn rejection(context: &QueryContext, rejected: Rejected) -> Rejection
 
 /// The same from numbers that are at hand.
 pub(super) fn sources_of(context: &QueryContext, recent: &Recent) -> Vec<SourceView> {
-    let mut views: Vec<SourceView> = context.setup.sources.values().map(|source| view(context, source, recent)).collect();
+    let mut views: Vec<SourceView> =
+        context.setup.sources.values().map(|source| view(context, source, recent)).collect();
     views.sort_by(|a, b| a.name.cmp(&b.name));
     let mut gone: Vec<&str> = recent.events.iter().map(|one| one.source.as_str()).collect();
     gone.retain(|name| !context.setup.sources.contains_key(*name));

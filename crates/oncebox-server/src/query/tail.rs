@@ -6,10 +6,10 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use oncebox::clock::{Clock, UnixMillis};
-use oncebox::event::EventKey;
-use oncebox::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
-use oncebox::store::{EventFilter, Store};
+use oncebox::gateway::clock::{Clock, UnixMillis};
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
+use oncebox::gateway::store::{EventFilter, Store};
 use serde::{Deserialize, Serialize};
 
 use super::{QueryError, check_event_state, not_our_cursor};

@@ -5,8 +5,8 @@ mod processing;
 pub(crate) mod screens;
 
 use jiff::Timestamp;
-use oncebox::clock::UnixMillis;
-use oncebox::store::{
+use oncebox::gateway::clock::UnixMillis;
+use oncebox::gateway::store::{
     AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, StoreStats, Waiting, WindowRecord,
 };
 use oncebox_verify::Source;
@@ -389,7 +389,7 @@ impl EventDetailView {
 impl StatsView {
     /// Sums up the store's counts.
     pub(crate) fn new(
-        store: &oncebox::store::Store,
+        store: &oncebox::gateway::store::Store,
         stats: StoreStats,
         handler_health: Vec<HandlerHealth>,
         unverified_sources: Vec<String>,

@@ -2,10 +2,10 @@
 
 use anyhow::Context as _;
 use http::{HeaderMap, HeaderValue};
-use oncebox::lane::rate::Rate;
-use oncebox::outgoing::Target;
-use oncebox::outgoing::forward::SigningKey;
-use oncebox::relay::DestinationSpec;
+use oncebox::gateway::lane::rate::Rate;
+use oncebox::gateway::outgoing::Target;
+use oncebox::gateway::outgoing::forward::SigningKey;
+use oncebox::gateway::relay::DestinationSpec;
 
 use crate::config::destination::DestinationConfig;
 use crate::serve::handlers::{Builder, policy};

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use oncebox::store::{EventFilter, HandlerSql, Store, StoreError};
+use oncebox::gateway::store::{EventFilter, HandlerSql, Store, StoreError};
 
 use crate::config::handler::{HandlerConfig, HandlerKind};
 use crate::config::problem::Problem;

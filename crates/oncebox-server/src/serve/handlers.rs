@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use oncebox::clock::Clock;
-use oncebox::delivery::retry::RetryPolicy;
-use oncebox::lane::rate::Rate;
-use oncebox::outgoing::forward::SigningKey;
-use oncebox::outgoing::{Outgoing, Policy, Settings, Target};
-use oncebox::store::{Dialect, HandlerSql};
-use oncebox::worker::handler::{HandlerSpec, Latest, OncePer, OrderRules, Otherwise, WaitFor, Work};
+use oncebox::Clock;
+use oncebox::RetryPolicy;
+use oncebox::gateway::lane::rate::Rate;
+use oncebox::gateway::outgoing::forward::SigningKey;
+use oncebox::gateway::outgoing::{Outgoing, Policy, Settings, Target};
+use oncebox::gateway::store::{Dialect, HandlerSql};
+use oncebox::gateway::worker::handler::{HandlerSpec, Latest, OncePer, OrderRules, Otherwise, WaitFor, Work};
 use oncebox_verify::BodyPointer;
 
 use crate::config::handler::{self, HandlerConfig, HandlerKind, HttpHandler, OnDead, OrderRule, RetryConfig};

@@ -3,14 +3,14 @@
 use std::fmt;
 use std::time::Duration;
 
-use oncebox::clock::Clock;
-use oncebox::delivery::Failed;
-use oncebox::lane::circuit::Reached;
-use oncebox::outgoing::forward::{self, Answered, SigningKey};
-use oncebox::outgoing::masks::Masks;
-use oncebox::outgoing::{self, Outgoing};
-use oncebox::store::Claimed;
-use oncebox::worker::handler::{CallError, Target, Working};
+use oncebox::Clock;
+use oncebox::gateway::delivery::Failed;
+use oncebox::gateway::lane::circuit::Reached;
+use oncebox::gateway::outgoing::forward::{self, Answered, SigningKey};
+use oncebox::gateway::outgoing::masks::Masks;
+use oncebox::gateway::outgoing::{self, Outgoing};
+use oncebox::gateway::store::Claimed;
+use oncebox::gateway::worker::handler::{CallError, Target, Working};
 
 /// Bytes of a refusal that are shown to people.
 const SHOWN_MAX: usize = 300;

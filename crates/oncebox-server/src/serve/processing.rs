@@ -6,15 +6,15 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use anyhow::Context as _;
-use oncebox::clock::Clock;
-use oncebox::event::{EventKey, KeyMaker};
-use oncebox::fault::Faults;
-use oncebox::relay::{self, DestinationSpec, Relay, Spared};
-use oncebox::shutdown::Shutdown;
-use oncebox::store::{NodeEntry, Store};
-use oncebox::wake::Wake;
-use oncebox::worker::handler::HandlerSpec;
-use oncebox::worker::{Parts, Workers};
+use oncebox::Clock;
+use oncebox::gateway::event::{EventKey, KeyMaker};
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::relay::{self, DestinationSpec, Relay, Spared};
+use oncebox::gateway::shutdown::Shutdown;
+use oncebox::gateway::store::{NodeEntry, Store};
+use oncebox::gateway::wake::Wake;
+use oncebox::gateway::worker::handler::HandlerSpec;
+use oncebox::gateway::worker::{Parts, Workers};
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
@@ -149,7 +149,7 @@ impl Processing {
     }
 }
 
-async fn register(store: &Store, handlers: &[HandlerSpec]) -> Result<(), oncebox::store::StoreError> {
+async fn register(store: &Store, handlers: &[HandlerSpec]) -> Result<(), oncebox::gateway::store::StoreError> {
     let facts: Vec<_> = handlers.iter().map(HandlerSpec::facts).collect();
     store.register_handlers(&facts).await
 }

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oncebox::clock::Clock;
-use oncebox::fault::Faults;
-use oncebox::retention::{self, Boot, Parts, Settings, Windows};
-use oncebox::store::Store;
+use oncebox::Clock;
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::retention::{self, Boot, Parts, Settings, Windows};
+use oncebox::gateway::store::Store;
 
 use crate::config::Config;
 

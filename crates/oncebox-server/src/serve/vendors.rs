@@ -6,9 +6,9 @@ use std::collections::HashMap;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, bail};
-use oncebox::clock::Clock;
-use oncebox::fault::Faults;
-use oncebox::outgoing::VendorCalls;
+use oncebox::Clock;
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::outgoing::VendorCalls;
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 

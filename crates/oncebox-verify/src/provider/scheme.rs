@@ -228,7 +228,12 @@ impl Scheme {
     }
 
     /// Reads the items of one group; `left` is how many more the whole request may have.
-    fn group<'a>(&self, carrier: &SignatureLocation, text: &'a str, left: &mut usize) -> Result<Option<Group<'a>>, Rejection> {
+    fn group<'a>(
+        &self,
+        carrier: &SignatureLocation,
+        text: &'a str,
+        left: &mut usize,
+    ) -> Result<Option<Group<'a>>, Rejection> {
         let mut group = Group { time: None, signatures: Vec::new() };
         let at = self.time.as_ref().map(|time| &time.at);
         let (split, is_loose) = loose(carrier.split.as_deref());

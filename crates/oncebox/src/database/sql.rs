@@ -73,7 +73,12 @@ fn claim(places: &Template<1>, care: LossFilter) -> Statement {
 }
 
 static CLAIMS: LazyLock<[Statement; 4]> = LazyLock::new(|| {
-    [claim(&DUE, LossFilter::Sound), claim(&DUE, LossFilter::Lost), claim(&IN_ORDER, LossFilter::Sound), claim(&IN_ORDER, LossFilter::Lost)]
+    [
+        claim(&DUE, LossFilter::Sound),
+        claim(&DUE, LossFilter::Lost),
+        claim(&IN_ORDER, LossFilter::Sound),
+        claim(&IN_ORDER, LossFilter::Lost),
+    ]
 });
 
 /// The claim with a care, where order keys matter or not.

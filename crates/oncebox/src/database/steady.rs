@@ -184,7 +184,12 @@ impl Steady {
         }
         // Somebody settled it before us, or it was we who stood still.
         let told = times.told(kept.clock.now()).await?;
-        kept.set(Hand { at: kept.clock.monotonic(), steady: told.steady(), offset: told.offset, settled: told.settled });
+        kept.set(Hand {
+            at: kept.clock.monotonic(),
+            steady: told.steady(),
+            offset: told.offset,
+            settled: told.settled,
+        });
         Ok(())
     }
 }

@@ -20,7 +20,7 @@ use crate::clock::{Clock, UnixMillis};
 use crate::database::verb::once::Once;
 use crate::database::{Claimed, StoreError, Transaction};
 use crate::delivery::handler_error::HandlerError;
-use crate::vendor::client::{VendorClient, Nobody};
+use crate::vendor::client::{NoVendorClient, VendorClient};
 use crate::vendor::key_fetcher::KeyFetcher;
 use marks::Marks;
 use oncebox_verify::{Accepted, HeldReason, Identified, Reply, Request, Source, Verdict};

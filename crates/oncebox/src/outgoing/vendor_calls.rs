@@ -13,7 +13,7 @@ use super::chain::Chain;
 use super::{Answer, Call, Outgoing, Policy, Settings, Target};
 use crate::authorities;
 use crate::clock::Clock;
-use crate::vendor::client::{VendorFuture, VendorError, VendorClient, Fetched};
+use crate::vendor::client::{Fetched, VendorClient, VendorError, VendorFuture};
 use oncebox_verify::{KeyWanted, NamedBy, Proof, Visit};
 
 /// How long a vendor may take: shorter than what senders wait for us.

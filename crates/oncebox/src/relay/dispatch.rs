@@ -25,8 +25,8 @@ use crate::store::{
 };
 use crate::wake::Wake;
 
-/// How often the relay looks without being told to: the workers' look, which serves both, is the usual one.
-const POLL_EVERY: Duration = Duration::from_secs(30);
+/// How often the relay polls on its own: the workers' poll, which serves both, is the usual one.
+const OWN_POLL_EVERY: Duration = Duration::from_secs(30);
 /// How long giving claims back may take at the end.
 const LAST_WRITE: Duration = Duration::from_secs(5);
 
@@ -80,8 +80,8 @@ impl Dispatch {
         stopping: Shutdown,
         grace: watch::Receiver<Duration>,
     ) {
-        let mut look = tokio::time::interval(POLL_EVERY);
-        look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let mut poll = tokio::time::interval(OWN_POLL_EVERY);
+        poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
         changes.mark_changed();
         while !stopping.requested() {
             let resumes_in = self.resumes_in();
@@ -93,8 +93,8 @@ impl Dispatch {
                 Some(_) = self.chores.join_next() => {}
                 () = self.caller.due.notified() => {}
                 names = self.wake.wait_for_messages() => names.iter().for_each(|name| self.mark_due(name)),
-                _ = look.tick() => self.poll_all(),
-                () = tokio::time::sleep(resumes_in.unwrap_or(POLL_EVERY)), if resumes_in.is_some() => {}
+                _ = poll.tick() => self.poll_all(),
+                () = tokio::time::sleep(resumes_in.unwrap_or(OWN_POLL_EVERY)), if resumes_in.is_some() => {}
             }
             while let Some(ended) = self.callers.try_join_next() {
                 note(ended);

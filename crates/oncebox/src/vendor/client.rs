@@ -1,7 +1,7 @@
 //! What must be done over the network before a request can be answered: fetch a vendor's key, visit a confirmation.
 //!
 //! Judging never reaches out; it says what it lacks. The program hands in somebody who goes: `outgoing::VendorCalls` with
-//! the feature `http`, a stand-in in tests, [`Nobody`] where the operator gave all keys.
+//! the feature `http`, a stand-in in tests, [`NoVendorClient`] where the operator gave all keys.
 
 use std::fmt;
 use std::pin::Pin;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::clock::Clock;
-use crate::vendor::client::{VendorClient, Nobody};
+use crate::vendor::client::{NoVendorClient, VendorClient};
 use oncebox_verify::{KeyWanted, Source, Visit};
 
 /// The vendor could not be asked.
@@ -106,7 +106,7 @@ mod tests {
     use std::task::Poll;
 
     use super::*;
-    use crate::vendor::client::{VendorFuture, Fetched};
+    use crate::vendor::client::{Fetched, VendorFuture};
     use oncebox_verify::NamedBy;
     use oncebox_verify::SourceSpec;
 

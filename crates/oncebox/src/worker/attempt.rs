@@ -1,8 +1,8 @@
 //! One unit of work: a call, or deliveries that share a transaction. Whatever the handler does, a unit comes to an end
 //! within the lease, and its panic is a failed attempt like any other.
 
-mod transaction;
 mod call;
+mod transaction;
 
 use std::sync::Arc;
 use std::time::Duration;

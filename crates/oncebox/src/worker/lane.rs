@@ -165,7 +165,12 @@ impl Lane {
     /// How many to claim now; a probe of an open circuit is one alone.
     pub(super) fn claim_limit(&mut self, now: Duration) -> usize {
         let room = self.room();
-        if !self.wanted || !(self.may_have_work || self.backlog) || room == 0 || self.is_full() || now < self.rests_until {
+        if !self.wanted
+            || !(self.may_have_work || self.backlog)
+            || room == 0
+            || self.is_full()
+            || now < self.rests_until
+        {
             return 0;
         }
         // A transaction's worth, or half a hand of calls: a claim for every slot that falls free would be a transaction for

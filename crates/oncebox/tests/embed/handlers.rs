@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use oncebox::Clock;
 use oncebox::HandlerError;
-use oncebox::clock::Clock;
-use oncebox::delivery::retry::RetryPolicy;
+use oncebox::RetryPolicy;
 use oncebox::inbox::{Context, Handler, Inbox, Options};
 use sqlx::{PgPool, SqlitePool};
 use testkit::{Backend, TestDatabase};

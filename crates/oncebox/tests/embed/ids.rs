@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use oncebox::clock::Clock;
+use oncebox::Clock;
 use oncebox::database::Commit;
 use oncebox::inbox::{Context, Handler, Inbox};
 use oncebox::{HandlerError, Once, Receiver, once};

@@ -2,7 +2,7 @@
 //! changes.
 
 use oncebox::database::migrate;
-use oncebox::store::StoreError;
+use oncebox::gateway::store::StoreError;
 use sqlx::{PgPool, SqlitePool};
 use testkit::{Backend, TestDatabase};
 use tokio::task::JoinSet;

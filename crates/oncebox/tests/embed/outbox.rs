@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use oncebox::clock::Clock;
+use oncebox::Clock;
+use oncebox::Message;
 use oncebox::database::Commit;
 use oncebox::inbox::{Context, Handler, Inbox};
-use oncebox::message::Message;
 use oncebox::{HandlerError, outbox};
 use sqlx::{PgPool, SqlitePool};
 use testkit::{Backend, TestDatabase};

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use oncebox::clock::Clock;
+use oncebox::Clock;
 use oncebox::database::{Commit, Pool};
 use oncebox::inbox::{Context, Inbox};
 use oncebox::{HandlerError, Once, once};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use oncebox::Clock;
 use oncebox::HandlerError;
-use oncebox::clock::Clock;
-use oncebox::delivery::retry::RetryPolicy;
+use oncebox::RetryPolicy;
+use oncebox::gateway::store::{Access, Connections, Durability, HandlerFacts, OnDead, Store};
 use oncebox::inbox::{Context, Handler, Inbox, Options};
-use oncebox::store::{Access, Connections, Durability, HandlerFacts, OnDead, Store};
 use sqlx::{PgPool, SqlitePool};
 use testkit::{Backend, TestDatabase};
 

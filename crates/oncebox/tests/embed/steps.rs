@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use oncebox::Clock;
 use oncebox::HandlerError;
-use oncebox::clock::Clock;
 use oncebox::inbox::{Context, Handler, Inbox, StepKey};
 use sqlx::{PgPool, SqlitePool};
 use testkit::{Backend, TestDatabase};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use diesel_async::{AsyncConnection, AsyncPgConnection};
-use oncebox::clock::Clock;
+use oncebox::Clock;
 use oncebox::database::{Dialect, Transaction};
 use oncebox::inbox::Inbox;
 use oncebox::{HandlerError, Once, Outcome, once};

@@ -2,10 +2,10 @@
 
 use std::collections::HashSet;
 
+use oncebox::Message;
 use oncebox::Once;
-use oncebox::event::EventKey;
-use oncebox::message::Message;
-use oncebox::store::StoreError;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::StoreError;
 use rusqlite::TransactionBehavior;
 use testkit::{Backend, TestDatabase};
 

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
-use oncebox::fault::Faults;
-use oncebox::ingest::{Answer, Unavailable};
-use oncebox::store::Inserted;
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::ingest::{Answer, Unavailable};
+use oncebox::gateway::store::Inserted;
 use testkit::TestDatabase;
 
 use crate::ingest::{Inbox, outcome, stripe};

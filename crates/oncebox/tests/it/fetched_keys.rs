@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, Method};
-use oncebox::clock::Clock;
-use oncebox::delivery::routing::Routes;
-use oncebox::ingest::{Answer, Batcher, Context, Ingest, Settings, Unavailable};
-use oncebox::outgoing::VendorCalls;
-use oncebox::vendor::client::VendorClient as _;
+use oncebox::Clock;
+use oncebox::gateway::delivery::routing::Routes;
+use oncebox::gateway::ingest::{Answer, Batcher, Context, Ingest, Settings, Unavailable};
+use oncebox::gateway::outgoing::VendorCalls;
+use oncebox::gateway::vendor::client::VendorClient as _;
 use oncebox_verify::{Request, Sample, Secret, Source, SourceSpec, Verdict};
 use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;

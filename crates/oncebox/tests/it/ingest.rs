@@ -5,10 +5,10 @@ mod inbox;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use oncebox::fault::Faults;
-use oncebox::ingest::{Answer, Unavailable};
-use oncebox::limits;
-use oncebox::store::Inserted;
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::ingest::{Answer, Unavailable};
+use oncebox::gateway::limits;
+use oncebox::gateway::store::Inserted;
 use oncebox_verify::{OnRepeat, SourceSpec};
 use testkit::{Backend, TestDatabase, sender};
 use tokio::task::JoinSet;

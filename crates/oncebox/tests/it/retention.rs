@@ -9,10 +9,10 @@ mod tables;
 use std::sync::Arc;
 use std::time::Duration;
 
-use oncebox::clock::Clock;
-use oncebox::event::{EventKey, KeyMaker};
-use oncebox::retention::{self, NotRun, Parts, Progress, Window, Windows};
-use oncebox::store::{Inserted, NewEvent, RunRecord, Store};
+use oncebox::Clock;
+use oncebox::gateway::event::{EventKey, KeyMaker};
+use oncebox::gateway::retention::{self, NotRun, Parts, Progress, Window, Windows};
+use oncebox::gateway::store::{Inserted, NewEvent, RunRecord, Store};
 use testkit::TestDatabase;
 
 use crate::store_contract::deliveries::register;
@@ -28,7 +28,7 @@ pub(crate) const PAYLOAD: i64 = 14 * DAY;
 /// other.
 pub(crate) async fn aging(db: TestDatabase) -> World {
     let world = World::new(db).await;
-    register(&world, oncebox::store::OnDead::Skip).await;
+    register(&world, oncebox::gateway::store::OnDead::Skip).await;
     let windows = Windows::new(window(LEDGER, PAYLOAD), [("long".to_owned(), window(90 * DAY, 60 * DAY))]);
     world.store.register_windows(&windows.records()).await.unwrap();
     world

@@ -47,6 +47,7 @@ const ORDER: [(&str, &[&str]); 3] = [
             "worker",
             "relay",
             "retention",
+            "gateway",
             "lib",
         ],
     ),

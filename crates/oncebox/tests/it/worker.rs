@@ -8,15 +8,15 @@ mod units;
 use std::sync::Arc;
 use std::time::Duration;
 
-use oncebox::clock::Clock;
-use oncebox::delivery::Failed;
-use oncebox::delivery::retry::RetryPolicy;
-use oncebox::event::EventKey;
-use oncebox::lane::circuit::Reached;
-use oncebox::store::{Claimed, HandlerSql, NewEvent, NodeEntry};
-use oncebox::wake::Wake;
-use oncebox::worker::handler::{CallError, HandlerSpec, OrderRules, Target, Work, Working};
-use oncebox::worker::{Parts, Workers};
+use oncebox::Clock;
+use oncebox::RetryPolicy;
+use oncebox::gateway::delivery::Failed;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::lane::circuit::Reached;
+use oncebox::gateway::store::{Claimed, HandlerSql, NewEvent, NodeEntry};
+use oncebox::gateway::wake::Wake;
+use oncebox::gateway::worker::handler::{CallError, HandlerSpec, OrderRules, Target, Work, Working};
+use oncebox::gateway::worker::{Parts, Workers};
 use testkit::TestDatabase;
 
 use crate::world::{HANDLERS, World, wait_until};
@@ -62,7 +62,7 @@ pub(crate) fn start(world: &World, handlers: Vec<HandlerSpec>) -> Workers {
 }
 
 fn rand_bytes() -> [u8; 16] {
-    *oncebox::event::KeyMaker::default().make(Clock::system().now()).as_bytes()
+    *oncebox::gateway::event::KeyMaker::default().make(Clock::system().now()).as_bytes()
 }
 
 /// An event that has work for the handler under test alone.

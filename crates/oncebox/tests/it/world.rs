@@ -9,8 +9,8 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use oncebox::event::{EventKey, KeyMaker};
-use oncebox::store::{
+use oncebox::gateway::event::{EventKey, KeyMaker};
+use oncebox::gateway::store::{
     Access, Asked, Claimed, Commit, Connections, Durability, Failures, HandlerSql, Inserted, NewEvent, RanEach, Store,
     StoreError, Tx, insert_events,
 };

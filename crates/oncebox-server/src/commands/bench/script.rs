@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
 use http::HeaderMap;
-use oncebox::clock::Clock;
+use oncebox::Clock;
 use oncebox_verify::{Draft, Sample, Secret, Source, SourceSpec};
 
 use crate::http::token::random;

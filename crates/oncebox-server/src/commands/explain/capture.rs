@@ -6,7 +6,7 @@ use std::fmt;
 use bytes::Bytes;
 use data_encoding::BASE64;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use oncebox::clock::UnixMillis;
+use oncebox::gateway::clock::UnixMillis;
 use oncebox_verify::Request;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode};
-use oncebox::outgoing::{CallError, Outgoing};
+use oncebox::gateway::outgoing::{CallError, Outgoing};
 use oncebox_verify::Request;
 use serde::Deserialize;
 use url::Url;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use oncebox::clock::{Clock, UnixMillis};
+use oncebox::gateway::clock::{Clock, UnixMillis};
 use oncebox_verify::{Request, Sample, Source, Verdict};
 use uuid::Uuid;
 

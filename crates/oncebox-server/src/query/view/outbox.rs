@@ -1,6 +1,6 @@
 //! Views of outbox messages.
 
-use oncebox::store::{MessageAttempt, MessageDetail, MessageLine};
+use oncebox::gateway::store::{MessageAttempt, MessageDetail, MessageLine};
 use serde::{Deserialize, Serialize};
 
 use super::{DeliveryLineView, time};

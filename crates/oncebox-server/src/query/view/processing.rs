@@ -1,6 +1,6 @@
 //! Views of what happens after the acknowledgement: deliveries in lists, attempts, what operators did.
 
-use oncebox::store::{ActionRecord, AttemptRecord, DeliveryLine, DoneDelivery};
+use oncebox::gateway::store::{ActionRecord, AttemptRecord, DeliveryLine, DoneDelivery};
 use serde::{Deserialize, Serialize};
 
 use super::time;

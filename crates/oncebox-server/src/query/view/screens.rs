@@ -1,6 +1,6 @@
 //! Views of whole screens: what the overview, the lists of sources and handlers, and the groups of dead letters show.
 
-use oncebox::store::EventRecord;
+use oncebox::gateway::store::EventRecord;
 use serde::{Deserialize, Serialize};
 
 use super::EventView;

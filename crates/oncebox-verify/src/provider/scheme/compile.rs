@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use super::{Scheme, SignedTime};
 use crate::Problem;
 use crate::provider::SourceSpec;
-use crate::provider::description::describe::{CarriedAt, SignatureLocation, Required, Time, TimeAt};
+use crate::provider::description::describe::{CarriedAt, Required, SignatureLocation, Time, TimeAt};
 use crate::provider::scheme::address::Address;
 use crate::provider::scheme::mac::{Key, Mac};
 use crate::provider::scheme::place::{Place, Wants};

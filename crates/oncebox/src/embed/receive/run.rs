@@ -29,7 +29,11 @@ impl Verified {
             Ok(_) if !self.held.is_empty() => Answer::unprocessable(),
             Ok(outcome) => Answer::committed(outcome, self.reply),
             Err(HandlerError::Retry(error)) => {
-                tracing::warn!(source, "event deferred; the sender was asked to retry: {}", HandlerError::Retry(error).chain());
+                tracing::warn!(
+                    source,
+                    "event deferred; the sender was asked to retry: {}",
+                    HandlerError::Retry(error).chain()
+                );
                 Answer::unavailable()
             }
             Err(HandlerError::Reject(error)) => {

@@ -4,7 +4,7 @@ use tokio_postgres::types::ToSql;
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;
-use crate::store::handling::deliveries::{LossFilter, ClaimedRows, millis};
+use crate::store::handling::deliveries::{ClaimedRows, LossFilter, millis};
 use crate::store::postgres::{Database, Object, Tx, by_index, classify, in_time, no_connection, read_row};
 use crate::store::sql::{CLAIM_IN_ORDER_POSTGRES, CLAIM_POSTGRES, postgres as sql};
 use crate::store::{Fence, StoreError, Want};

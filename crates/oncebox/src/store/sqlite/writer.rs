@@ -115,7 +115,12 @@ impl Flush {
     }
 }
 
-fn run_transaction(connection: &Connection, files: Option<&OpenFiles>, first: Step, mut steps: mpsc::Receiver<Step>) -> Flush {
+fn run_transaction(
+    connection: &Connection,
+    files: Option<&OpenFiles>,
+    first: Step,
+    mut steps: mpsc::Receiver<Step>,
+) -> Flush {
     let mut step = Some(first);
     let mut flush = Flush::Fine;
     loop {

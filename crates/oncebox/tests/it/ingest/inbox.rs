@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use data_encoding::HEXLOWER;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
-use oncebox::clock::Clock;
-use oncebox::delivery::routing::{Route, Routes};
-use oncebox::fault::Faults;
-use oncebox::ingest::{Answer, Batcher, Context, Ingest, Settings};
-use oncebox::limits;
-use oncebox::store::{Inserted, Tx, insert_events};
+use oncebox::Clock;
+use oncebox::gateway::delivery::routing::{Route, Routes};
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::ingest::{Answer, Batcher, Context, Ingest, Settings};
+use oncebox::gateway::limits;
+use oncebox::gateway::store::{Inserted, Tx, insert_events};
 use oncebox_verify::{Request, Secret, Source, SourceSpec};
 use testkit::sender::{self, Signed};
 use testkit::{Backend, Session, TestDatabase};

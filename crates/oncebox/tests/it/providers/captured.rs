@@ -5,8 +5,8 @@
 
 use std::fmt::Write as _;
 
-use oncebox::ingest::Answer;
-use oncebox::store::Inserted;
+use oncebox::gateway::ingest::Answer;
+use oncebox::gateway::store::Inserted;
 use oncebox_verify::Secret;
 use testkit::TestDatabase;
 use testkit::oracle::crypto::crc32;

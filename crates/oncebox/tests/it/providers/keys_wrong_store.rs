@@ -1,6 +1,6 @@
 //! The wrong dedup keys once more, through the store: what is on disk after deliveries that look alike.
 
-use oncebox::store::Inserted;
+use oncebox::gateway::store::Inserted;
 use testkit::TestDatabase;
 use testkit::oracle::Capture;
 use testkit::sender::Signed;

@@ -1,8 +1,8 @@
 //! The rules of claims, leases, budgets and order, the same whoever pulls.
 
-use oncebox::delivery::order::order_key;
-use oncebox::delivery::routing::NewDelivery;
-use oncebox::store::{NewEvent, OnDead};
+use oncebox::gateway::delivery::order::order_key;
+use oncebox::gateway::delivery::routing::NewDelivery;
+use oncebox::gateway::store::{NewEvent, OnDead};
 
 use super::pulled;
 use super::puller::{Answer, Puller, Sent};

@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use oncebox::Message;
 use oncebox::Once;
-use oncebox::delivery::order::order_key;
-use oncebox::delivery::{Failed, Next};
-use oncebox::event::{EventKey, KeyMaker};
-use oncebox::message::Message;
-use oncebox::store::{Claimed, Fence, Fenced, Finished, HandlerSql, PulledFailure, StoreError, Version, Want};
+use oncebox::gateway::delivery::order::order_key;
+use oncebox::gateway::delivery::{Failed, Next};
+use oncebox::gateway::event::{EventKey, KeyMaker};
+use oncebox::gateway::store::{Claimed, Fence, Fenced, Finished, HandlerSql, PulledFailure, StoreError, Version, Want};
 use testkit::Session;
 use testkit::session::Refused;
 
@@ -64,7 +64,7 @@ impl Puller {
                 let want = Want {
                     handler: BILLING.to_owned(),
                     limit,
-                    bytes: oncebox::limits::CLAIMED_BYTES_MAX,
+                    bytes: oncebox::gateway::limits::CLAIMED_BYTES_MAX,
                     lease: LEASE,
                     in_order: world.store.has_order_keys(BILLING).await.unwrap(),
                 };

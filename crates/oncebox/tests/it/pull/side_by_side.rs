@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use oncebox::delivery::order::order_key;
-use oncebox::delivery::routing::NewDelivery;
+use oncebox::gateway::delivery::order::order_key;
+use oncebox::gateway::delivery::routing::NewDelivery;
 use testkit::Backend;
 use tokio::task::JoinSet;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use oncebox::fault::Faults;
+use oncebox::gateway::fault::Faults;
 use testkit::{Backend, TestDatabase};
 
 use super::{DAY, LEDGER, PAYLOAD, aged, aging, check, has_payload, lock_is_free, now, run, stored, try_run};
@@ -44,7 +44,7 @@ async fn sweep(db: TestDatabase, action: &str) {
 }
 
 /// One that is needed, one whose payload is over, one that is over altogether; on Postgres also a day of its own.
-async fn fill(world: &World, nth: usize) -> (oncebox::event::EventKey, oncebox::event::EventKey) {
+async fn fill(world: &World, nth: usize) -> (oncebox::gateway::event::EventKey, oncebox::gateway::event::EventKey) {
     if world.db.backend() == Backend::Postgres {
         old_day(world, nth).await;
     }
@@ -59,15 +59,15 @@ async fn old_day(world: &World, nth: usize) {
     world.db.execute("delete from oncebox.payloads_rest; delete from oncebox.deliveries; delete from oncebox.events; delete from oncebox.ledger; delete from oncebox.attempts");
     let day = now() - 20 * DAY;
     let day = day - day.rem_euclid(DAY);
-    let (from, to) = (oncebox::event::EventKey::at(day), oncebox::event::EventKey::at(day + DAY));
+    let (from, to) = (oncebox::gateway::event::EventKey::at(day), oncebox::gateway::event::EventKey::at(day + DAY));
     let lock = loop {
         if let Some(lock) = world.store.lock_retention().await.unwrap() {
             break lock;
         }
         tokio::time::sleep(std::time::Duration::from_millis(5)).await;
     };
-    let one = oncebox::store::Partition { name: format!("payloads_d{nth}"), from, to };
-    assert_eq!(world.store.make_partition(&lock, &one).await.unwrap(), oncebox::store::Exclusive::Done);
+    let one = oncebox::gateway::store::Partition { name: format!("payloads_d{nth}"), from, to };
+    assert_eq!(world.store.make_partition(&lock, &one).await.unwrap(), oncebox::gateway::store::Exclusive::Done);
     drop(lock);
     lock_is_free(world).await;
 }

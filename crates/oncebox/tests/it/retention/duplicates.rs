@@ -1,6 +1,6 @@
 //! What a duplicate is answered before, at and after the end of the ledger's memory, and whatever became of the original.
 
-use oncebox::store::{Action, ActionFilter, ActionKind, Inserted};
+use oncebox::gateway::store::{Action, ActionFilter, ActionKind, Inserted};
 use testkit::TestDatabase;
 
 use super::{DAY, LEDGER, PAYLOAD, SECOND, aged, aging, check, has_payload, is_known, run, set, stored};

@@ -1,7 +1,7 @@
 //! Windows by source, and partitions: dropped with all but what is needed.
 
-use oncebox::clock::Clock;
-use oncebox::retention;
+use oncebox::Clock;
+use oncebox::gateway::retention;
 use testkit::{Backend, TestDatabase};
 
 use super::{DAY, LEDGER, PAYLOAD, aged, aging, check, has_payload, is_known, lock_is_free, now, run, stored, window};
@@ -63,14 +63,14 @@ testkit::contract! {
 }
 
 /// A partition of one day that is over, full of events in the given states.
-async fn old_day(world: &World, states: &[&str]) -> Vec<oncebox::event::EventKey> {
+async fn old_day(world: &World, states: &[&str]) -> Vec<oncebox::gateway::event::EventKey> {
     let day = now() - 20 * DAY;
     let day = day - day.rem_euclid(DAY);
-    let from = oncebox::event::EventKey::at(day);
-    let to = oncebox::event::EventKey::at(day + DAY);
+    let from = oncebox::gateway::event::EventKey::at(day);
+    let to = oncebox::gateway::event::EventKey::at(day + DAY);
     let lock = world.store.lock_retention().await.unwrap().unwrap();
-    let one = oncebox::store::Partition { name: "payloads_dold".to_owned(), from, to };
-    assert_eq!(world.store.make_partition(&lock, &one).await.unwrap(), oncebox::store::Exclusive::Done);
+    let one = oncebox::gateway::store::Partition { name: "payloads_dold".to_owned(), from, to };
+    assert_eq!(world.store.make_partition(&lock, &one).await.unwrap(), oncebox::gateway::store::Exclusive::Done);
     let mut keys = Vec::new();
     for (n, state) in states.iter().enumerate() {
         let event = aged(world, SOURCE, &format!("evt_{n}"), now() - day - 3_600_000);
@@ -124,9 +124,9 @@ async fn what_came_to_be_needed_after_the_look_moves_too() {
     let world = aging(TestDatabase::fresh(Backend::Postgres)).await;
     let keys = old_day(&world, &["done", "done"]).await;
     let looked_at = now() - 1000;
-    let filter = oncebox::store::ActionFilter { handler: Some("billing".to_owned()), ..Default::default() };
-    let kind = oncebox::store::ActionKind::Requeue;
-    let requeue = oncebox::store::Action { id: "q".to_owned(), kind, filter, who: "ann".to_owned() };
+    let filter = oncebox::gateway::store::ActionFilter { handler: Some("billing".to_owned()), ..Default::default() };
+    let kind = oncebox::gateway::store::ActionKind::Requeue;
+    let requeue = oncebox::gateway::store::Action { id: "q".to_owned(), kind, filter, who: "ann".to_owned() };
     assert_eq!(world.store.requeue(&requeue, &keys[1..], now()).await.unwrap(), 1);
     let lock = world.store.lock_retention().await.unwrap().unwrap();
     let partitions = world.store.partitions().await.unwrap();

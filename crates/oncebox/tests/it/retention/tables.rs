@@ -1,7 +1,7 @@
 //! Everything else that ages: each table by its own window.
 
-use oncebox::delivery::Next;
-use oncebox::store::{Failure, Want};
+use oncebox::gateway::delivery::Next;
+use oncebox::gateway::store::{Failure, Want};
 use testkit::TestDatabase;
 
 use super::{DAY, LEDGER, PAYLOAD, aged, aging, check, now, run, set, stored};
@@ -14,7 +14,7 @@ testkit::contract! {
         let world = aging(db).await;
         let key = stored(&world, aged(&world, SOURCE, "evt_1", PAYLOAD + DAY), "ready").await;
         make_due(&world);
-        let want = Want { handler: BILLING.to_owned(), limit: 1, bytes: oncebox::limits::CLAIMED_BYTES_MAX, lease: LEASE, in_order: false };
+        let want = Want { handler: BILLING.to_owned(), limit: 1, bytes: oncebox::gateway::limits::CLAIMED_BYTES_MAX, lease: LEASE, in_order: false };
         let claimed = world.store.claim(&[want], None, now()).await.unwrap().claimed;
         let failure = Failure { fence: claimed[0].fence, next: Next::Dead, error: "no".to_owned(), status: None };
         world.store.fail(&[failure], now()).await.unwrap();
@@ -52,7 +52,7 @@ testkit::contract! {
         for (n, (state, age)) in
             [("sent", 91 * DAY), ("discarded", 91 * DAY), ("dead", 91 * DAY), ("ready", 91 * DAY), ("sent", 89 * DAY)].iter().enumerate()
         {
-            let id = super::literal(&world, oncebox::event::KeyMaker::default().make(now() - age));
+            let id = super::literal(&world, oncebox::gateway::event::KeyMaker::default().make(now() - age));
             world.db.execute(&format!(
                 "insert into {outbox} (id, destination, idempotency_key, body, state, due_at_ms, created_at_ms) \
                  values ({id}, 'crm', 'k{n}', {body}, '{state}', 1, {})", now() - age
@@ -74,9 +74,9 @@ testkit::contract! {
         assert_eq!(rows().await, [(SOURCE.to_owned(), 3)]);
         run(&world).await;
         assert_eq!(rows().await, [(SOURCE.to_owned(), 2)]);
-        let filter = oncebox::store::ActionFilter { source: Some(SOURCE.to_owned()), ..Default::default() };
-        let kind = oncebox::store::ActionKind::Forget;
-        let forget = oncebox::store::Action { id: "f".to_owned(), kind, filter, who: "ann".to_owned() };
+        let filter = oncebox::gateway::store::ActionFilter { source: Some(SOURCE.to_owned()), ..Default::default() };
+        let kind = oncebox::gateway::store::ActionKind::Forget;
+        let forget = oncebox::gateway::store::Action { id: "f".to_owned(), kind, filter, who: "ann".to_owned() };
         assert_eq!(world.store.act(&forget, None, now()).await.unwrap(), 2);
         assert_eq!(rows().await, [(SOURCE.to_owned(), 0)]);
         world.db.execute(&format!("update {0} set at_ms = at_ms - {DAY}", world.db.table("ledger_history")));

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use oncebox::delivery::Next;
-use oncebox::store::{Action, ActionFilter, ActionKind};
+use oncebox::gateway::delivery::Next;
+use oncebox::gateway::store::{Action, ActionFilter, ActionKind};
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{claim, fail, processing};

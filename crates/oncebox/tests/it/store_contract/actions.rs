@@ -1,9 +1,9 @@
 //! What operators do to many.
 
-use oncebox::delivery::Next;
-use oncebox::delivery::routing::{Glob, Route, Routes};
-use oncebox::fault::Faults;
-use oncebox::store::{
+use oncebox::gateway::delivery::Next;
+use oncebox::gateway::delivery::routing::{Glob, Route, Routes};
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::store::{
     Action, ActionError, ActionFilter, ActionKind, ActionRecord, Asked, EventFilter, Failure, Inserted,
 };
 use oncebox_verify::{BodyPointer, Identity, sha256};

@@ -1,7 +1,7 @@
 //! What alerts keep: who was told what, what processes counted; and what a clean stop gives back.
 
-use oncebox::clock::Clock;
-use oncebox::store::{NodeEntry, Told};
+use oncebox::Clock;
+use oncebox::gateway::store::{NodeEntry, Told};
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{processing, want};

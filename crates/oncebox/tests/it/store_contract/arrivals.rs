@@ -1,7 +1,7 @@
 //! Arrivals after the first: counted beside the event.
 
-use oncebox::event::EventKey;
-use oncebox::store::{ArrivalCount, ArrivalRecord};
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::{ArrivalCount, ArrivalRecord};
 use testkit::TestDatabase;
 
 use crate::world::{NOW, World, no_key};

@@ -1,6 +1,6 @@
 //! Secrets that a handshake brings: taken once, and only after somebody armed the source.
 
-use oncebox::store::{ARMED_FOR_MS, ArrivedSecret, Asked, Kept};
+use oncebox::gateway::store::{ARMED_FOR_MS, ArrivedSecret, Asked, Kept};
 use testkit::TestDatabase;
 
 use crate::world::{NOW, World};
@@ -62,7 +62,11 @@ testkit::contract! {
 }
 
 fn asked(at: i64) -> Asked {
-    Asked { id: format!("asked-{at}-{}", oncebox::event::KeyMaker::default().make(at)), who: "somebody".to_owned(), at }
+    Asked {
+        id: format!("asked-{at}-{}", oncebox::gateway::event::KeyMaker::default().make(at)),
+        who: "somebody".to_owned(),
+        at,
+    }
 }
 
 fn row(source: &str, armed: bool, sealed: Option<&[u8]>, changed_at: i64) -> ArrivedSecret {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use oncebox::store::{Access, Depth, Durability, Inserted, Store};
+use oncebox::gateway::store::{Access, Depth, Durability, Inserted, Store};
 use testkit::{Backend, TestDatabase, database};
 
 use crate::world::World;
@@ -45,7 +45,8 @@ fn a_copy_is_of_one_moment_while_writers_go_on() {
         let found = store.inspect(Depth::All, |_| {}).await.unwrap();
         assert!(found.iter().all(|one| one.faults.is_empty()), "{found:?}");
         let mut tx = store.begin().await.unwrap();
-        let known = oncebox::store::insert_events(&mut tx, &[world.event("evt_7", &"x".repeat(20_000))].into()).await;
+        let known =
+            oncebox::gateway::store::insert_events(&mut tx, &[world.event("evt_7", &"x".repeat(20_000))].into()).await;
         assert!(matches!(known.unwrap()[..], [Inserted::Duplicate(_)]));
         tx.rollback().await;
         store.close().await;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use oncebox::fault::Faults;
-use oncebox::store::{Commit, Inserted, NewEvent, Store, StoreError, insert_events};
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::store::{Commit, Inserted, NewEvent, Store, StoreError, insert_events};
 use oncebox_verify::OnRepeat;
 use testkit::{Backend, TestDatabase};
 

@@ -2,11 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use oncebox::delivery::order::order_key;
-use oncebox::delivery::routing::NewDelivery;
-use oncebox::event::EventKey;
-use oncebox::message::Message;
-use oncebox::store::{
+use oncebox::Message;
+use oncebox::gateway::delivery::order::order_key;
+use oncebox::gateway::delivery::routing::NewDelivery;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::{
     Access, Claimed, DestinationFacts, Durability, MessageWant, NodeEntry, OnDead, Role, Store, Want,
 };
 use testkit::{Backend, Session, TestDatabase};
@@ -196,7 +196,7 @@ testkit::contract! {
         };
         world.insert([serial("head", "hot")]).await;
         let head = claim(&world, 1).await;
-        fail(&world, head[0].fence, oncebox::delivery::Next::Dead).await;
+        fail(&world, head[0].fence, oncebox::gateway::delivery::Next::Dead).await;
         block(&world);
         let others = ["a", "b", "c"].map(|key| serial(key, key));
         world.insert(others).await;

@@ -4,8 +4,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use oncebox::event::EventKey;
-use oncebox::store::NewEvent;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::NewEvent;
 use oncebox_verify::{Fingerprint, Fingerprints, OnRepeat, Topic};
 use testkit::{Backend, TestDatabase};
 use tokio::task::JoinSet;

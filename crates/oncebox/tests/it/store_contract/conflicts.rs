@@ -1,10 +1,12 @@
 //! A person settles a conflict: the other body runs as a second effect, or nobody is told of it any more.
 
-use oncebox::delivery::routing::{Glob, Route, Routes};
-use oncebox::event::EventKey;
-use oncebox::fault::Faults;
-use oncebox::store::Inserted::{Conflict, ConflictAgain, Duplicate};
-use oncebox::store::{Action, ActionError, ActionFilter, ActionKind, Depth, Erasure, EventFilter, NewEvent, Subject};
+use oncebox::gateway::delivery::routing::{Glob, Route, Routes};
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::store::Inserted::{Conflict, ConflictAgain, Duplicate};
+use oncebox::gateway::store::{
+    Action, ActionError, ActionFilter, ActionKind, Depth, Erasure, EventFilter, NewEvent, Subject,
+};
 use testkit::TestDatabase;
 
 use super::deliveries::{BILLING, claim, processing};

@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use oncebox::delivery::Next;
-use oncebox::delivery::retry::RetryPolicy;
-use oncebox::event::EventKey;
-use oncebox::store::{
+use oncebox::RetryPolicy;
+use oncebox::gateway::delivery::Next;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::{
     Claimed, DeliveryFilter, Failure, Fence, Fenced, Finished, HandlerFacts, NodeEntry, OnDead, Want,
 };
 use testkit::{Backend, TestDatabase};
@@ -32,7 +32,7 @@ pub(super) fn want(handler: &str, limit: usize) -> Want {
     Want {
         handler: handler.to_owned(),
         limit,
-        bytes: oncebox::limits::CLAIMED_BYTES_MAX,
+        bytes: oncebox::gateway::limits::CLAIMED_BYTES_MAX,
         lease: LEASE,
         in_order: false,
     }
@@ -291,7 +291,7 @@ testkit::contract! {
         let world = processing(db).await;
         world.insert((0..200).map(|n| world.event(&format!("evt_{n}"), "a"))).await;
         let (one, two) = (world.store.clone(), open(&world.db).await.unwrap());
-        let work = async |store: oncebox::store::Store| {
+        let work = async |store: oncebox::gateway::store::Store| {
             let mut seen = Vec::new();
             loop {
                 let claimed = store.claim(&[want(BILLING, 7)], None, NOW).await.unwrap().claimed;

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use oncebox::store::{Access, Durability, HandlerSql, Store, StoreError};
+use oncebox::gateway::store::{Access, Durability, HandlerSql, Store, StoreError};
 use testkit::postgres::{Cluster, Options};
 use testkit::{Backend, TestDatabase};
 

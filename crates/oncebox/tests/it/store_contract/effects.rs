@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use oncebox::delivery::Failed;
-use oncebox::store::{Claimed, Failures, Finished, HandlerSql, RanEach, Tx};
+use oncebox::gateway::delivery::Failed;
+use oncebox::gateway::store::{Claimed, Failures, Finished, HandlerSql, RanEach, Tx};
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{claim, processing, states};

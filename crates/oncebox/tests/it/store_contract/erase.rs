@@ -1,8 +1,8 @@
 //! Erasing a subject: its bytes go everywhere, its identity stays.
 
-use oncebox::delivery::Next;
-use oncebox::fault::Faults;
-use oncebox::store::{ActionError, Depth, Erasure, Failure, Inserted, Subject, SubjectValue};
+use oncebox::gateway::delivery::Next;
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::store::{ActionError, Depth, Erasure, Failure, Inserted, Subject, SubjectValue};
 use oncebox_verify::BodyPointer;
 use testkit::{Backend, TestDatabase};
 
@@ -155,6 +155,6 @@ testkit::contract! {
         let claimed = claim(&world, 1).await;
         world.store.erase(&erasure("e", Subject::Event(key)), NOW).await.unwrap();
         let finished = finish(&world, &[claimed[0].fence]).await;
-        assert_eq!(finished, oncebox::store::Finished::LeaseLost(vec![claimed[0].fence.delivery]));
+        assert_eq!(finished, oncebox::gateway::store::Finished::LeaseLost(vec![claimed[0].fence.delivery]));
     }
 }

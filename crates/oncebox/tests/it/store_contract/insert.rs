@@ -1,6 +1,6 @@
 //! Inserting: what becomes of an event by what is there already, apart from repeated bytes (`repeated`).
 
-use oncebox::store::Inserted::{Accepted, Conflict, ConflictAgain, Duplicate, Held};
+use oncebox::gateway::store::Inserted::{Accepted, Conflict, ConflictAgain, Duplicate, Held};
 use testkit::TestDatabase;
 
 use crate::world::{HANDLERS, World, held, varying};

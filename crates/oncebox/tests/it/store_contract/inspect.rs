@@ -1,8 +1,8 @@
 //! Looking a database over: what is right is left alone, and each kind of fault is found.
 
-use oncebox::delivery::Next;
-use oncebox::event::EventKey;
-use oncebox::store::{Action, ActionFilter, ActionKind, Depth};
+use oncebox::gateway::delivery::Next;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::{Action, ActionFilter, ActionKind, Depth};
 use testkit::{Backend, TestDatabase};
 
 use super::deliveries::{claim, fail, finish, processing};

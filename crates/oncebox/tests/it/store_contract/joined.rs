@@ -1,7 +1,7 @@
 //! Events whose identity cannot be made anew from their row: ids of several parts, which are shown with colons between
 //! them, and signatures that cover something else than the bytes of the body.
 
-use oncebox::store::{Action, ActionFilter, ActionKind, Depth, Inserted, NewEvent};
+use oncebox::gateway::store::{Action, ActionFilter, ActionKind, Depth, Inserted, NewEvent};
 use oncebox_verify::{Fingerprint, Fingerprints, Identity, IdentityKind, OnRepeat, sha256};
 use testkit::TestDatabase;
 
@@ -36,7 +36,7 @@ async fn forget(world: &World, filter: ActionFilter) -> i64 {
     acted
 }
 
-fn one(key: oncebox::event::EventKey) -> ActionFilter {
+fn one(key: oncebox::gateway::event::EventKey) -> ActionFilter {
     ActionFilter { key: Some(key), ..ActionFilter::default() }
 }
 

@@ -1,8 +1,8 @@
 //! Deliveries that were lost with their worker are claimed apart: a few together once, then each alone.
 
-use oncebox::event::EventKey;
-use oncebox::limits::LOST_TOGETHER_MAX;
-use oncebox::store::Claimed;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::limits::LOST_TOGETHER_MAX;
+use oncebox::gateway::store::Claimed;
 use testkit::TestDatabase;
 
 use super::deliveries::{BILLING, claim, end_leases, fail, make_due, processing, want};
@@ -55,7 +55,7 @@ testkit::contract! {
         claim_sound(&world).await;
         lose(&world).await;
         let claimed = claim_lost(&world).await;
-        fail(&world, claimed[0].fence, oncebox::delivery::Next::Retry { after: std::time::Duration::ZERO }).await;
+        fail(&world, claimed[0].fence, oncebox::gateway::delivery::Next::Retry { after: std::time::Duration::ZERO }).await;
         make_due(&world);
         assert_eq!(claim_lost(&world).await.len(), 0);
         assert_eq!(claim_sound(&world).await.len(), 1);

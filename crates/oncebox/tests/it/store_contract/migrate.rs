@@ -1,7 +1,7 @@
 //! Bringing the schema up to date.
 
-use oncebox::fault::Faults;
-use oncebox::store::{Depth, Inserted, StoreError};
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::store::{Depth, Inserted, StoreError};
 use testkit::{Backend, Session, TestDatabase};
 use tokio::task::JoinSet;
 

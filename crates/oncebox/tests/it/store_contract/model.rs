@@ -3,8 +3,8 @@
 
 use std::collections::HashMap;
 
-use oncebox::event::EventKey;
-use oncebox::store::{Inserted, NewEvent};
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::{Inserted, NewEvent};
 use oncebox_verify::{Fingerprints, OnRepeat};
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

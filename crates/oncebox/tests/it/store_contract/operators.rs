@@ -2,16 +2,16 @@
 
 use std::collections::HashSet;
 
-use oncebox::delivery::Next;
-use oncebox::delivery::routing::Route;
-use oncebox::event::EventKey;
-use oncebox::store::{ActionFilter, DeliveryFilter, DoneFilter, EventFilter, Failure, FirstTries, StoreError};
+use oncebox::gateway::delivery::Next;
+use oncebox::gateway::delivery::routing::Route;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::{ActionFilter, DeliveryFilter, DoneFilter, EventFilter, Failure, FirstTries, StoreError};
 use testkit::TestDatabase;
 
 use super::deliveries::{BILLING, claim, finish, processing};
 use crate::world::{NOW, SOURCE, World, held};
 
-async fn fail(world: &World, fence: oncebox::store::Fence, next: Next) {
+async fn fail(world: &World, fence: oncebox::gateway::store::Fence, next: Next) {
     let failure = Failure { fence, next, error: "it broke".to_owned(), status: None };
     world.store.fail(&[failure], NOW).await.unwrap();
 }

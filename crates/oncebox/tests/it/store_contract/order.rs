@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use oncebox::delivery::Next;
-use oncebox::delivery::order::{Revision, order_key};
-use oncebox::delivery::routing::NewDelivery;
-use oncebox::event::EventKey;
-use oncebox::store::{Aged, Change, Fenced, Finished, NewEvent, OnDead, Prerequisite, Version};
+use oncebox::gateway::delivery::Next;
+use oncebox::gateway::delivery::order::{Revision, order_key};
+use oncebox::gateway::delivery::routing::NewDelivery;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::{Aged, Change, Fenced, Finished, NewEvent, OnDead, Prerequisite, Version};
 use oncebox_verify::BodyPointer;
 use testkit::{Backend, TestDatabase};
 
@@ -201,7 +201,7 @@ testkit::contract! {
         }
         committed(tx).await.unwrap();
         world.db.execute(&format!("update {} set waits_for = null where delivery = {}", world.db.table("deliveries"), key_text(&world, claimed[0].fence.delivery)));
-        let late = 2 * oncebox::clock::Clock::system().now();
+        let late = 2 * oncebox::Clock::system().now();
         assert_eq!(world.store.remove_aged(Aged::Prerequisites, late, 100).await.unwrap(), 1, "the one that nobody waits for");
         let claimed = { make_due(&world); claim(&world, 2).await };
         let mut tx = world.store.begin().await.unwrap();

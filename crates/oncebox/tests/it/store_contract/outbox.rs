@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use oncebox::delivery::Next;
-use oncebox::event::EventKey;
-use oncebox::message::Message;
-use oncebox::store::{
+use oncebox::Message;
+use oncebox::gateway::delivery::Next;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::{
     Action, ActionError, ActionFilter, ActionKind, ClaimedMessage, DestinationFacts, Fenced, HandlerSql,
     MessageFailure, MessageFence, MessageFilter, MessageWant, NodeEntry, RanEach, Sent, SentMarks, StoreError,
 };

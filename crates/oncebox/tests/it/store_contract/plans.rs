@@ -5,9 +5,9 @@
 
 use std::path::Path;
 
-use oncebox::delivery::routing::{Glob, Route, Routes};
-use oncebox::fault::Faults;
-use oncebox::store::{Action, ActionFilter, ActionKind};
+use oncebox::gateway::delivery::routing::{Glob, Route, Routes};
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::store::{Action, ActionFilter, ActionKind};
 use testkit::{Backend, TestDatabase};
 
 use crate::world::{NOW, World};

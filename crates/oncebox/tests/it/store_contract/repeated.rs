@@ -1,7 +1,7 @@
 //! The second referee: the same bytes under another identity.
 
-use oncebox::store::Inserted::{Accepted, Conflict, Duplicate, Held, Repeated};
-use oncebox::store::{Action, ActionFilter, ActionKind, NewEvent};
+use oncebox::gateway::store::Inserted::{Accepted, Conflict, Duplicate, Held, Repeated};
+use oncebox::gateway::store::{Action, ActionFilter, ActionKind, NewEvent};
 use oncebox_verify::{Fingerprint, Fingerprints, OnRepeat, Topic};
 use testkit::TestDatabase;
 

@@ -1,7 +1,7 @@
 //! Reading for people: pages, one event, counts.
 
-use oncebox::event::EventKey;
-use oncebox::store::{Action, ActionFilter, ActionKind, EventFilter, NewEvent, QueueCount, SourceCount};
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::{Action, ActionFilter, ActionKind, EventFilter, NewEvent, QueueCount, SourceCount};
 use oncebox_verify::OnRepeat;
 use testkit::TestDatabase;
 
@@ -134,7 +134,7 @@ testkit::contract! {
         let world = World::new(db).await;
         let key = world.insert_one(world.event("evt_1", "a")).await.key();
         world.insert([world.event("evt_1", "b"), world.event("evt_2", "a"), held(world.event_of("other", "h", "?"))]).await;
-        world.store.add_arrivals(&[oncebox::store::ArrivalCount { key, count: 4, last_at: NOW, recent: vec![] }]).await.unwrap();
+        world.store.add_arrivals(&[oncebox::gateway::store::ArrivalCount { key, count: 4, last_at: NOW, recent: vec![] }]).await.unwrap();
         let stats = world.store.stats(NOW).await.unwrap();
         let count = |source: &str, state: &str, events, repeats| SourceCount {
             source: source.into(), state: state.into(), events, repeats,

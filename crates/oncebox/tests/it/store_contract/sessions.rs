@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use oncebox::store::{Claimed, Commit, HandlerSql, Inserted, RanEach, Tx, insert_events};
+use oncebox::gateway::store::{Claimed, Commit, HandlerSql, Inserted, RanEach, Tx, insert_events};
 use testkit::postgres::{Cluster, Options};
 use testkit::{Backend, TestDatabase};
 

@@ -3,11 +3,11 @@
 
 use std::time::Duration;
 
-use oncebox::clock::Clock;
-use oncebox::delivery::Next;
-use oncebox::event::EventKey;
-use oncebox::message::Message;
-use oncebox::store::{
+use oncebox::Clock;
+use oncebox::Message;
+use oncebox::gateway::delivery::Next;
+use oncebox::gateway::event::EventKey;
+use oncebox::gateway::store::{
     Claimed, DestinationFacts, Failure, Fenced, MessageFailure, MessageFence, MessageWant, NewEvent, NodeEntry, Store,
 };
 use testkit::{Backend, TestDatabase};

@@ -1,6 +1,6 @@
 //! Connections to Postgres are encrypted, and the server proves its name where that is asked for.
 
-use oncebox::store::{Connections, Durability, Store, StoreError};
+use oncebox::gateway::store::{Connections, Durability, Store, StoreError};
 use testkit::database::postgres_query;
 use testkit::postgres::{Cluster, Options};
 

@@ -1,6 +1,6 @@
 //! The public views: the contract's columns in its order, with the same texts on both databases.
 
-use oncebox::store::ArrivalCount;
+use oncebox::gateway::store::ArrivalCount;
 use testkit::{Backend, TestDatabase};
 
 use crate::world::{NOW, World, held, hex};

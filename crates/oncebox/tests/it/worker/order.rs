@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use oncebox::delivery::Failed;
-use oncebox::delivery::order::order_key;
-use oncebox::delivery::retry::RetryPolicy;
-use oncebox::delivery::routing::NewDelivery;
-use oncebox::lane::circuit::Reached;
-use oncebox::store::{Claimed, NewEvent};
-use oncebox::worker::handler::{
+use oncebox::RetryPolicy;
+use oncebox::gateway::delivery::Failed;
+use oncebox::gateway::delivery::order::order_key;
+use oncebox::gateway::delivery::routing::NewDelivery;
+use oncebox::gateway::lane::circuit::Reached;
+use oncebox::gateway::store::{Claimed, NewEvent};
+use oncebox::gateway::worker::handler::{
     CallError, HandlerSpec, Latest, OncePer, OrderRules, Otherwise, Target, WaitFor, Work, Working,
 };
 use oncebox_verify::BodyPointer;

@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use oncebox::delivery::retry::RetryPolicy;
-use oncebox::fault::Faults;
-use oncebox::worker::handler::HandlerSpec;
+use oncebox::RetryPolicy;
+use oncebox::gateway::fault::Faults;
+use oncebox::gateway::worker::handler::HandlerSpec;
 use testkit::TestDatabase;
 
 use super::{BILLING, effect, event, handler, start, wait_while, world};

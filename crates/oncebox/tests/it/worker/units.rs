@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use oncebox::worker::handler::{HandlerSpec, Work};
+use oncebox::gateway::worker::handler::{HandlerSpec, Work};
 use testkit::TestDatabase;
 
 use super::{BILLING, Moody, effect, event, handler, sql, start, wait_while, world};
