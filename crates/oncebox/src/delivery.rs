@@ -1,7 +1,9 @@
 //! The duty to run one handler for one event, and the rules that move it on. Pure: the store only carries out what is
 //! decided here.
 
+pub(crate) mod chance;
 pub(crate) mod handler_error;
+pub(crate) mod metric;
 pub mod order;
 pub mod retry;
 pub mod routing;

@@ -15,64 +15,47 @@ mod metric;
 mod observed;
 mod request;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{mpsc, watch};
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use completer::Completer;
+pub use crate::lane::background::Parts;
 pub use destination::DestinationSpec;
 use dispatch::Dispatch;
 pub use observed::Spared;
 
-use crate::clock::Clock;
-use crate::lane::background::Running;
+use crate::lane::background::{Running, Specs, specs};
 use crate::lane::begun::Beginnings;
+use crate::lane::completer::run as run_completer;
 use crate::limits::MARKS_MAX;
-use crate::store::{NodeEntry, Store};
-use crate::wake::Wake;
-
-/// What a relay is made of.
-#[derive(Debug)]
-pub struct Parts {
-    /// The database.
-    pub store: Store,
-    /// The time.
-    pub clock: Clock,
-    /// Who wakes it.
-    pub wake: Wake,
-    /// Which process this is, as its workers have it.
-    pub node: NodeEntry,
-}
 
 /// The running relay of one node.
 #[derive(Debug)]
 pub struct Relay {
-    destinations: watch::Sender<Arc<[Arc<DestinationSpec>]>>,
-    running: Running,
+    running: Running<Specs<DestinationSpec>>,
     spared: Spared,
 }
 
 impl Relay {
     /// Starts it. A database that is away is waited for.
     pub fn start(parts: Parts, destinations: Vec<DestinationSpec>) -> Self {
-        let (destinations, changes) = watch::channel(shared(destinations));
         let (ended, closing) = mpsc::channel(MARKS_MAX);
-        let completer = Completer { store: parts.store.clone(), clock: parts.clock.clone(), wake: parts.wake.clone() };
         let mut tasks = JoinSet::new();
-        tasks.spawn(completer.run(closing));
+        let wake = parts.wake.clone();
+        let report = move |batch: Vec<_>, outcomes: Vec<_>| completer::report(&wake, &batch, &outcomes);
+        tasks.spawn(run_completer(parts.store.clone(), parts.clock.clone(), closing, report));
         let spared = Spared::default();
         let (begun, beginning) = Beginnings::new(parts.store.clone(), parts.node.node);
         tasks.spawn(beginning);
         let dispatch = Dispatch::new(parts, ended, begun, spared.clone());
-        let running = Running::start(tasks, |stopping, grace| dispatch.run(changes, stopping, grace));
-        Self { destinations, running, spared }
+        let running = Running::start(tasks, specs(destinations), |signals| dispatch.run(signals));
+        Self { running, spared }
     }
 
     /// Takes a changed config. Messages to a destination that is gone stay where they are until it returns.
     pub fn set_destinations(&self, destinations: Vec<DestinationSpec>) {
-        self.destinations.send_replace(shared(destinations));
+        self.running.set(specs(destinations));
     }
 
     /// Which destinations are spared, now and later.
@@ -89,8 +72,4 @@ impl Relay {
     pub async fn stop(self, grace: Duration) {
         self.running.stop(grace).await;
     }
-}
-
-fn shared(destinations: Vec<DestinationSpec>) -> Arc<[Arc<DestinationSpec>]> {
-    destinations.into_iter().map(Arc::new).collect()
 }

@@ -31,7 +31,7 @@ use pass::{Done, Pass};
 use windows::millis;
 
 use crate::clock::{Clock, UnixMillis};
-use crate::lane::background::Running;
+use crate::lane::background::{Running, Signals};
 use crate::shutdown::Shutdown;
 use crate::store::{RetentionRecord, RunRecord, Store, StoreError};
 
@@ -92,9 +92,8 @@ pub enum NotRun {
 /// The running loop of one node.
 #[derive(Debug)]
 pub struct Retention {
-    settings: watch::Sender<Settings>,
     desk: Handle,
-    running: Running,
+    running: Running<Settings>,
 }
 
 /// Asks the loop of this process for a run. Cheap to clone.
@@ -129,18 +128,17 @@ impl Retention {
     /// Starts it. A database that is away is waited for.
     pub fn start(parts: Parts, settings: Settings) -> Self {
         metric::show();
-        let (settings, changes) = watch::channel(settings);
         let (asks, asked) = mpsc::channel(1);
         let progress = Progress::default();
         let keeper = Keeper::new(parts, progress.clone());
-        let desk = Handle { asks, progress: progress.clone(), settings: changes.clone() };
-        let running = Running::start(JoinSet::new(), |stopping, _| keeper.run(changes, asked, stopping));
-        Self { settings, desk, running }
+        let running = Running::start(JoinSet::new(), settings, |signals| keeper.run(signals, asked));
+        let desk = Handle { asks, progress, settings: running.config() };
+        Self { desk, running }
     }
 
     /// Takes a changed config.
     pub fn set(&self, settings: Settings) {
-        self.settings.send_replace(settings);
+        self.running.set(settings);
     }
 
     /// Where a run can be asked for.
@@ -195,13 +193,11 @@ impl Keeper {
 
     async fn run(
         mut self,
-        mut settings: watch::Receiver<Settings>,
+        Signals { config: mut settings, stopping, .. }: Signals<Settings>,
         mut asked: mpsc::Receiver<oneshot::Sender<Result<RunRecord, NotRun>>>,
-        stopping: Shutdown,
     ) {
         let mut due_at = None;
         let mut registered = false;
-        settings.mark_changed();
         while !stopping.requested() {
             if settings.has_changed().unwrap_or(false) {
                 registered = false;

@@ -343,7 +343,7 @@ impl Tx {
     }
 
     /// Commits, for callers to whom every other answer is an error.
-    async fn commit_or_fail(self) -> Result<(), StoreError> {
+    pub(crate) async fn commit_or_fail(self) -> Result<(), StoreError> {
         match self.commit().await {
             Commit::Committed => Ok(()),
             Commit::Failed(error) | Commit::Unknown(error) => Err(error),

@@ -12,13 +12,13 @@ mod lease;
 mod metric;
 mod rules;
 
+pub use crate::lane::background::Parts;
 pub use metric::{Outcome, count_pulled};
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::watch;
 use tokio::task::{Id, JoinSet};
 use tokio::time::MissedTickBehavior;
 
@@ -27,13 +27,12 @@ use completer::Completer;
 use lane::{Lane, Pace};
 use lease::{Leases, Proof};
 
-use crate::clock::Clock;
-use crate::lane::background::Running;
+use crate::lane::background::{Running, Signals, Specs, specs};
 use crate::lane::begun::{Beginnings, announce};
 use crate::lane::circuit::Reached;
 use crate::limits::{NODE_BYTES_MAX, POLL_EVERY};
 use crate::shutdown::Shutdown;
-use crate::store::{Claims, Fence, NodeEntry, Role, Store, StoreError, Want};
+use crate::store::{Claims, Fence, NodeEntry, Role, StoreError, Want};
 use crate::wake::Wake;
 use crate::worker::handler::HandlerSpec;
 
@@ -44,30 +43,15 @@ const LAST_WRITE: Duration = Duration::from_secs(5);
 const CLAIMS_MAX: u32 = 4;
 const CLAIM_PAUSE: Duration = Duration::from_millis(10);
 
-/// What workers are made of.
-#[derive(Debug)]
-pub struct Parts {
-    /// The database.
-    pub store: Store,
-    /// The time.
-    pub clock: Clock,
-    /// Who wakes them.
-    pub wake: Wake,
-    /// Which process this is.
-    pub node: NodeEntry,
-}
-
 /// The running workers of one node.
 #[derive(Debug)]
 pub struct Workers {
-    handlers: watch::Sender<Arc<[Arc<HandlerSpec>]>>,
-    running: Running,
+    running: Running<Specs<HandlerSpec>>,
 }
 
 impl Workers {
     /// Starts them. A database that is away is waited for.
     pub fn start(parts: Parts, handlers: Vec<HandlerSpec>) -> Self {
-        let (handlers, changes) = watch::channel(shared(handlers));
         let mut tasks = JoinSet::new();
         let (completer, closing) = Completer::new(parts.store.clone(), parts.clock.clone());
         tasks.spawn(closing);
@@ -87,19 +71,19 @@ impl Workers {
             registered: false,
         };
         let leases = Leases { store: parts.store, clock: parts.clock, wake: parts.wake, node: parts.node };
-        let running = Running::start(tasks, |stopping, grace| async move {
-            let Some(proof) = begin(&leases, &stopping).await else { return };
-            let looking = tokio::spawn(leases.run(proof, stopping.clone()));
-            worker.run(changes, stopping, grace).await;
+        let running = Running::start(tasks, specs(handlers), |signals| async move {
+            let Some(proof) = begin(&leases, &signals.stopping).await else { return };
+            let looking = tokio::spawn(leases.run(proof, signals.stopping.clone()));
+            worker.run(signals).await;
             // Ends by itself: it was asked to stop as we were.
             let _ = looking.await;
         });
-        Self { handlers, running }
+        Self { running }
     }
 
     /// Takes a changed config. Deliveries of a handler that is gone stay where they are.
     pub fn set_handlers(&self, handlers: Vec<HandlerSpec>) {
-        self.handlers.send_replace(shared(handlers));
+        self.running.set(specs(handlers));
     }
 
     /// Waits until the loop broke, which nothing but a mistake of ours can do: whoever runs it should start anew.
@@ -111,10 +95,6 @@ impl Workers {
     pub async fn stop(self, grace: Duration) {
         self.running.stop(grace).await;
     }
-}
-
-fn shared(handlers: Vec<HandlerSpec>) -> Arc<[Arc<HandlerSpec>]> {
-    handlers.into_iter().map(Arc::new).collect()
 }
 
 /// Waits for the database; none when it was asked to stop before that.
@@ -161,22 +141,16 @@ struct Unit {
 }
 
 impl Worker {
-    async fn run(
-        mut self,
-        mut changes: watch::Receiver<Arc<[Arc<HandlerSpec>]>>,
-        stopping: Shutdown,
-        grace: watch::Receiver<Duration>,
-    ) {
+    async fn run(mut self, Signals { mut config, stopping, grace }: Signals<Specs<HandlerSpec>>) {
         let mut poll = tokio::time::interval(POLL_EVERY);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        changes.mark_changed();
         while !stopping.requested() {
             let now = self.context.clock.monotonic();
             let rest = self.lanes.values().filter_map(|lane| lane.rests_for(now)).min();
             tokio::select! {
                 () = stopping.wait() => break,
-                Ok(()) = changes.changed() => {
-                    self.change(&changes.borrow_and_update().clone());
+                Ok(()) = config.changed() => {
+                    self.change(&config.borrow_and_update().clone());
                     // Whether order keys matter is known before the first claim.
                     self.poll_all().await;
                 }
@@ -449,10 +423,5 @@ impl Worker {
 }
 
 async fn give_back(context: Context, fences: Vec<Fence>, pause: Duration) {
-    if fences.is_empty() {
-        return;
-    }
-    if let Err(error) = context.store.give_back(&fences, pause, context.clock.now()).await {
-        tracing::warn!("{} claims end with their lease: {}", fences.len(), error.chain());
-    }
+    context.put_back(fences, pause, "they were not begun, or cut off").await;
 }

@@ -5,15 +5,11 @@ use std::time::Duration;
 
 use oncebox::Clock;
 use oncebox::gateway::delivery::Failed;
-use oncebox::gateway::lane::circuit::Reached;
 use oncebox::gateway::outgoing::forward::{self, Answered, SigningKey};
 use oncebox::gateway::outgoing::masks::Masks;
 use oncebox::gateway::outgoing::{self, Outgoing};
 use oncebox::gateway::store::Claimed;
 use oncebox::gateway::worker::handler::{CallError, Target, Working};
-
-/// Bytes of a refusal that are shown to people.
-const SHOWN_MAX: usize = 300;
 
 /// Posts events to the user's application.
 pub(crate) struct HttpTarget {
@@ -69,7 +65,7 @@ impl HttpTarget {
         match forward::judge(status, &answer.headers, self.clock.now()) {
             Answered::Done => Ok(()),
             Answered::Failed { retry_after, reached } => Err(CallError {
-                error: format!("answered {}{}", answer.status, shown(&masks.apply(answer.body))),
+                error: forward::refusal(answer.status, &masks.apply(answer.body)),
                 status: Some(status),
                 failed: Failed::Transient { retry_after },
                 reached,
@@ -94,17 +90,7 @@ impl Target for LogTarget {
     }
 }
 
-/// No answer at all. A certificate or an address that we refuse is the operator's to change; the target may be there.
 fn unanswered(error: outgoing::CallError) -> CallError {
-    let reached = match error {
-        outgoing::CallError::Blocked | outgoing::CallError::Untrusted => Reached::Yes,
-        _ => Reached::No,
-    };
-    CallError { error: error.to_string(), status: None, failed: Failed::Transient { retry_after: None }, reached }
-}
-
-fn shown(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN_MAX)]);
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if line.trim().is_empty() { String::new() } else { format!(": {}", line.trim()) }
+    let (failed, reached) = (Failed::Transient { retry_after: None }, forward::reached_without_answer(&error));
+    CallError { error: error.to_string(), status: None, failed, reached }
 }

@@ -1,5 +1,6 @@
 //! What can go wrong with the database, by what a caller can do about it. The driver's error is kept as source.
 
+use crate::delivery::handler_error::chain;
 use crate::fault::Injected;
 
 type BoxError = Box<dyn std::error::Error + Send + Sync>;
@@ -117,17 +118,6 @@ impl StoreError {
     pub(crate) fn reason(&self) -> String {
         std::error::Error::source(self).map_or_else(|| self.to_string(), chain)
     }
-}
-
-fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        text.push_str(": ");
-        text.push_str(&error.to_string());
-        cause = error.source();
-    }
-    text
 }
 
 impl From<Injected> for StoreError {

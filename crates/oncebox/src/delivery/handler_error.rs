@@ -25,15 +25,14 @@ impl HandlerError {
     /// The whole chain of causes in one line, for a log.
     pub fn chain(&self) -> String {
         let (Self::Retry(error) | Self::Reject(error)) = self;
-        let mut text = error.to_string();
-        let mut cause = error.source();
-        while let Some(error) = cause {
-            text.push_str(": ");
-            text.push_str(&error.to_string());
-            cause = error.source();
-        }
-        text
+        chain(error.as_ref())
     }
+}
+
+/// An error and its causes in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 impl<E: std::error::Error + Send + Sync + 'static> From<E> for HandlerError {

@@ -1,15 +1,34 @@
-//! A loop in the background and the tasks that serve it: how it is watched and how it is stopped.
+//! A loop in the background and the tasks that serve it: what it is made of, how it is told of a changed config, how it is
+//! watched and how it is stopped.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
+use crate::clock::Clock;
 use crate::shutdown::Shutdown;
+use crate::store::{NodeEntry, Store};
+use crate::wake::Wake;
+
+/// What workers and a relay are made of.
+#[derive(Clone, Debug)]
+pub struct Parts {
+    /// The database.
+    pub store: Store,
+    /// The time.
+    pub clock: Clock,
+    /// Who wakes them.
+    pub wake: Wake,
+    /// Which process this is: the same for both.
+    pub node: NodeEntry,
+}
 
 /// What is under way.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct Running<C> {
+    config: watch::Sender<C>,
     stopping: Shutdown,
     grace: watch::Sender<Duration>,
     /// Ends with the loop.
@@ -17,21 +36,41 @@ pub(crate) struct Running {
     tasks: JoinSet<()>,
 }
 
-impl Running {
-    /// Starts a loop beside its helpers. It is handed what asks it to stop, and how long it may then go on.
-    pub(crate) fn start<L>(mut tasks: JoinSet<()>, start: impl FnOnce(Shutdown, watch::Receiver<Duration>) -> L) -> Self
+/// What the loop is told: its config and every change of it, when to stop, and how long it may then go on.
+#[derive(Debug)]
+pub(crate) struct Signals<C> {
+    pub(crate) config: watch::Receiver<C>,
+    pub(crate) stopping: Shutdown,
+    pub(crate) grace: watch::Receiver<Duration>,
+}
+
+impl<C> Running<C> {
+    /// Starts a loop beside its helpers. Its config counts as changed at first.
+    pub(crate) fn start<L>(mut tasks: JoinSet<()>, config: C, start: impl FnOnce(Signals<C>) -> L) -> Self
     where
         L: Future<Output = ()> + Send + 'static,
     {
+        let (config, mut changes) = watch::channel(config);
+        changes.mark_changed();
         let (grace, grace_seen) = watch::channel(Duration::ZERO);
         let (alive, living) = watch::channel(());
         let stopping = Shutdown::new();
-        let running = start(stopping.clone(), grace_seen);
+        let running = start(Signals { config: changes, stopping: stopping.clone(), grace: grace_seen });
         tasks.spawn(async move {
             let _alive = alive;
             running.await;
         });
-        Self { stopping, grace, living, tasks }
+        Self { config, stopping, grace, living, tasks }
+    }
+
+    /// Takes a changed config.
+    pub(crate) fn set(&self, config: C) {
+        self.config.send_replace(config);
+    }
+
+    /// The config, now and later.
+    pub(crate) fn config(&self) -> watch::Receiver<C> {
+        self.config.subscribe()
     }
 
     /// Waits until the loop broke, which nothing but a mistake of ours can do: whoever runs it should start anew.
@@ -50,4 +89,11 @@ impl Running {
         self.stopping.request();
         while self.tasks.join_next().await.is_some() {}
     }
+}
+
+/// What is configured for each lane.
+pub(crate) type Specs<S> = Arc<[Arc<S>]>;
+
+pub(crate) fn specs<S>(specs: Vec<S>) -> Specs<S> {
+    specs.into_iter().map(Arc::new).collect()
 }

@@ -10,7 +10,7 @@ use data_encoding::BASE64;
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use ring::hmac;
 
-pub use answer::{Answered, judge, judge_message, retry_after};
+pub use answer::{Answered, judge, judge_message, reached_without_answer, refusal, retry_after};
 
 use crate::clock::UnixMillis;
 use crate::event::EventKey;

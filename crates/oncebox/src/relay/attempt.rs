@@ -1,22 +1,19 @@
 //! One attempt to send one message: the call, and what its end means. No transaction is open meanwhile; the same key goes
 //! out whenever the message does.
 
-use ring::rand::{SecureRandom, SystemRandom};
 use tracing::Instrument as _;
 
 use super::destination::DestinationSpec;
 use super::{metric, request};
 use crate::clock::Clock;
+use crate::delivery::chance::chance;
 use crate::delivery::{Failed, after_failure};
 use crate::lane::circuit::Reached;
-use crate::outgoing::forward::judge_message;
+use crate::outgoing::forward::{judge_message, reached_without_answer, refusal};
 use crate::outgoing::masks::Masks;
 use crate::outgoing::{Answer, CallError};
 use crate::store::{ClaimedMessage, MessageFailure, Sent, Store};
 use crate::trace::TARGET;
-
-/// Bytes of a refusal that are part of the error.
-const SHOWN_MAX: usize = 300;
 
 /// How an attempt ended.
 #[derive(Debug)]
@@ -89,11 +86,8 @@ impl Failure {
         Self { error, status: None, failed, reached, answer: bytes::Bytes::new() }
     }
 
-    /// A certificate or an address that we refuse is the operator's to change; the destination may be there.
     fn unanswered(error: CallError) -> Self {
-        let reached =
-            if matches!(error, CallError::Blocked | CallError::Untrusted) { Reached::Yes } else { Reached::No };
-        let failed = Failed::Transient { retry_after: None };
+        let (failed, reached) = (Failed::Transient { retry_after: None }, reached_without_answer(&error));
         Self { error: error.to_string(), status: None, failed, reached, answer: bytes::Bytes::new() }
     }
 }
@@ -106,29 +100,14 @@ fn answered(spec: &DestinationSpec, message: ClaimedMessage, answer: Answer, clo
         let is_followed = spec.ordered && message.has_order_key;
         return Ended { message, end: End::Sent(sent), is_followed, reached: Reached::Yes };
     };
-    let error = format!("answered {}{}", answer.status, shown(&answer.body));
+    let error = refusal(answer.status, &answer.body);
     failed(spec, message, Failure { error, status: Some(status), failed: refused, reached, answer: answer.body })
 }
 
 fn failed(spec: &DestinationSpec, message: ClaimedMessage, failure: Failure) -> Ended {
     let Failure { error, status, failed, reached, answer } = failure;
-    let next = after_failure(&spec.retry, message.attempt, message.attempts_before, failed, random());
+    let next = after_failure(&spec.retry, message.attempt, message.attempts_before, failed, chance());
     let end = End::Failed(MessageFailure { fence: message.fence, next, error, status, answer });
     let is_followed = spec.ordered && message.has_order_key;
     Ended { message, end, is_followed, reached }
-}
-
-fn shown(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN_MAX)]);
-    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    if line.trim().is_empty() { String::new() } else { format!(": {}", line.trim()) }
-}
-
-/// Chance for the pauses. Without any they are all at their longest, which is the safe side.
-fn random() -> u64 {
-    let mut bytes = [0xff; 8];
-    if SystemRandom::new().fill(&mut bytes).is_err() {
-        return u64::MAX;
-    }
-    u64::from_le_bytes(bytes)
 }

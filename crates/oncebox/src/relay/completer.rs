@@ -1,140 +1,70 @@
-//! Writes down how attempts ended, many in one commit: those that end during a commit share the next one, and nobody but the
-//! next message of an order key waits for a mark, so that a small batch waits a moment for company.
-//!
-//! What cannot be written is tried again for as long as the lease is likely ours. After that somebody sends the message
-//! again, under the same key.
+//! What the completer writes down about messages. Nobody but the next message of an order key waits for a mark, so that a
+//! small batch waits a moment for company.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::mpsc;
-
 use super::attempt::{End, Ended};
 use super::metric::{self, Outcome};
-use crate::clock::Clock;
+use crate::clock::{Clock, UnixMillis};
 use crate::delivery::Next;
 use crate::event::EventKey;
-use crate::limits::MARKS_MAX;
-use crate::store::{ClaimedMessage, Commit, Fenced, MessageFence, Sent, SentMarks, Store, StoreError};
+use crate::lane::completer::{self, Closed};
+use crate::store::{ClaimedMessage, Fenced, MessageFence, Sent, SentMarks, Store, StoreError, Tx};
 use crate::wake::Wake;
 
-/// How often a write is tried before it is left to the end of the lease.
-const TRIES_MAX: u32 = 20;
-/// How long a small batch waits: a flush costs as much for one mark as for hundreds.
-const GATHER: Duration = Duration::from_millis(5);
-const PAUSE: Duration = Duration::from_millis(250);
+impl completer::Ended for Ended {
+    type Key = EventKey;
+    const COMMITTED: &'static str = "outbox.marked";
 
-/// What writing down needs.
-#[derive(Debug)]
-pub(super) struct Completer {
-    pub(super) store: Store,
-    pub(super) clock: Clock,
-    pub(super) wake: Wake,
-}
+    fn key(&self) -> EventKey {
+        self.message.fence.id
+    }
 
-/// Whether an end was written down.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Closed {
-    Recorded,
-    LeaseLost,
-    /// The database did not take it.
-    Unwritten,
-}
+    fn succeeded(&self) -> bool {
+        matches!(self.end, End::Sent(_))
+    }
 
-enum Tried {
-    Committed(Vec<Closed>),
-    LeaseLost(Vec<EventKey>),
-}
+    fn is_awaited(&self) -> bool {
+        self.is_followed
+    }
 
-impl Completer {
-    /// Writes until nobody can hand anything in any more.
-    pub(super) async fn run(self, mut ended: mpsc::Receiver<Ended>) {
-        let mut batch = Vec::with_capacity(MARKS_MAX);
-        while ended.recv_many(&mut batch, MARKS_MAX).await > 0 {
-            if batch.len() < MARKS_MAX / 2 && !batch.iter().any(|one: &Ended| one.is_followed) {
-                tokio::time::sleep(GATHER).await;
-                while batch.len() < MARKS_MAX
-                    && let Ok(one) = ended.try_recv()
-                {
-                    batch.push(one);
-                }
-            }
-            let batch = std::mem::take(&mut batch);
-            let outcomes = self.close(&batch).await;
-            self.report(&batch, &outcomes);
+    async fn mark(tx: &mut Tx, succeeded: &[&Self], now: UnixMillis) -> Result<Vec<EventKey>, StoreError> {
+        let sent = |one: &&Self| if let End::Sent(sent) = &one.end { Some(sent.clone()) } else { None };
+        let sent: Vec<Sent> = succeeded.iter().filter_map(sent).collect();
+        match tx.sent(&sent, now).await? {
+            SentMarks::All => Ok(Vec::new()),
+            SentMarks::LeaseLost(ids) => Ok(ids),
         }
     }
 
-    async fn close(&self, batch: &[Ended]) -> Vec<Closed> {
-        let mut lost = HashSet::new();
-        for nth in 1..=TRIES_MAX {
-            match self.try_close(batch, &lost).await {
-                Ok(Tried::Committed(outcomes)) => return outcomes,
-                Ok(Tried::LeaseLost(ids)) => lost.extend(ids),
-                Err(error) => {
-                    tracing::warn!("{} ended calls wait for the database (try {nth}): {}", batch.len(), error.chain());
-                    tokio::time::sleep(PAUSE).await;
-                }
-            }
+    async fn fail(&self, tx: &mut Tx, now: UnixMillis) -> Result<Fenced, StoreError> {
+        match &self.end {
+            End::Failed(failure) => tx.fail_message(failure, now).await,
+            End::Sent(_) | End::NotMade | End::Unknown => Ok(Fenced::Recorded),
         }
-        vec![Closed::Unwritten; batch.len()]
     }
 
-    async fn try_close(&self, batch: &[Ended], lost: &HashSet<EventKey>) -> Result<Tried, StoreError> {
-        let now = self.clock.now();
-        let sent: Vec<Sent> = batch.iter().filter_map(|one| mark_of(one, lost)).cloned().collect();
-        let mut tx = self.store.begin().await?;
-        if !sent.is_empty()
-            && let SentMarks::LeaseLost(ids) = tx.sent(&sent, now).await?
-        {
-            return Ok(Tried::LeaseLost(ids));
-        }
-        let mut outcomes = vec![Closed::Recorded; batch.len()];
-        let mut order: Vec<usize> = (0..batch.len()).collect();
-        order.sort_by_key(|index| batch[*index].message.fence.id);
-        for index in order {
-            if let End::Failed(failure) = &batch[index].end
-                && tx.fail_message(failure, now).await? == Fenced::LeaseLost
-            {
-                outcomes[index] = Closed::LeaseLost;
-            }
-        }
-        match tx.commit().await {
-            Commit::Committed => {}
-            Commit::Failed(error) | Commit::Unknown(error) => return Err(error),
-        }
-        self.store.pass("outbox.marked").await?;
-        for (one, outcome) in batch.iter().zip(&mut outcomes).filter(|(one, _)| lost.contains(&one.message.fence.id)) {
-            // An earlier try whose result was unknown may have come through after all.
-            let was_sent = self.store.was_sent(one.message.fence).await?;
-            *outcome = if was_sent { Closed::Recorded } else { Closed::LeaseLost };
-        }
-        Ok(Tried::Committed(outcomes))
-    }
-
-    fn report(&self, batch: &[Ended], outcomes: &[Closed]) {
-        let mut followed: Vec<Arc<str>> = Vec::new();
-        for (one, outcome) in batch.iter().zip(outcomes) {
-            match outcome {
-                Closed::Recorded => recorded(&one.message, &one.end),
-                Closed::LeaseLost => metric::lost(&one.message),
-                Closed::Unwritten => metric::unwritten(&one.message),
-            }
-            if one.is_followed && *outcome == Closed::Recorded {
-                followed.push(one.message.destination.as_str().into());
-            }
-        }
-        // The next of their keys may go.
-        self.wake.destinations(&followed);
+    async fn was_marked(&self, store: &Store) -> Result<bool, StoreError> {
+        store.was_sent(self.message.fence).await
     }
 }
 
-fn mark_of<'a>(one: &'a Ended, lost: &HashSet<EventKey>) -> Option<&'a Sent> {
-    match &one.end {
-        End::Sent(sent) if !lost.contains(&sent.fence.id) => Some(sent),
-        _ => None,
+/// Leaves the numbers and lines of a batch, and wakes those behind it.
+pub(super) fn report(wake: &Wake, batch: &[Ended], outcomes: &[Closed]) {
+    let mut followed: Vec<Arc<str>> = Vec::new();
+    for (one, outcome) in batch.iter().zip(outcomes) {
+        match outcome {
+            Closed::Recorded => recorded(&one.message, &one.end),
+            Closed::LeaseLost => metric::lost(&one.message),
+            Closed::Unwritten => metric::unwritten(&one.message),
+        }
+        if one.is_followed && *outcome == Closed::Recorded {
+            followed.push(one.message.destination.as_str().into());
+        }
     }
+    // The next of their keys may go.
+    wake.destinations(&followed);
 }
 
 fn recorded(message: &ClaimedMessage, end: &End) {

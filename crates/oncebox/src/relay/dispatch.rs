@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::sync::{Notify, mpsc, watch};
+use tokio::sync::{Notify, mpsc};
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::MissedTickBehavior;
 
@@ -17,9 +17,9 @@ use super::destination::DestinationSpec;
 use super::lane::{Lane, Shared};
 use super::observed::{Spared, Unserved};
 use super::{Parts, metric};
+use crate::lane::background::{Signals, Specs};
 use crate::lane::begun::{Beginnings, announce};
 use crate::limits::POLL_EVERY;
-use crate::shutdown::Shutdown;
 use crate::store::{
     ClaimedMessage, DestinationFacts, MessageClaims, MessageFence, MessageWant, NodeEntry, Role, StoreError,
 };
@@ -74,20 +74,14 @@ impl Dispatch {
         }
     }
 
-    pub(super) async fn run(
-        mut self,
-        mut changes: watch::Receiver<Arc<[Arc<DestinationSpec>]>>,
-        stopping: Shutdown,
-        grace: watch::Receiver<Duration>,
-    ) {
+    pub(super) async fn run(mut self, Signals { mut config, stopping, grace }: Signals<Specs<DestinationSpec>>) {
         let mut poll = tokio::time::interval(OWN_POLL_EVERY);
         poll.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        changes.mark_changed();
         while !stopping.requested() {
             let resumes_in = self.resumes_in();
             tokio::select! {
                 () = stopping.wait() => break,
-                Ok(()) = changes.changed() => self.change(&changes.borrow_and_update().clone()),
+                Ok(()) = config.changed() => self.change(&config.borrow_and_update().clone()),
                 Some(claim) = self.claims.join_next() => self.claimed(claim),
                 Some(ended) = self.callers.join_next() => note(ended),
                 Some(_) = self.chores.join_next() => {}

@@ -3,8 +3,9 @@
 
 use std::time::Duration;
 
-use metrics::{counter, histogram};
+use metrics::histogram;
 
+use crate::delivery::metric::counted_message;
 use crate::store::ClaimedMessage;
 
 /// How an attempt ended.
@@ -13,16 +14,6 @@ pub(super) enum Outcome {
     Sent,
     Failed,
     Dead,
-}
-
-impl Outcome {
-    fn as_str(self) -> &'static str {
-        match self {
-            Self::Sent => "sent",
-            Self::Failed => "failed",
-            Self::Dead => "dead",
-        }
-    }
 }
 
 /// A line about one message, with the fields that every such line has.
@@ -45,10 +36,12 @@ macro_rules! line {
 
 /// Counts an attempt and leaves its line.
 pub(super) fn ended(message: &ClaimedMessage, outcome: Outcome, error: &str) {
-    let nth = if message.attempt <= 1 { "first" } else { "retry" };
-    let name = message.destination.clone();
-    counter!("oncebox_outbox_attempts_total", "destination" => name, "try" => nth, "outcome" => outcome.as_str())
-        .increment(1);
+    let word = match outcome {
+        Outcome::Sent => "sent",
+        Outcome::Failed => "failed",
+        Outcome::Dead => "dead",
+    };
+    counted_message(&message.destination, message.attempt, word);
     match outcome {
         Outcome::Sent => line!(info, message, "sent"),
         Outcome::Failed => line!(warn, message, "not sent: {error}"),

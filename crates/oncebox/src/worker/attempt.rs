@@ -7,15 +7,15 @@ mod transaction;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ring::rand::{SecureRandom, SystemRandom};
 use tokio_util::task::AbortOnDropHandle;
 use tracing::Instrument as _;
 
 use super::completer::Completer;
 use super::lane::{InHand, Pace};
-use super::metric::{self, Outcome};
+use super::metric;
 use crate::clock::Clock;
-use crate::delivery::{Failed, Next, after_failure};
+use crate::delivery::chance::chance;
+use crate::delivery::{Failed, after_failure};
 use crate::lane::begun::Beginnings;
 use crate::lane::circuit::Reached;
 use crate::store::{Claimed, Failure, Fence, Role, Store};
@@ -79,14 +79,17 @@ fn span(claim: &Claimed) -> tracing::Span {
 }
 
 impl Context {
-    /// Puts claims back in line without using an attempt; where that fails, the end of the lease does it.
     async fn give_back(&self, claims: &[Claimed], why: &str) {
-        if claims.is_empty() {
+        self.put_back(claims.iter().map(|claim| claim.fence).collect(), Duration::ZERO, why).await;
+    }
+
+    /// Puts claims back in line without using an attempt; where that fails, the end of the lease does it.
+    pub(super) async fn put_back(&self, fences: Vec<Fence>, pause: Duration, why: &str) {
+        if fences.is_empty() {
             return;
         }
-        let fences: Vec<Fence> = claims.iter().map(|claim| claim.fence).collect();
-        if let Err(error) = self.store.give_back(&fences, Duration::ZERO, self.clock.now()).await {
-            tracing::warn!("{} claims end with their lease ({why}): {}", claims.len(), error.chain());
+        if let Err(error) = self.store.give_back(&fences, pause, self.clock.now()).await {
+            tracing::warn!("{} claims end with their lease ({why}): {}", fences.len(), error.chain());
         }
     }
 }
@@ -129,19 +132,6 @@ fn panic_text(error: tokio::task::JoinError) -> String {
 
 /// Decides about a failed attempt.
 fn failure(spec: &HandlerSpec, claim: &Claimed, failed: Failed, error: String, status: Option<u16>) -> Failure {
-    let next = after_failure(&spec.retry, claim.attempt, claim.attempts_before, failed, random());
+    let next = after_failure(&spec.retry, claim.attempt, claim.attempts_before, failed, chance());
     Failure { fence: claim.fence, next, error, status }
-}
-
-fn outcome_of(next: Next) -> Outcome {
-    next.into()
-}
-
-/// Chance for the pauses. Without any they are all at their longest, which is the safe side.
-fn random() -> u64 {
-    let mut bytes = [0xff; 8];
-    if SystemRandom::new().fill(&mut bytes).is_err() {
-        return u64::MAX;
-    }
-    u64::from_le_bytes(bytes)
 }

@@ -3,16 +3,16 @@
 
 use std::time::Duration;
 
-use metrics::{counter, histogram};
-use ring::rand::{SecureRandom, SystemRandom};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::context::{Context, End};
 use super::lane::Lane;
 use crate::database::verb::deliveries;
 use crate::database::{Claimed, ENDED, Fence, Fenced, Pool, StoreError, commit_or_fail};
+use crate::delivery::chance::chance;
 use crate::delivery::handler_error::HandlerError;
-use crate::delivery::{Failed, Next, after_failure};
+use crate::delivery::metric::{Outcome, counted, took};
+use crate::delivery::{Failed, after_failure};
 
 /// Runs one attempt to its end and writes that down.
 pub(super) async fn run<P: Pool>(lane: Lane<P>, claimed: Claimed) {
@@ -28,8 +28,7 @@ pub(super) async fn run<P: Pool>(lane: Lane<P>, claimed: Claimed) {
     let deadline = lane.registered.options.deadline;
     let since = lane.shared.clock.monotonic();
     let ended = tokio::time::timeout(deadline, handled(&lane, context, told.fence)).await;
-    let took = lane.shared.clock.monotonic().saturating_sub(since);
-    histogram!("oncebox_handler_seconds", "handler" => lane.name.to_string()).record(took.as_secs_f64());
+    took(&lane.name, lane.shared.clock.monotonic().saturating_sub(since), 1);
     match ended {
         Ok(Handled::Ended(End::Done)) => told.done(&lane),
         Ok(Handled::Ended(End::LeaseLost) | Handled::LeaseLost) => told.warn(&lane, "rolled back: the lease was lost"),
@@ -93,16 +92,9 @@ struct Told {
 
 impl Told {
     fn done<P: Pool>(&self, lane: &Lane<P>) {
-        self.count(lane, "done");
+        counted(&lane.name, self.attempt, Outcome::Done);
         let Self { key, source, event_id, attempt, .. } = self;
         tracing::info!(handler = &*lane.name, source, event_id, key, attempt, "done");
-    }
-
-    /// Under the names and labels that the workers use.
-    fn count<P: Pool>(&self, lane: &Lane<P>, outcome: &'static str) {
-        let nth = if self.attempt <= 1 { "first" } else { "retry" };
-        let handler = lane.name.to_string();
-        counter!("oncebox_attempts_total", "handler" => handler, "try" => nth, "outcome" => outcome).increment(1);
     }
 
     fn warn<P: Pool>(&self, lane: &Lane<P>, message: &str) {
@@ -116,9 +108,9 @@ impl Told {
             HandlerError::Reject(_) => Failed::Permanent,
         };
         let retry = &lane.registered.options.retry;
-        let next = after_failure(retry, self.attempt, self.attempts_before, failed, random());
+        let next = after_failure(retry, self.attempt, self.attempts_before, failed, chance());
         let error = error.chain();
-        self.count(lane, if next == Next::Dead { "dead" } else { "failed" });
+        counted(&lane.name, self.attempt, next.into());
         self.warn(lane, &format!("failed, then {next:?}: {error}"));
         let recorded = async {
             let mut tx = lane.shared.pool.begin().await?;
@@ -132,13 +124,6 @@ impl Told {
             Err(error) => self.warn(lane, &format!("the failure ends with the lease: {}", error.chain())),
         }
     }
-}
-
-/// Chance for the jitter; without any, the longest pause.
-fn random() -> u64 {
-    let mut bytes = [0xff; 8];
-    let _ = SystemRandom::new().fill(&mut bytes);
-    u64::from_le_bytes(bytes)
 }
 
 /// Puts a claim back in line at a stop.

@@ -2,12 +2,17 @@
 
 use std::time::{Duration, UNIX_EPOCH};
 
+use http::StatusCode;
 use http::header::{HeaderMap, RETRY_AFTER};
 
 use crate::clock::UnixMillis;
 use crate::delivery::Failed;
 use crate::delivery::retry::RETRY_AFTER_MAX;
 use crate::lane::circuit::Reached;
+use crate::outgoing::CallError;
+
+/// Bytes of a refusal that are shown.
+const SHOWN_MAX: usize = 300;
 
 /// What a target's answer means to an `http` handler, which tries again after every failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,6 +44,20 @@ pub fn judge_message(status: u16, headers: &HeaderMap, retry_on: &[u16], now: Un
     let Answered::Failed { retry_after, reached } = judge(status, headers, now) else { return None };
     let is_final = (400..500).contains(&status) && !RETRIED.contains(&status) && !retry_on.contains(&status);
     Some((if is_final { Failed::Permanent } else { Failed::Transient { retry_after } }, reached))
+}
+
+/// What no answer at all says about a target. A certificate or an address that we refuse is the operator's to change; the
+/// target may be there.
+pub fn reached_without_answer(error: &CallError) -> Reached {
+    if matches!(error, CallError::Blocked | CallError::Untrusted) { Reached::Yes } else { Reached::No }
+}
+
+/// A refusal in one line for people, with the first bytes of what was said about it.
+pub fn refusal(status: StatusCode, body: &[u8]) -> String {
+    let text = String::from_utf8_lossy(&body[..body.len().min(SHOWN_MAX)]);
+    let line: String = text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let line = line.trim();
+    if line.is_empty() { format!("answered {status}") } else { format!("answered {status}: {line}") }
 }
 
 /// Refusals that pass: too slow, in conflict with something under way, too early, too many.

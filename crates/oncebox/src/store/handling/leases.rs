@@ -7,6 +7,7 @@
 use crate::clock::UnixMillis;
 use crate::database::steady::Told;
 use crate::event::EventKey;
+use crate::store::handling::deliveries::count;
 use crate::store::{Database, Row, Store, StoreError, Tx, Value, sql};
 
 /// Leases ended in one transaction.
@@ -26,7 +27,7 @@ pub struct Expired {
     /// The handler's name.
     pub handler: String,
     /// The attempt that was lost.
-    pub attempt: i64,
+    pub attempt: u32,
     /// True when it was the last one.
     pub dead: bool,
     /// Whether it used an attempt: false when it had not begun, or when it had begun together with others and only one
@@ -233,7 +234,7 @@ impl Tx {
                 // An event is never removed before its deliveries; its line in the log is no reason to fail.
                 source: row.optional_text(7)?.unwrap_or_default(),
                 event_id: row.optional_text(8)?.unwrap_or_default(),
-                attempt: row.int(4)?,
+                attempt: count(row.int(4)?),
                 dead: row.text(3)? == "dead",
                 used,
             });

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
-use super::{Broken, Context, UnitEnd, failure, isolated, outcome_of};
+use super::{Broken, Context, UnitEnd, failure, isolated};
 use crate::delivery::Failed;
 use crate::lane::circuit::Reached;
-use crate::store::{Claimed, Commit, Failure, Fenced, Finished, StoreError};
-use crate::worker::completer::Closed;
+use crate::lane::completer::{Closed, PAUSE, TRIES_MAX};
+use crate::store::{Claimed, Failure, Fenced, Finished, StoreError};
 use crate::worker::handler::{CallError, HandlerSpec, Target};
 use crate::worker::lane::Pace;
 use crate::worker::metric::{self, Outcome};
@@ -87,10 +87,7 @@ async fn admitted(context: &Context, spec: &HandlerSpec, claim: &Claimed) -> Res
         }
         Ruling::Run | Ruling::Waiting | Ruling::LeaseLost => None,
     };
-    match tx.commit().await {
-        Commit::Committed => {}
-        Commit::Failed(error) | Commit::Unknown(error) => return Err(error),
-    }
+    tx.commit_or_fail().await?;
     if let Some((outcome, reason)) = outcome {
         metric::ended(claim, outcome, reason);
     }
@@ -112,13 +109,12 @@ async fn succeeded(context: &Context, spec: &HandlerSpec, claim: Arc<Claimed>) {
 
 /// Marks a call done together with what order must remember of it.
 async fn close_in_order(context: &Context, spec: &HandlerSpec, claim: &Claimed) -> Closed {
-    const TRIES_MAX: u32 = 20;
     for _ in 0..TRIES_MAX {
         match try_close_in_order(context, spec, claim).await {
             Ok(closed) => return closed,
             Err(error) => tracing::warn!("an ended call waits for the database: {}", error.chain()),
         }
-        tokio::time::sleep(std::time::Duration::from_millis(250)).await;
+        tokio::time::sleep(PAUSE).await;
     }
     Closed::Unwritten
 }
@@ -134,16 +130,13 @@ async fn try_close_in_order(context: &Context, spec: &HandlerSpec, claim: &Claim
         let finished = context.store.was_finished(claim.fence).await?;
         return Ok(if finished { Closed::Recorded } else { Closed::LeaseLost });
     }
-    match tx.commit().await {
-        Commit::Committed => Ok(Closed::Recorded),
-        Commit::Failed(error) | Commit::Unknown(error) => Err(error),
-    }
+    tx.commit_or_fail().await.map(|()| Closed::Recorded)
 }
 
 async fn close_failed(context: &Context, claim: &Arc<Claimed>, failure: Failure) {
     let (next, error) = (failure.next, failure.error.clone());
     match context.completer.close(claim.clone(), Some(failure)).await {
-        Closed::Recorded => metric::ended(claim, outcome_of(next), &error),
+        Closed::Recorded => metric::ended(claim, next.into(), &error),
         Closed::LeaseLost => metric::lost(claim),
         Closed::Unwritten => unwritten(claim),
     }

@@ -9,7 +9,7 @@ use std::collections::{HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Broken, Context, UnitEnd, failure, isolated, outcome_of};
+use super::{Broken, Context, UnitEnd, failure, isolated};
 use crate::clock::{Countdown, UnixMillis};
 use crate::delivery::Failed;
 use crate::event::EventKey;
@@ -194,7 +194,7 @@ impl Unit<'_> {
                 Plan::Run => metric::ended(claim, Outcome::Done, ""),
                 Plan::Failed(failure) => {
                     self.failed += 1;
-                    metric::ended(claim, outcome_of(failure.next), &failure.error);
+                    metric::ended(claim, failure.next.into(), &failure.error);
                 }
                 Plan::Superseded(reason) => metric::ended(claim, Outcome::Superseded, reason),
                 Plan::Overdue => metric::ended(claim, Outcome::Dead, OVERDUE),
@@ -262,7 +262,7 @@ impl Unit<'_> {
         for _ in 0..TRIES_MAX {
             match self.context.store.fail(std::slice::from_ref(&failure), self.context.clock.now()).await {
                 Ok(fenced) if fenced.contains(&Fenced::Recorded) => {
-                    return metric::ended(claim, outcome_of(failure.next), &failure.error);
+                    return metric::ended(claim, failure.next.into(), &failure.error);
                 }
                 Ok(_) => return metric::lost(claim),
                 Err(error) => tracing::warn!("a failed attempt waits for the database: {}", error.chain()),
