@@ -29,15 +29,18 @@ use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::Clock;
 use oncebox::gateway::relay::Spared;
-use oncebox::gateway::retention::Handle as RetentionHandle;
 use oncebox::gateway::shutdown::Shutdown;
 use oncebox::gateway::store::{ActionKind, Store};
+use oncebox_verify::Description;
 use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::admin::guard::Guard;
+use crate::admin::guard::Teller;
 use crate::admin::openapi::{Document, Refusals};
+use crate::admin::retention::Remover;
 use crate::arming::arrived_secrets::ArrivedSecrets;
+use crate::config::Reach;
 use crate::http::listener::{Peer, ResponseFuture};
 use crate::http::problem::Problem;
 use crate::observe::gauges::Gauges;
@@ -83,9 +86,20 @@ pub(crate) struct AdminParts {
     /// What is counted when somebody looks.
     pub(crate) gauges: Gauges,
     /// Who removes what is over.
-    pub(crate) retention: RetentionHandle,
+    pub(crate) retention: Remover,
+    /// What is known where no server runs.
+    pub(crate) offline: Option<Offline>,
     /// Set while the server stops.
     pub(crate) draining: Shutdown,
+}
+
+/// What a command knows that asks the database itself.
+#[derive(Debug)]
+pub(crate) struct Offline {
+    /// What the config says, where there is one.
+    pub(crate) reach: Option<Reach>,
+    /// The destinations, as far as config or database tell.
+    pub(crate) destinations: Destinations,
 }
 
 impl Admin {
@@ -123,6 +137,13 @@ impl Admin {
             .with_state(self.clone())
     }
 
+    /// The routes of the API for a command that owns the database: nobody is asked for a token.
+    pub(crate) fn local_router(&self, who: String) -> Router {
+        let (looking, _) = looking().split_for_parts();
+        let (acting, _) = acting().split_for_parts();
+        looking.merge(acting).layer(axum::Extension(Teller::Owner(who))).with_state(self.clone())
+    }
+
     pub(crate) fn store(&self) -> &Store {
         &self.0.store
     }
@@ -137,21 +158,39 @@ impl Admin {
 
     /// Refuses a source or a handler that neither the config nor the database knows.
     pub(crate) async fn check_names(&self, source: Option<&str>, handler: Option<&str>) -> Result<(), QueryError> {
+        names::check(self.store(), self.configured().as_ref(), source, handler).await
+    }
+
+    /// What the config names, where there is one.
+    fn configured(&self) -> Option<Configured> {
+        if let Some(offline) = &self.0.offline {
+            return offline.reach.as_ref().map(|reach| reach.configured.clone());
+        }
         let setup = self.setup();
-        let configured = Configured {
+        Some(Configured {
             sources: setup.sources.keys().cloned().collect(),
             handlers: setup.routes.handlers().map(str::to_owned).collect(),
             destinations: setup.destinations.clone(),
-            routes: None,
+            routes: Some(setup.routes.clone()),
+        })
+    }
+
+    /// How the sender of a source behaves; none where no config tells.
+    pub(crate) fn sender(&self, source: &str) -> Result<Option<Description>, Problem> {
+        let sender = match &self.0.offline {
+            Some(Offline { reach: None, .. }) => return Ok(None),
+            Some(Offline { reach: Some(reach), .. }) => reach.senders.get(source).cloned(),
+            None => self.setup().sources.get(source).map(|source| source.description().clone()),
         };
-        names::check(self.store(), Some(&configured), source, handler).await
+        sender.map(Some).ok_or_else(Problem::not_found)
     }
 
     /// Counts or acts, with what the config knows. A filter that names nobody is refused.
     pub(crate) async fn act(&self, kind: ActionKind, request: ActionRequest) -> Result<Done, QueryError> {
         self.check_names(request.filter.source.as_deref(), request.filter.handler.as_deref()).await?;
-        let setup = self.setup();
-        let known = Known { routes: Some(&setup.routes), destinations: &self.destinations() };
+        let configured = self.configured();
+        let routes = configured.as_ref().and_then(|names| names.routes.as_ref());
+        let known = Known { routes, destinations: &self.destinations() };
         query::actions::act(self.store(), self.clock(), known, kind, request).await
     }
 
@@ -169,11 +208,10 @@ impl Admin {
 
     /// The destinations as this server sees them now.
     pub(crate) fn destinations(&self) -> Destinations {
+        if let Some(offline) = &self.0.offline {
+            return offline.destinations.clone();
+        }
         Destinations::of_server(&self.setup().destinations, &self.0.spared)
-    }
-
-    pub(crate) fn retention(&self) -> &RetentionHandle {
-        &self.0.retention
     }
 
     pub(crate) fn arrived(&self) -> &ArrivedSecrets {

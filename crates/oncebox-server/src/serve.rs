@@ -35,6 +35,7 @@ use tokio::task::JoinHandle;
 
 use crate::admin::guard;
 use crate::admin::guard::Guard;
+use crate::admin::retention::Remover;
 use crate::admin::{Admin, AdminParts};
 use crate::alert::receiver::Receiver;
 use crate::alert::watch::Alerts;
@@ -170,7 +171,8 @@ impl Server {
             metrics: Some(metrics),
             spared: processing.spared(),
             gauges: Gauges::new(senders),
-            retention: retention.handle(),
+            retention: Remover::Server(retention.handle()),
+            offline: None,
             draining: draining.clone(),
         });
         let admin = tokio::spawn(serve_admin(self.admin, admin, &self.config, stopped.clone()));
@@ -201,9 +203,7 @@ impl Server {
         finish(batcher).await;
         stopped.request();
         admin.await.context("the admin listener failed")?;
-        if tokio::time::timeout(LAST_COMMIT, self.store.close()).await.is_err() {
-            tracing::warn!("stopping while a statement still runs; it is rolled back");
-        }
+        close(&self.store).await;
         tracing::info!("stopped");
         Ok(())
     }
@@ -235,6 +235,12 @@ async fn answer_waiting(
 async fn finish(batcher: Batcher) {
     if tokio::time::timeout(LAST_COMMIT, batcher.finish()).await.is_err() {
         tracing::warn!("stopping before the last commit was answered; the senders will retry");
+    }
+}
+
+async fn close(store: &Store) {
+    if tokio::time::timeout(LAST_COMMIT, store.close()).await.is_err() {
+        tracing::warn!("stopping while a statement still runs; it is rolled back");
     }
 }
 

@@ -1,5 +1,7 @@
 //! The JSON API under `/api/v1`: reading. Lists are cursor pages with the views' column names.
 
+use std::sync::Arc;
+
 use axum::Json;
 use axum::extract::{
     FromRequestParts, Query, State,
@@ -252,19 +254,19 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     }
 }
 
-/// What an API call failed with.
+/// What an API call failed with; beside the problem, for a caller in this process, why.
 #[derive(Debug)]
-pub(crate) struct ApiError(Problem);
+pub(crate) struct ApiError(Problem, Option<Arc<QueryError>>);
 
 impl From<Problem> for ApiError {
     fn from(problem: Problem) -> Self {
-        Self(problem)
+        Self(problem, None)
     }
 }
 
 impl From<QueryError> for ApiError {
     fn from(error: QueryError) -> Self {
-        Self(match error {
+        let problem = match &error {
             QueryError::Bad(detail) => Problem::bad_request(detail),
             QueryError::Missing(_) => Problem::not_found(),
             QueryError::Conflict(detail) => Problem::conflict(detail),
@@ -272,30 +274,35 @@ impl From<QueryError> for ApiError {
                 tracing::warn!("the admin API could not read: {}", error.chain());
                 Problem::unavailable("the database does not answer")
             }
-        })
+        };
+        Self(problem, Some(Arc::new(error)))
     }
 }
 
 impl From<QueryRejection> for ApiError {
     fn from(rejection: QueryRejection) -> Self {
-        Self(Problem::bad_request(rejection.body_text()))
+        Problem::bad_request(rejection.body_text()).into()
     }
 }
 
 impl From<PathRejection> for ApiError {
     fn from(rejection: PathRejection) -> Self {
-        Self(Problem::bad_request(rejection.body_text()))
+        Problem::bad_request(rejection.body_text()).into()
     }
 }
 
 impl From<JsonRejection> for ApiError {
     fn from(rejection: JsonRejection) -> Self {
-        Self(Problem::bad_request(rejection.body_text()))
+        Problem::bad_request(rejection.body_text()).into()
     }
 }
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        self.0.into_response().map(axum::body::Body::new)
+        let mut response = self.0.into_response().map(axum::body::Body::new);
+        if let Some(error) = self.1 {
+            response.extensions_mut().insert(error);
+        }
+        response
     }
 }

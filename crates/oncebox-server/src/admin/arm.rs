@@ -39,15 +39,14 @@ pub(crate) async fn arm(
     wish: Result<Query<Wish>, QueryRejection>,
 ) -> Result<Response, ApiError> {
     let Query(wish) = wish?;
-    let setup = admin.setup();
-    let source = setup.sources.get(&name).ok_or_else(Problem::not_found)?;
-    if !source.awaits_secret() {
+    let sender = admin.sender(&name)?;
+    if sender.as_ref().is_some_and(|sender| !sender.brings_secret()) {
         return Err(Problem::bad_request("this source's secret does not arrive by a handshake").into());
     }
-    if !admin.arrived().can_keep() {
-        return Err(
-            Problem::bad_request("the config has no store.secret_key to keep the secret with, or a weak one").into()
-        );
+    if sender.is_some() && !admin.arrived().can_keep() {
+        let detail = "the config has no store.secret_key to keep the secret with, or a weak one; `openssl rand -base64 32` \
+                      makes one";
+        return Err(Problem::bad_request(detail).into());
     }
     let who = actions::who(Some(teller.says(None)));
     let asked = Asked { id: actions::new_id(admin.clock()), who, at: admin.clock().now() };
@@ -57,7 +56,8 @@ pub(crate) async fn arm(
     let view = match wish.wait {
         None => ArmingView::armed(&name),
         Some(seconds) => {
-            waited(&admin, &name, Duration::from_secs(seconds), source.description().shows_secret()).await?
+            let shows = sender.is_some_and(|sender| sender.shows_secret());
+            waited(&admin, &name, Duration::from_secs(seconds), shows).await?
         }
     };
     let mut response = Json(view).into_response();
@@ -74,9 +74,7 @@ pub(crate) async fn disarm(
     Extension(teller): Extension<Teller>,
     Named(name): Named,
 ) -> Result<Response, ApiError> {
-    if !admin.setup().sources.contains_key(&name) {
-        return Err(Problem::not_found().into());
-    }
+    admin.sender(&name)?;
     let who = actions::who(Some(teller.says(None)));
     let asked = Asked { id: actions::new_id(admin.clock()), who, at: admin.clock().now() };
     if admin.store().disarm_secret_as(&asked, &name).await.map_err(QueryError::from)? {

@@ -72,10 +72,18 @@ pub(crate) enum Proof {
 
 /// Who asks, for the audit log: an extension of every request that was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Teller {
-    role: Role,
-    by: &'static str,
-    address: IpAddr,
+pub(crate) enum Teller {
+    /// A caller of the listener.
+    Caller {
+        /// What it may do.
+        role: Role,
+        /// How it is known.
+        by: &'static str,
+        /// From where it calls.
+        address: IpAddr,
+    },
+    /// A command that asks the database itself, on behalf of this person.
+    Owner(String),
 }
 
 impl Teller {
@@ -85,16 +93,17 @@ impl Teller {
             (_, Role::Operator) => "admin_token",
             (_, Role::Viewer) => "viewer_token",
         };
-        Self { role: caller.role, by, address }
+        Self::Caller { role: caller.role, by, address }
     }
 
     /// What we know first, and then, in quotes, what the caller says: nobody can write the one into the other.
     pub(crate) fn says(&self, own: Option<&str>) -> String {
-        let role = match self.role {
-            Role::Operator => "operator",
-            Role::Viewer => "viewer",
+        let (role, by, address) = match self {
+            Self::Caller { role: Role::Operator, by, address } => ("operator", by, address),
+            Self::Caller { role: Role::Viewer, by, address } => ("viewer", by, address),
+            Self::Owner(name) => return own.unwrap_or(name).to_owned(),
         };
-        let known = format!("{role} ({}) from {}", self.by, self.address);
+        let known = format!("{role} ({by}) from {address}");
         own.map_or(known.clone(), |own| format!("{known} as {own:?}"))
     }
 }

@@ -4,13 +4,50 @@ use axum::extract::State;
 use axum::extract::rejection::JsonRejection;
 use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
+use oncebox::gateway::retention::{Handle, NotRun, Parts, Progress, Settings, run_once};
+use oncebox::gateway::store::RunRecord;
 use serde::Serialize;
 
 use crate::admin::Admin;
 use crate::admin::api::ApiError;
 use crate::admin::guard::Teller;
 use crate::admin::openapi::Refusals;
+use crate::query::QueryError;
 use crate::query::retention::{self, RetentionRequest, RetentionView, RunView};
+
+/// Who removes what is over.
+#[derive(Clone, Debug)]
+pub(crate) enum Remover {
+    /// The loop of this server.
+    Server(Handle),
+    /// Nobody, unless this command is asked to.
+    Command(Parts, Progress),
+}
+
+impl Remover {
+    async fn run(&self) -> Result<RunRecord, NotRun> {
+        match self {
+            Self::Server(handle) => handle.run().await,
+            Self::Command(parts, progress) => run_once(parts.clone(), progress.clone()).await,
+        }
+    }
+
+    /// What is configured where a server runs, and how far the run under way came.
+    fn running(&self) -> (Option<Settings>, Option<u64>) {
+        match self {
+            Self::Server(handle) => (Some(handle.settings()), Some(handle.progress().thousandths())),
+            Self::Command(_, progress) => (None, Some(progress.thousandths()).filter(|progress| *progress > 0)),
+        }
+    }
+}
+
+impl Admin {
+    /// Windows, schedule, runs, and whether it is stopped.
+    pub(crate) async fn show_retention(&self) -> Result<RetentionView, QueryError> {
+        let (settings, progress) = self.0.retention.running();
+        retention::show(self.store(), self.clock(), settings.as_ref(), progress).await
+    }
+}
 
 /// Whether the time was confirmed.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
@@ -23,9 +60,7 @@ struct ConfirmedView {
 #[utoipa::path(get, path = "/api/v1/retention", operation_id = "retention", tag = "retention",
     responses((status = 200, description = "What is kept for how long, and what went.", body = RetentionView), Refusals))]
 pub(crate) async fn show(State(admin): State<Admin>) -> Result<Response, ApiError> {
-    let context = admin.retention();
-    let running = (&context.settings(), context.progress().thousandths());
-    Ok(Json(retention::show(admin.store(), admin.clock(), Some(running)).await?).into_response())
+    Ok(Json(admin.show_retention().await?).into_response())
 }
 
 /// Removes now what is over; answers when that is done.
@@ -38,7 +73,7 @@ pub(crate) async fn run(
     body: Result<Option<Json<RetentionRequest>>, JsonRejection>,
 ) -> Result<Response, ApiError> {
     let who = teller.says(body?.and_then(|Json(body)| body.who).as_deref());
-    let run = retention::run_as(admin.store(), admin.clock(), Some(who), admin.retention().run()).await?;
+    let run = retention::run_as(admin.store(), admin.clock(), Some(who), admin.0.retention.run()).await?;
     Ok(Json(run).into_response())
 }
 

@@ -20,8 +20,8 @@ pub(crate) async fn run(args: &ArmArgs) -> anyhow::Result<ExitCode> {
     if args.wait.is_some_and(|patience| patience > WAIT_MAX) {
         return Err(wrong_usage("--wait: ten minutes are the longest, since a source is armed for no longer"));
     }
-    let operator = Operator::open(&args.operator).await?;
-    let mut arming = pin!(operator.arm(&args.source, args.wait, &args.operator));
+    let operator = Operator::open_with_sources(&args.operator).await?;
+    let mut arming = pin!(operator.arm(&args.source, args.wait));
     let view = match (args.wait, tokio::time::timeout(REFUSED_WITHIN, &mut arming).await) {
         (_, Ok(view)) => view?,
         (None, Err(_)) => arming.await?,
@@ -62,8 +62,8 @@ fn told(view: &ArmingView, wait: Option<Duration>) -> String {
 
 /// Runs `oncebox disarm`.
 pub(crate) async fn disarm(args: &DisarmArgs) -> anyhow::Result<ExitCode> {
-    let operator = Operator::open(&args.operator).await?;
-    let view = operator.disarm(&args.source, &args.operator).await?;
+    let operator = Operator::open_with_sources(&args.operator).await?;
+    let view = operator.disarm(&args.source).await?;
     if args.operator.json {
         terminal::print_json(&view)?;
     } else {

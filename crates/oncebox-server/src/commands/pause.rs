@@ -6,7 +6,6 @@ use anyhow::bail;
 
 use crate::cli::action::PauseArgs;
 use crate::operator::Operator;
-use crate::operator::name_of_caller;
 use crate::terminal;
 
 /// Runs `pause`.
@@ -21,7 +20,7 @@ pub(crate) async fn resume(args: &PauseArgs) -> anyhow::Result<ExitCode> {
 
 async fn set(args: &PauseArgs, paused: bool) -> anyhow::Result<ExitCode> {
     let handler = terminal::plain(&args.handler);
-    if !Operator::open(&args.operator).await?.pause(&args.handler, paused, name_of_caller()).await? {
+    if !Operator::open(&args.operator).await?.pause(&args.handler, paused).await? {
         bail!("no server ever ran a handler {handler}; see `oncebox status`");
     }
     if args.operator.json {

@@ -42,14 +42,14 @@ pub(crate) async fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
     let known = known(args, &clock)?;
     let (store, configured) = database_of(&args.operator).await?;
     let names = names::check(&store, configured.as_ref(), Some(&args.source), args.handler.as_deref());
-    names.await.map_err(refuse)?;
+    names.await.map_err(|error| refuse(&error))?;
     let filter = DoneFilter {
         source: args.source.clone(),
         handler: args.handler.clone(),
         since: args.since.map(|when| when.moment(clock.now())),
         until: args.until.map(|when| when.moment(clock.now())),
     };
-    let found = reconcile::compare(&store, &filter, known).await.map_err(refuse)?;
+    let found = reconcile::compare(&store, &filter, known).await.map_err(|error| refuse(&error))?;
     let mut report = report(&found);
     if !args.operator.json {
         terminal::print(text(args, &found))?;
@@ -62,7 +62,7 @@ pub(crate) async fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
         let id = args.action_id.clone().unwrap_or_else(|| new_id(&clock));
         let who = format!("{} by reconcile", name_of_caller());
         let requeued = reconcile::requeue(&store, &clock, &args.source, &found.missing, (id.clone(), who)).await;
-        let requeued = requeued.map_err(refuse).map_err(|error| {
+        let requeued = requeued.map_err(|error| refuse(&error)).map_err(|error| {
             unless_refused(error, || "what was not put back in line is found again by the same command".to_owned())
         })?;
         if !args.operator.json {

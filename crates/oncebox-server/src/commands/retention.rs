@@ -4,14 +4,10 @@ use std::convert::Infallible;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use oncebox::Clock;
-use oncebox::gateway::retention::{self, Progress as Run};
-
 use crate::cli::operator::OperatorArgs;
 use crate::cli::retention::{RetentionArgs, RetentionVerb};
-use crate::operator::name_of_caller;
-use crate::operator::{Operator, refuse};
-use crate::query::retention::{RetentionView, RunView, run_as};
+use crate::operator::Operator;
+use crate::query::retention::{RetentionView, RunView};
 use crate::terminal::{self, Progress, Tone};
 
 const POLL_EVERY: Duration = Duration::from_millis(300);
@@ -38,19 +34,9 @@ async fn show(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
 async fn run_now(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
     let operator = Operator::open(args).await?;
     let bar = Progress::new(1000, "thousandths");
-    let run = match &operator {
-        Operator::Server(client) => tokio::select! {
-            run = client.run_retention(name_of_caller()) => run?,
-            never = watch(bar, async || operator.retention().await.ok().and_then(|view| view.progress)) => match never {},
-        },
-        Operator::Database(store, _) => {
-            let (clock, progress) = (Clock::system(), Run::default());
-            let run = retention::run_once(crate::serve::retention::parts(store, &clock), progress.clone());
-            tokio::select! {
-                run = run_as(store, &clock, Some(name_of_caller()), run) => run.map_err(refuse)?,
-                never = watch(bar, async || Some(progress.thousandths())) => match never {},
-            }
-        }
+    let run = tokio::select! {
+        run = operator.run_retention() => run?,
+        never = watch(bar, &operator) => match never {},
     };
     if args.json {
         terminal::print_json(&run)?;
@@ -60,18 +46,18 @@ async fn run_now(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-async fn watch(mut bar: Progress, look: impl AsyncFn() -> Option<u64>) -> Infallible {
+async fn watch(mut bar: Progress, operator: &Operator) -> Infallible {
     loop {
         tokio::time::sleep(POLL_EVERY).await;
         // A look that fails costs a step of the bar and nothing else.
-        if let Some(thousandths) = look().await {
+        if let Some(thousandths) = operator.retention().await.ok().and_then(|view| view.progress) {
             bar.reach(thousandths);
         }
     }
 }
 
 async fn confirm(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
-    let confirmed = Operator::open(args).await?.confirm_time(name_of_caller()).await?;
+    let confirmed = Operator::open(args).await?.confirm_time().await?;
     if args.json {
         terminal::print_json(&serde_json::json!({ "confirmed": confirmed }))?;
     } else if confirmed {

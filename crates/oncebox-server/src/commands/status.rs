@@ -16,10 +16,7 @@ pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         terminal::print_json(&stats)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let from = match operator {
-        Operator::Server(_) => "a running server",
-        Operator::Database(..) => "the database itself; no server was asked",
-    };
+    let from = if operator.is_server() { "a running server" } else { "the database itself; no server was asked" };
     terminal::print(text(&stats, from))?;
     Ok(ExitCode::SUCCESS)
 }

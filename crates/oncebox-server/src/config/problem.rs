@@ -22,7 +22,7 @@ pub(crate) struct Problem {
 }
 
 /// Everything that is wrong with one file, in the order of its lines.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Problems {
     file: String,
     list: Vec<Problem>,

@@ -9,7 +9,7 @@ use super::pages::{PageError, Visit, page};
 use super::words::{When, counted, grouped, grown, least};
 use crate::admin::Admin;
 use crate::query;
-use crate::query::retention::{self, RetentionView, RunView};
+use crate::query::retention::{RetentionView, RunView};
 
 #[derive(Template)]
 #[template(path = "retention.html")]
@@ -36,9 +36,7 @@ struct Run {
 pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
     let stats = query::stats(admin.store(), admin.clock(), Vec::new(), &admin.destinations()).await?;
     let ledger = admin.store().ledger_rows(LEDGER_EXAMINED_MAX).await?;
-    let context = admin.retention();
-    let running = (&context.settings(), context.progress().thousandths());
-    let mut view = retention::show(admin.store(), admin.clock(), Some(running)).await?;
+    let mut view = admin.show_retention().await?;
     let runs = std::mem::take(&mut view.runs);
     page(&RetentionPage {
         ledger_rows: least(stats.ledger_rows, stats.ledger_rows_is_least),

@@ -53,6 +53,11 @@ impl PublicPlace {
         Self { url: config.public_url.clone(), address, dev_option: config.dev_option.clone() }
     }
 
+    /// Nowhere: no listener is asked.
+    pub(crate) fn unknown() -> Self {
+        Self { url: None, address: (Ipv4Addr::LOCALHOST, 0).into(), dev_option: None }
+    }
+
     /// The URL; where none is configured, that by which this machine reaches it.
     fn base(&self) -> String {
         self.url.clone().unwrap_or_else(|| format!("http://{}", reachable(self.address)))

@@ -66,23 +66,24 @@ pub(crate) struct RetentionRequest {
     pub(crate) who: Option<String>,
 }
 
-/// What is kept, and what went; with a server's settings also when.
+/// What is kept, and what went; with a server's settings also when, and how far the run under way came.
 pub(crate) async fn show(
     store: &Store,
     clock: &Clock,
-    running: Option<(&Settings, u64)>,
+    settings: Option<&Settings>,
+    progress: Option<u64>,
 ) -> Result<RetentionView, QueryError> {
     let runs = store.runs(RUNS).await?;
     let last = runs.first().map_or_else(|| clock.now(), |run| run.started_at);
-    let next = running.map(|(settings, _)| settings.schedule.next(&settings.windows, last).max(clock.now()));
+    let next = settings.map(|settings| settings.schedule.next(&settings.windows, last).max(clock.now()));
     let stopped = store.retention(clock.now()).await?.stopped;
     Ok(RetentionView {
         windows: windows(store).await?,
-        schedule: running.map(|(settings, _)| words(settings)),
+        schedule: settings.map(words),
         next_run_at: next.filter(|_| stopped.is_none()).map(time),
         stopped_at: stopped.as_ref().map(|(at, _)| time(*at)),
         stopped_because: stopped.map(|(_, why)| why),
-        progress: running.map(|(_, progress)| progress),
+        progress,
         runs: runs.into_iter().map(Into::into).collect(),
     })
 }

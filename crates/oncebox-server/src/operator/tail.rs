@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use http_body_util::BodyExt as _;
 use oncebox::Clock;
 use oncebox::gateway::event::EventKey;
-use oncebox::gateway::outgoing::Opened;
 
-use super::client::{Client, Probe};
+use super::{Body, Operator, Probe};
 use crate::query::tail::TailQuery;
 use crate::query::view::EventView;
 use crate::terminal;
@@ -21,7 +21,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// A stream that is opened again when the server comes back, after what was seen last.
 #[derive(Debug)]
 pub(crate) struct Following {
-    client: Client,
+    operator: Operator,
     query: TailQuery,
     live: Live,
     last: String,
@@ -29,15 +29,15 @@ pub(crate) struct Following {
 
 impl Following {
     /// Opens the stream.
-    pub(super) async fn open(client: Client, query: TailQuery) -> anyhow::Result<Self> {
+    pub(super) async fn open(operator: Operator, query: TailQuery) -> anyhow::Result<Self> {
         // Whatever comes from now on is shown, also if the server restarts before the first event.
         let last = EventKey::at(Clock::system().now()).to_string();
-        let live = client.tail(&query, None).await?;
-        Ok(Self { client, query, live, last })
+        let live = operator.stream(&query, None).await?;
+        Ok(Self { operator, query, live, last })
     }
 
     /// What came, as soon as something did, over restarts of the server.
-    pub(super) async fn next(&mut self) -> anyhow::Result<Vec<EventView>> {
+    pub(crate) async fn next(&mut self) -> anyhow::Result<Vec<EventView>> {
         loop {
             if let Some(events) = self.live.next().await? {
                 if let Some(event) = events.last() {
@@ -55,8 +55,8 @@ impl Following {
     async fn come_back(&self) -> anyhow::Result<Live> {
         loop {
             tokio::time::sleep(LOOK_AGAIN).await;
-            if self.client.probe().await? == Probe::Answers {
-                return self.client.tail(&self.query, Some(&self.last)).await;
+            if self.operator.probe().await? == Probe::Answers {
+                return self.operator.stream(&self.query, Some(&self.last)).await;
             }
         }
     }
@@ -65,20 +65,20 @@ impl Following {
 /// An open stream.
 #[derive(Debug)]
 pub(super) struct Live {
-    response: Opened,
+    body: Body,
     rest: Vec<u8>,
 }
 
 impl Live {
-    pub(super) fn new(response: Opened) -> Self {
-        Self { response, rest: Vec::new() }
+    pub(super) fn new(body: Body) -> Self {
+        Self { body, rest: Vec::new() }
     }
 
     /// What came, as soon as something did; none when the server is gone.
     async fn next(&mut self) -> anyhow::Result<Option<Vec<EventView>>> {
         loop {
-            let Ok(Some(chunk)) = self.response.chunk().await else { return Ok(None) };
-            self.rest.extend_from_slice(&chunk);
+            let Some(Ok(frame)) = self.body.frame().await else { return Ok(None) };
+            self.rest.extend_from_slice(frame.data_ref().map_or(&[], |chunk| chunk));
             let events = take_events(&mut self.rest)?;
             if !events.is_empty() {
                 return Ok(Some(events));
