@@ -133,8 +133,8 @@ impl Reading {
         Self { value, limit, says, is_count: false, text }
     }
 
-    fn count(value: f64, limit: usize, text: String) -> Self {
-        Self { is_count: true, ..Self::of(value, limit as f64, text) }
+    fn count(value: f64, limit: f64, text: String) -> Self {
+        Self { is_count: true, ..Self::of(value, limit, text) }
     }
 
     /// For what is counted within the window: before the looks go back so far, it is not over.
@@ -151,26 +151,27 @@ impl Reading {
 
 fn read(condition: Condition, limits: &Limits, readings: &Readings) -> Reading {
     let (lately, window) = (&readings.lately, show_duration(limits.window));
+    let limit = limits.of(condition);
     match condition {
         Condition::Dead => {
             let text = format!("{}; `oncebox dead-letters` lists them", listed(&readings.dead, "dead"));
-            Reading::count(total(&readings.dead), limits.dead, text)
+            Reading::count(total(&readings.dead), limit, text)
         }
         Condition::Held => {
             // One event is held once for each of its handlers.
             let what = if total(&readings.held) == 1.0 { "delivery held" } else { "deliveries held" };
             let text = format!("{}; `oncebox held` says why", listed(&readings.held, what));
-            Reading::count(total(&readings.held), limits.held, text)
+            Reading::count(total(&readings.held), limit, text)
         }
         Condition::OldestWaiting => oldest(limits, readings),
         Condition::Rejections => {
             let text = format!("{} could not be verified within {window}", counted(lately.rejected, "request"));
-            Reading::count(lately.rejected as f64, limits.rejections, text).within(readings)
+            Reading::count(lately.rejected as f64, limit, text).within(readings)
         }
         Condition::Unavailable => unavailable(limits, readings),
         Condition::Duplicates => {
             let what = format!("events within {window} had come before");
-            share((lately.duplicates, lately.arrived), limits.duplicates, limits.sample, &what).within(readings)
+            share((lately.duplicates, lately.arrived), limits, condition, &what).within(readings)
         }
         Condition::Conflicts => {
             let kept =
@@ -179,17 +180,17 @@ fn read(condition: Condition, limits: &Limits, readings: &Readings) -> Reading {
                 "{} within {window} came under a known id with another body; {kept}: `oncebox events --state conflict`",
                 counted(lately.conflicts, "event")
             );
-            Reading::count(lately.conflicts as f64, limits.conflicts, text).within(readings)
+            Reading::count(lately.conflicts as f64, limit, text).within(readings)
         }
         Condition::FirstTryErrors => {
             let what = format!("first attempts within {window} failed");
-            share((lately.failed, lately.tried), limits.first_try_errors, limits.sample, &what).within(readings)
+            share((lately.failed, lately.tried), limits, condition, &what).within(readings)
         }
         Condition::Paused => {
             let names: Vec<&str> = readings.paused.iter().take(NAMED_MAX).map(|(name, _)| name.as_str()).collect();
             let paused = counted(readings.paused.len() as u64, "handler");
             let text = format!("{paused} paused ({}); their events wait for `oncebox resume`", names.join(", "));
-            Reading::count(total(&readings.paused), limits.paused, text)
+            Reading::count(total(&readings.paused), limit, text)
         }
         Condition::Retention => {
             let why = readings.retention.as_deref();
@@ -199,7 +200,7 @@ fn read(condition: Condition, limits: &Limits, readings: &Readings) -> Reading {
                 }
                 None => "what is over is removed".to_owned(),
             };
-            Reading::of(f64::from(u8::from(why.is_some())), 1.0, text)
+            Reading::of(f64::from(u8::from(why.is_some())), limit, text)
         }
         Condition::Clock => clock(limits, readings),
     }
@@ -211,10 +212,10 @@ fn unavailable(limits: &Limits, readings: &Readings) -> Reading {
     let verb = if count == 1 { "was" } else { "were" };
     let refused = format!("{} within {} {verb} answered 503", counted(count, "request"), show_duration(limits.window));
     let Some(away) = readings.away else {
-        return Reading::count(count as f64, limits.unavailable, refused).within(readings);
+        return Reading::count(count as f64, limits.of(Condition::Unavailable), refused).within(readings);
     };
     let text = format!("the database has not answered for {}; {refused}", show_duration(whole_seconds(away)));
-    let reading = Reading::count(count as f64, limits.unavailable, text);
+    let reading = Reading::count(count as f64, limits.of(Condition::Unavailable), text);
     let says = if away >= AWAY_MAX { Says::Wrong } else { reading.says };
     Reading { says: if says == Says::Over { Says::Nothing } else { says }, ..reading }
 }
@@ -231,7 +232,7 @@ fn oldest(limits: &Limits, readings: &Readings) -> Reading {
         }
         None => ("nothing waits".to_owned(), 0.0),
     };
-    Reading::of(value, limits.oldest_waiting.as_secs_f64(), text)
+    Reading::of(value, limits.of(Condition::OldestWaiting), text)
 }
 
 fn clock(limits: &Limits, readings: &Readings) -> Reading {
@@ -243,14 +244,14 @@ fn clock(limits: &Limits, readings: &Readings) -> Reading {
         }
         None => ("our clock has nothing to be held against".to_owned(), 0.0),
     };
-    Reading::of(value, limits.clock.as_secs_f64(), text)
+    Reading::of(value, limits.of(Condition::Clock), text)
 }
 
 /// A share of too few says nothing: neither that it is wrong, nor that it is over.
-fn share((part, whole): (u64, u64), limit: usize, sample: usize, what: &str) -> Reading {
+fn share((part, whole): (u64, u64), limits: &Limits, condition: Condition, what: &str) -> Reading {
     let percent = if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
-    let reading = Reading::of(percent, limit as f64, format!("{part} of {whole} {what} ({percent:.0} %)"));
-    Reading { says: if whole < sample as u64 { Says::Nothing } else { reading.says }, ..reading }
+    let reading = Reading::of(percent, limits.of(condition), format!("{part} of {whole} {what} ({percent:.0} %)"));
+    Reading { says: if whole < limits.sample { Says::Nothing } else { reading.says }, ..reading }
 }
 
 fn total(counts: &[(String, i64)]) -> f64 {

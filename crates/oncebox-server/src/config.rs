@@ -211,8 +211,8 @@ fn routes(root: &Table<'_>, document: &DeTable<'_>, sources: &[String]) -> Optio
     let report = scope.report.apart();
     let mut table = Table::new(Scope { report: &report, ..scope.clone() }, document);
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
-    let routes =
-        table.sections("handler").into_iter().filter_map(|table| handler::read_route(table, &sources)).collect();
+    let handlers = table.sections("handler").into_iter();
+    let routes = handlers.filter_map(|mut table| handler::read_route(&mut table, &sources, false).0).collect();
     report.finish().ok().map(|_| Routes::new(routes))
 }
 
@@ -221,7 +221,8 @@ fn refuse_shared_tokens(server: &ServerConfig, handlers: &[HandlerConfig], items
     let of = |token: &Option<Secret>| token.as_ref().map(|token| token.expose().to_vec());
     let mut seen: Vec<Vec<u8>> = [&server.admin_token, &server.viewer_token].into_iter().filter_map(of).collect();
     for handler in handlers {
-        let (Some(token), Some((_, item))) = (of(&handler.token), items.iter().find(|(name, _)| *name == handler.name))
+        let (Some(token), Some((_, item))) =
+            (of(&handler.token), items.iter().find(|(name, _)| name == handler.name()))
         else {
             continue;
         };

@@ -6,13 +6,15 @@ pub(crate) mod secrets;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
+use oncebox::gateway::delivery::routing::Route;
 use oncebox_verify::{Description, Secret, Source, SourceSpec};
 
 use crate::config::Config;
-use crate::config::handler::{HandlerConfig, HandlerKind, RetryConfig};
+use crate::config::handler::{HandlerConfig, HandlerKind};
 use crate::config::outside::{Outside, Overrides};
-use crate::config::source::{SourceConfig, Stale};
+use crate::config::source::SourceConfig;
 use crate::config::store::StoreUrl;
 use crate::dev::secrets::{DevSecrets, STORE_KEY, verify_token_name};
 
@@ -59,11 +61,10 @@ pub(crate) fn dev_config(
     let public_url = format!("http://{listen}");
     for slug in dev_slugs() {
         let Some(spec) = spec(slug, &public_url, secrets) else { continue };
-        match Source::build(spec.clone()) {
-            Ok(_) => config.sources.push(SourceConfig {
-                spec,
+        match Source::build(spec) {
+            Ok(source) => config.sources.push(SourceConfig {
+                source: Arc::new(source),
                 retention: config.retention.clone(),
-                stale: Stale::Hold,
                 allow_from: Vec::new(),
             }),
             Err(problems) => {
@@ -74,7 +75,8 @@ pub(crate) fn dev_config(
     }
     config.server.public_url = Some(public_url);
     config.server.dev_option = Some(secrets_option(store));
-    config.handlers.push(log_handler());
+    let all = Route { handler: "log".into(), sources: Vec::new(), types: Vec::new(), serial: None };
+    config.handlers.push(HandlerConfig::new(all, HandlerKind::Log));
     Ok(config)
 }
 
@@ -143,23 +145,6 @@ pub(crate) fn by_form(description: &Description, secret: Secret) -> (Vec<Secret>
     if description.needs_path_token() { (Vec::new(), Some(secret)) } else { (vec![secret], None) }
 }
 
-fn log_handler() -> HandlerConfig {
-    HandlerConfig {
-        name: "log".to_owned(),
-        sources: Vec::new(),
-        types: Vec::new(),
-        kind: HandlerKind::Log,
-        sql_place: None,
-        lease: std::time::Duration::from_secs(60),
-        retry: RetryConfig::default(),
-        concurrency: 16,
-        order: None,
-        wait_for: None,
-        once_per: None,
-        token: None,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -174,7 +159,7 @@ mod tests {
                 assert_eq!((config.server.listen, &config.store.url), (listen, &store));
                 assert_eq!(config.handlers.len(), 1);
                 assert_eq!(config.sources.len() + config.warnings.len(), dev_slugs().len());
-                assert!(config.sources.iter().all(|source| source.spec.name != "custom"));
+                assert!(config.sources.iter().all(|source| source.spec().name != "custom"));
             }
             (Err(sentence), Err(start)) => assert!(sentence.starts_with(start), "{sentence}"),
             (found, expected) => panic!("{found:?} is not {expected:?}"),

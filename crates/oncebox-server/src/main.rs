@@ -5,7 +5,6 @@ mod alert;
 mod arming;
 mod cli;
 mod commands;
-#[expect(dead_code, reason = "what handlers, destinations and retention are told is checked before they run")]
 mod config;
 mod dashboard;
 mod database;

@@ -13,6 +13,7 @@ pub(crate) mod retention;
 pub(crate) mod signals;
 pub(crate) mod vendors;
 
+use std::collections::HashMap;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,8 +43,9 @@ use crate::alert::watch::Alerts;
 use crate::arming::arrived_secrets::ArrivedSecrets;
 use crate::config::Config;
 use crate::config::at_start::AtStart;
-use crate::config::handler::{HandlerConfig, HandlerKind};
+use crate::config::handler::HandlerKind;
 use crate::config::server::ServerConfig;
+use crate::config::source::SourceConfig;
 use crate::dashboard;
 use crate::http::listener;
 use crate::observe::gauges::Gauges;
@@ -85,7 +87,7 @@ pub(crate) struct Server {
 impl Server {
     /// Opens everything; fails before anything is served.
     pub(crate) async fn open(config: &Config, faults: Faults) -> anyhow::Result<Self> {
-        let setup = build_setup(config)?;
+        let setup = build_setup(config);
         let alerts = Receiver::all(&config.alerts)?;
         let store = database::open(&config.store, Access::Server).await?.with_faults(faults);
         let steps = store.migrate().await.context("cannot bring the schema up to date")?;
@@ -338,12 +340,12 @@ impl Changing<'_> {
                 "the admin listener is reachable from other machines and needs a token"
             ));
         }
-        let read = || Ok((build_setup(config)?, self.processing.read(config)?, Receiver::all(&config.alerts)?));
-        let (new, handlers, receivers) = match read() {
+        let read = || Ok((self.processing.read(config)?, Receiver::all(&config.alerts)?));
+        let (handlers, receivers) = match read() {
             Ok(read) => read,
             Err(problems) => return refuse_reload(&problems),
         };
-        let old = self.setup.load_full();
+        let (old, new) = (self.setup.load_full(), build_setup(config));
         let sources = Changes::between(old.configured.keys(), new.configured.keys());
         let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
         let reached = Changes::between(&old.destinations, &new.destinations);
@@ -377,29 +379,24 @@ fn refuse_reload(problems: &anyhow::Error) {
     tracing::error!("reload refused, the old config keeps running:\n{problems}");
 }
 
-fn build_setup(config: &Config) -> anyhow::Result<Setup> {
-    let destinations = config.destinations.iter().map(|one| one.name.clone()).collect();
-    let mut setup = Setup { destinations, body_bytes_max: config.server.body_limit, ..Setup::default() };
-    for source in &config.sources {
-        let built = Source::build(source.spec.clone()).map_err(|problems| {
-            let lines: Vec<String> = problems.iter().map(|one| format!("{}: {}", one.key, one.message)).collect();
-            anyhow::anyhow!("source {}: {}", source.spec.name, lines.join("; "))
-        })?;
-        if !source.allow_from.is_empty() {
-            setup.allow_from.insert(source.spec.name.clone(), source.allow_from.clone());
-        }
-        let built = Arc::new(built);
-        setup.configured.insert(source.spec.name.clone(), built.clone());
-        setup.sources.insert(source.spec.name.clone(), built);
-    }
-    setup.routes = Routes::new(config.handlers.iter().map(HandlerConfig::route).collect());
+fn build_setup(config: &Config) -> Setup {
+    let by_name = |source: &SourceConfig| (source.spec().name.clone(), source.source.clone());
+    let sources: HashMap<String, Arc<Source>> = config.sources.iter().map(by_name).collect();
+    let bound = config.sources.iter().filter(|source| !source.allow_from.is_empty());
     let run_here = config.handlers.iter().filter(|handler| !matches!(handler.kind, HandlerKind::Pull));
-    setup.run_here = run_here.map(|handler| handler.name.clone()).collect();
-    setup.retention_forced = config.retention.force;
-    Ok(setup)
+    Setup {
+        configured: sources.clone(),
+        sources,
+        allow_from: bound.map(|source| (source.spec().name.clone(), source.allow_from.clone())).collect(),
+        arrived: HashMap::new(),
+        routes: Routes::new(config.handlers.iter().map(|handler| handler.route.clone()).collect()),
+        run_here: run_here.map(|handler| handler.name().to_owned()).collect(),
+        retention_forced: config.retention.force,
+        destinations: config.destinations.iter().map(|one| one.name.clone()).collect(),
+        body_bytes_max: config.server.body_limit,
+    }
 }
 
-/// Where the key stands within which the handler runs one at a time.
 fn caps(config: &ServerConfig) -> Caps {
     Caps {
         in_flight: config.in_flight,

@@ -195,7 +195,8 @@ impl Source {
         self.verifier.as_ref()
     }
 
-    pub(crate) fn spec(&self) -> &SourceSpec {
+    /// What it was built from.
+    pub fn spec(&self) -> &SourceSpec {
         &self.spec
     }
 

@@ -170,7 +170,7 @@ impl Access {
     /// Reads what the config says; a blank token counts as none.
     pub(crate) fn new(config: &ServerConfig, handlers: &[HandlerConfig]) -> Self {
         let filled = |token: &Option<Secret>| token.clone().filter(|token| !token.is_blank());
-        let consumer = |handler: &HandlerConfig| Some((handler.name.clone(), filled(&handler.token)?));
+        let consumer = |handler: &HandlerConfig| Some((handler.name().to_owned(), filled(&handler.token)?));
         Self {
             operator: filled(&config.admin_token),
             viewer: filled(&config.viewer_token),

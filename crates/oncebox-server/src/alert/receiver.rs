@@ -1,11 +1,10 @@
 //! Whoever is told: its address, which never shows, and the call that tells it.
 
-use std::fmt;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use oncebox::gateway::outgoing::{Call, Outgoing, Policy, Settings, Target};
+use oncebox::gateway::outgoing::{Call, Outgoing, Policy, Settings};
 
 use crate::config::alert::AlertConfig;
 
@@ -14,18 +13,11 @@ const TRIES_MAX: u32 = 3;
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// Somebody who is told. Cheap to clone.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub(crate) struct Receiver {
     /// What it wants to know.
     pub(crate) config: AlertConfig,
     client: Outgoing,
-    target: Target,
-}
-
-impl fmt::Debug for Receiver {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Receiver").field("config", &self.config).finish_non_exhaustive()
-    }
 }
 
 impl Receiver {
@@ -37,8 +29,7 @@ impl Receiver {
     fn new(config: &AlertConfig) -> anyhow::Result<Self> {
         let policy = Policy::Operator { allow: config.allow.clone() };
         let client = Outgoing::new(Settings::new(policy)).context("cannot set up TLS")?;
-        let target = Target::parse(std::str::from_utf8(config.url.expose()).context("url")?).context("url")?;
-        Ok(Self { config: config.clone(), client, target })
+        Ok(Self { config: config.clone(), client })
     }
 
     /// Sends a body, a few times if need be. The error is a sentence without the address.
@@ -58,7 +49,7 @@ impl Receiver {
     pub(crate) async fn try_tell(&self, body: String) -> Result<(), String> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        let (target, deadline) = (self.target.clone(), self.config.timeout);
+        let (target, deadline) = (self.config.url.clone(), self.config.timeout);
         let call = Call { method: http::Method::POST, target, headers, body: body.into(), deadline };
         match self.client.send(call).await {
             Ok(answer) if answer.status.is_success() => Ok(()),

@@ -37,7 +37,7 @@ pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
 }
 
 fn banner(config: &Config, (public, admin): (SocketAddr, SocketAddr), secrets: &DevSecrets) -> String {
-    let names: Vec<&str> = config.sources.iter().map(|source| source.spec.name.as_str()).collect();
+    let names: Vec<&str> = config.sources.iter().map(|source| source.spec().name.as_str()).collect();
     let tokens: Vec<&str> = names.iter().copied().filter(|name| wants_verify_token(name)).collect();
     let (send, events) = next_commands(public, admin, &config.store.url);
     let width = send.len().max(events.len());

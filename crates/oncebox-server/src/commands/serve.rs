@@ -69,13 +69,13 @@ fn banner(config: &Config, server: &Server) -> anyhow::Result<String> {
         format!("  database  {}", config.store.url),
     ];
     for source in &config.sources {
-        let by_token = source.spec.path_token.is_some() && source.spec.secrets.is_empty();
-        let signs = source.spec.description.signs() && !source.spec.description.brings_secret();
-        let insecure = if source.spec.unverified || by_token && signs { "   NOT VERIFIED" } else { "" };
-        lines.push(format!("  source    {} ({}){insecure}", source.spec.name, source.spec.provider));
+        let by_token = source.spec().path_token.is_some() && source.spec().secrets.is_empty();
+        let signs = source.spec().description.signs() && !source.spec().description.brings_secret();
+        let insecure = if source.spec().unverified || by_token && signs { "   NOT VERIFIED" } else { "" };
+        lines.push(format!("  source    {} ({}){insecure}", source.spec().name, source.spec().provider));
     }
     for handler in &config.handlers {
-        lines.push(format!("  handler   {} ({})", handler.name, handler.kind.as_str()));
+        lines.push(format!("  handler   {} ({})", handler.name(), handler.kind.as_str()));
     }
     lines.extend(config.destinations.iter().map(|one| format!("  destination {}", one.name)));
     lines.extend(config.alerts.iter().map(|one| format!("  alert     {}", one.name)));

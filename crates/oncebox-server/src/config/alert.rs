@@ -2,15 +2,13 @@
 
 use std::time::Duration;
 
-use oncebox::gateway::outgoing::Target;
-use oncebox_verify::Secret;
+use oncebox::gateway::outgoing::{AddressRange, Target};
 
-use super::name;
-use super::reader::Table;
-use super::suggest;
-use super::web::{self, AddressRange};
+use super::reader::{Item, Table};
+use super::{name, suggest, web};
 
-const COUNT_MAX: usize = 1_000_000_000;
+const COUNT_MAX: u32 = 1_000_000_000;
+const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
 const MONTH: Duration = Duration::from_secs(30 * 86_400);
 const SECOND: Duration = Duration::from_secs(1);
@@ -20,8 +18,8 @@ const SECOND: Duration = Duration::from_secs(1);
 pub(crate) struct AlertConfig {
     /// Its name.
     pub(crate) name: String,
-    /// Where; a secret, because whoever knows it can write there.
-    pub(crate) url: Secret,
+    /// Where. Never shown, because whoever knows it can write there.
+    pub(crate) url: Target,
     /// The form of what is sent.
     pub(crate) kind: AlertKind,
     /// What it is about.
@@ -47,7 +45,7 @@ pub(crate) enum AlertKind {
     Slack,
 }
 
-/// What can be wrong.
+/// What can be wrong, in the order of the manual.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Condition {
     /// Deliveries and messages that gave up.
@@ -74,81 +72,56 @@ pub(crate) enum Condition {
     Clock,
 }
 
+/// How the limit of a condition is written.
+enum Unit {
+    /// So many.
+    Count,
+    /// So many of a hundred.
+    Percent,
+    /// So long, up to this.
+    Time(Duration),
+    /// Not at all: it is or it is not.
+    Never,
+}
+
+/// Each condition with its word in the config, in notices and in the database, the page of the dashboard that shows it, and
+/// the number from which on it is wrong unless the config says otherwise; times in seconds.
+const CONDITIONS: [(Condition, &str, &str, Unit, u32); 11] = [
+    (Condition::Dead, "dead", "/dead-letters", Unit::Count, 1),
+    (Condition::OldestWaiting, "oldest_waiting", "/handlers", Unit::Time(MONTH), 300),
+    (Condition::Rejections, "rejections", "/rejections", Unit::Count, 100),
+    (Condition::Unavailable, "unavailable", "/", Unit::Count, 10),
+    (Condition::Duplicates, "duplicates", "/", Unit::Percent, 50),
+    (Condition::Conflicts, "conflicts", "/events?state=conflict", Unit::Count, 1),
+    (Condition::FirstTryErrors, "first_try_errors", "/handlers", Unit::Percent, 20),
+    (Condition::Held, "held", "/held", Unit::Count, 1),
+    (Condition::Paused, "paused", "/handlers", Unit::Count, 1),
+    (Condition::Retention, "retention", "/retention", Unit::Never, 1),
+    (Condition::Clock, "clock", "/", Unit::Time(HOUR), 30),
+];
+
 /// From which number on something is wrong.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Limits {
     /// What to look at.
     pub(crate) on: Vec<Condition>,
-    /// So many dead letters.
-    pub(crate) dead: usize,
-    /// Due for so long.
-    pub(crate) oldest_waiting: Duration,
-    /// So many rejections within the window.
-    pub(crate) rejections: usize,
-    /// So many requests answered 503 within the window.
-    pub(crate) unavailable: usize,
-    /// So many of a hundred events within the window.
-    pub(crate) duplicates: usize,
-    /// So many conflicts within the window.
-    pub(crate) conflicts: usize,
-    /// So many of a hundred first attempts within the window.
-    pub(crate) first_try_errors: usize,
-    /// So many held.
-    pub(crate) held: usize,
-    /// So many paused handlers.
-    pub(crate) paused: usize,
-    /// So far off.
-    pub(crate) clock: Duration,
+    /// By the place of a condition in the table; see [`Limits::of`].
+    pub(crate) at: [f64; CONDITIONS.len()],
     /// What rejections, 503s, conflicts and shares are counted over.
     pub(crate) window: Duration,
     /// A share of fewer than so many says nothing.
-    pub(crate) sample: usize,
+    pub(crate) sample: u64,
 }
 
 impl Condition {
-    /// All of them, in the order of the manual.
-    pub(crate) const ALL: [Self; 11] = [
-        Self::Dead,
-        Self::OldestWaiting,
-        Self::Rejections,
-        Self::Unavailable,
-        Self::Duplicates,
-        Self::Conflicts,
-        Self::FirstTryErrors,
-        Self::Held,
-        Self::Paused,
-        Self::Retention,
-        Self::Clock,
-    ];
-
     /// The word in the config, in notices and in the database.
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::Dead => "dead",
-            Self::OldestWaiting => "oldest_waiting",
-            Self::Rejections => "rejections",
-            Self::Unavailable => "unavailable",
-            Self::Duplicates => "duplicates",
-            Self::Conflicts => "conflicts",
-            Self::FirstTryErrors => "first_try_errors",
-            Self::Held => "held",
-            Self::Paused => "paused",
-            Self::Retention => "retention",
-            Self::Clock => "clock",
-        }
+        CONDITIONS[self as usize].1
     }
 
     /// The page of the dashboard that shows it.
     pub(crate) fn page(self) -> &'static str {
-        match self {
-            Self::Dead => "/dead-letters",
-            Self::Rejections => "/rejections",
-            Self::Conflicts => "/events?state=conflict",
-            Self::Held => "/held",
-            Self::OldestWaiting | Self::FirstTryErrors | Self::Paused => "/handlers",
-            Self::Retention => "/retention",
-            Self::Unavailable | Self::Duplicates | Self::Clock => "/",
-        }
+        CONDITIONS[self as usize].2
     }
 }
 
@@ -160,92 +133,73 @@ impl AlertConfig {
             None => Some(format!("alert-{position}")),
         };
         table.know(&["name"]);
-        let url = table.required("url", "write url = { env = \"ALERT_URL\" }").and_then(|item| {
-            let url = item.secret()?;
-            let is_target = std::str::from_utf8(url.expose()).is_ok_and(|text| Target::parse(text).is_ok());
-            if !is_target {
-                item.problem(
-                    "holds no URL that can be called",
-                    "put a URL such as https://hooks.example.com/… into it",
-                );
-            }
-            if let Ok(url) = std::str::from_utf8(url.expose()).unwrap_or_default().parse() {
-                web::warn_of_plain_text(&item, &url, "notices");
-            }
-            is_target.then_some(url)
-        });
+        let url = table.required("url", "write url = { env = \"ALERT_URL\" }").and_then(|item| read_url(&item));
         let kinds = [("webhook", AlertKind::Webhook), ("slack", AlertKind::Slack)];
         let kind = table.word("kind", &kinds).unwrap_or(AlertKind::Webhook);
         let limits = Limits::read(&mut table);
-        let alert = Self {
-            name: name.clone().unwrap_or_default(),
-            url: url.clone().unwrap_or_else(|| Secret::new("")),
-            kind,
-            limits,
-            every: table.duration("every", SECOND..=DAY).unwrap_or(Duration::from_secs(15)),
-            repeat: table.duration("repeat", SECOND..=MONTH).unwrap_or(Duration::from_secs(4 * 3600)),
-            timeout: table.duration("timeout", SECOND..=Duration::from_secs(60)).unwrap_or(Duration::from_secs(10)),
-            allow: web::allow(&mut table),
-            dashboard: table.take("dashboard").and_then(|item| web::public_url(&item)),
-        };
+        let every = table.duration("every", SECOND..=DAY).unwrap_or(15 * SECOND);
+        let repeat = table.duration("repeat", SECOND..=MONTH).unwrap_or(4 * HOUR);
+        let timeout = table.duration("timeout", SECOND..=60 * SECOND).unwrap_or(10 * SECOND);
+        let allow = web::allow(&mut table);
+        let dashboard = table.take("dashboard").and_then(|item| web::public_url(&item));
         table.finish();
-        name.and(url).map(|_| alert)
+        Some(Self { name: name?, url: url?, kind, limits, every, repeat, timeout, allow, dashboard })
     }
+}
+
+fn read_url(item: &Item<'_>) -> Option<Target> {
+    let url = item.secret()?;
+    let target = std::str::from_utf8(url.expose()).ok().and_then(|text| Target::parse(text).ok());
+    match &target {
+        Some(target) => web::warn_of_plain_text(item, target, "notices"),
+        None => {
+            item.problem("holds no URL that can be called", "put a URL such as https://hooks.example.com/… into it")
+        }
+    }
+    target
 }
 
 impl Limits {
     fn read(table: &mut Table<'_>) -> Self {
-        let usual = Self::default();
-        let hour = Duration::from_secs(3600);
-        Self {
-            on: read_on(table),
-            dead: table.count("dead", 1..=COUNT_MAX).unwrap_or(usual.dead),
-            oldest_waiting: table.duration("oldest_waiting", SECOND..=MONTH).unwrap_or(usual.oldest_waiting),
-            rejections: table.count("rejections", 1..=COUNT_MAX).unwrap_or(usual.rejections),
-            unavailable: table.count("unavailable", 1..=COUNT_MAX).unwrap_or(usual.unavailable),
-            duplicates: table.count("duplicates", 1..=100).unwrap_or(usual.duplicates),
-            conflicts: table.count("conflicts", 1..=COUNT_MAX).unwrap_or(usual.conflicts),
-            first_try_errors: table.count("first_try_errors", 1..=100).unwrap_or(usual.first_try_errors),
-            held: table.count("held", 1..=COUNT_MAX).unwrap_or(usual.held),
-            paused: table.count("paused", 1..=COUNT_MAX).unwrap_or(usual.paused),
-            clock: table.duration("clock", SECOND..=hour).unwrap_or(usual.clock),
-            window: table.duration("window", SECOND..=DAY).unwrap_or(usual.window),
-            sample: table.count("sample", 1..=COUNT_MAX).unwrap_or(usual.sample),
+        let mut limits = Self::default();
+        if let Some(item) = table.take("on") {
+            limits.on = read_on(&item);
         }
+        for (condition, word, _, unit, _) in &CONDITIONS {
+            let read = match unit {
+                Unit::Count => table.count(word, 1..=COUNT_MAX).map(f64::from),
+                Unit::Percent => table.count(word, 1..=100_u32).map(f64::from),
+                Unit::Time(longest) => table.duration(word, SECOND..=*longest).map(|time| time.as_secs_f64()),
+                Unit::Never => None,
+            };
+            limits.at[*condition as usize] = read.unwrap_or(limits.of(*condition));
+        }
+        limits.window = table.duration("window", SECOND..=DAY).unwrap_or(limits.window);
+        limits.sample = table.count("sample", 1..=u64::from(COUNT_MAX)).unwrap_or(limits.sample);
+        limits
+    }
+
+    /// From which number on a condition is wrong; a time in seconds.
+    pub(crate) fn of(&self, condition: Condition) -> f64 {
+        self.at[condition as usize]
     }
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        let minutes = |count: u64| Duration::from_secs(count * 60);
-        Self {
-            on: Condition::ALL.to_vec(),
-            dead: 1,
-            oldest_waiting: minutes(5),
-            rejections: 100,
-            unavailable: 10,
-            duplicates: 50,
-            conflicts: 1,
-            first_try_errors: 20,
-            held: 1,
-            paused: 1,
-            clock: Duration::from_secs(30),
-            window: minutes(10),
-            sample: 20,
-        }
+        let on = CONDITIONS.iter().map(|one| one.0).collect();
+        Self { on, at: CONDITIONS.map(|one| f64::from(one.4)), window: 600 * SECOND, sample: 20 }
     }
 }
 
-/// Everything unless it is said otherwise.
-fn read_on(table: &mut Table<'_>) -> Vec<Condition> {
-    let Some(item) = table.take("on") else { return Condition::ALL.to_vec() };
+fn read_on(item: &Item<'_>) -> Vec<Condition> {
     let mut on = Vec::new();
     for item in item.filled_list("name what to tell, such as [\"dead\"], or remove it").unwrap_or_default() {
         let Some(text) = item.text() else { continue };
-        match Condition::ALL.iter().find(|condition| condition.as_str() == text) {
-            Some(condition) => on.push(*condition),
+        match CONDITIONS.iter().find(|one| one.1 == text) {
+            Some(found) => on.push(found.0),
             None => {
-                let known = Condition::ALL.map(Condition::as_str);
+                let known = CONDITIONS.map(|one| one.1);
                 item.problem(format!("{text:?} is nothing that is told"), suggest::cure(text, &known));
             }
         }
@@ -281,12 +235,18 @@ mod tests {
     fn an_alert_needs_no_more_than_a_url() {
         let alert = read("").expect("an alert");
         assert_eq!((alert.name.as_str(), alert.kind, alert.limits), ("alert-1", AlertKind::Webhook, Limits::default()));
-        assert_eq!(alert.url.expose(), URL.as_bytes());
+        assert_eq!(alert.url.uri(), URL);
         let some =
             read("name = 'ops'\nkind = 'slack'\non = ['held', 'dead']\ndead = 3\nclock = '1s'").expect("an alert");
         assert_eq!((some.name.as_str(), some.kind), ("ops", AlertKind::Slack));
         assert_eq!(some.limits.on, [Condition::Held, Condition::Dead]);
-        assert_eq!((some.limits.dead, some.limits.clock), (3, SECOND));
+        assert_eq!((some.limits.of(Condition::Dead), some.limits.of(Condition::Clock)), (3.0, 1.0));
+        assert!(!format!("{some:?}").contains("canary"), "{some:?}");
+    }
+
+    #[test]
+    fn every_condition_stands_at_its_place_in_the_table() {
+        assert!(CONDITIONS.iter().enumerate().all(|(place, one)| one.0 as usize == place));
     }
 
     #[test]

@@ -2,14 +2,15 @@
 
 use std::time::Duration;
 
-use http::HeaderName;
-use oncebox_verify::Secret;
+use http::HeaderMap;
+use oncebox::RetryPolicy;
+use oncebox::gateway::lane::rate::Rate;
+use oncebox::gateway::outgoing::forward::SigningKey;
+use oncebox::gateway::outgoing::{AddressRange, Target};
 
-use super::handler::RetryConfig;
-use super::name;
+use super::handler::read_retry;
 use super::reader::Table;
-use super::units::{Rate, parse_rate};
-use super::web::{self, AddressRange};
+use super::{name, web};
 
 const CONCURRENCY_MAX: usize = 4096;
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
@@ -20,9 +21,9 @@ pub(crate) struct DestinationConfig {
     /// Its name.
     pub(crate) name: String,
     /// Where; a message may add a path below it.
-    pub(crate) url: String,
+    pub(crate) url: Target,
     /// Headers of every call.
-    pub(crate) headers: Vec<(HeaderName, Secret)>,
+    pub(crate) headers: HeaderMap,
     /// How fast at most.
     pub(crate) rate: Option<Rate>,
     /// How long one call may take.
@@ -30,11 +31,11 @@ pub(crate) struct DestinationConfig {
     /// Calls at once.
     pub(crate) concurrency: usize,
     /// When to try again and when to give up.
-    pub(crate) retry: RetryConfig,
+    pub(crate) retry: RetryPolicy,
     /// Statuses that are tried again though they look permanent.
     pub(crate) retry_on: Vec<u16>,
     /// Signs each call by Standard Webhooks.
-    pub(crate) secret: Option<Secret>,
+    pub(crate) signing: Option<SigningKey>,
     /// Link-local addresses it may reach.
     pub(crate) allow: Vec<AddressRange>,
     /// `order = "key"`: messages of one key go out one after the other.
@@ -45,30 +46,30 @@ impl DestinationConfig {
     /// Reads one entry.
     pub(crate) fn read(mut table: Table<'_>) -> Option<Self> {
         let name = name::other(&mut table);
-        let url = table.required("url", "write url = \"https://crm.example.com/\"");
-        let allow = web::allow(&mut table);
-        let url = url.and_then(|item| web::target_url(&item, &allow, "bodies"));
-        let rate = table.take("rate").and_then(|item| item.parsed(parse_rate, "a rate such as \"50/s\" or \"100/m\""));
+        let (url, allow) = web::target(&mut table, "write url = \"https://crm.example.com/\"");
         let timeout = table.duration("timeout", Duration::from_millis(1)..=TIMEOUT_MAX);
-        let destination = Self {
-            name: name.unwrap_or_default().to_owned(),
-            url: url.clone().unwrap_or_default(),
-            headers: web::headers(&mut table),
+        let (headers, rate, signing) = (web::headers(&mut table), web::rate(&mut table), web::signing(&mut table));
+        let concurrency = table.count("concurrency", 1..=CONCURRENCY_MAX).unwrap_or(16);
+        let (retry, retry_on) = (read_retry(table.section("retry")), read_retry_on(&mut table));
+        let ordered_by_key = table.word("order", &[("key", true)]).unwrap_or(false);
+        table.finish();
+        Some(Self {
+            name: name?.to_owned(),
+            url: url?,
+            headers,
             rate,
             timeout: timeout.unwrap_or(Duration::from_secs(10)),
-            concurrency: table.count("concurrency", 1..=CONCURRENCY_MAX).unwrap_or(16),
-            retry: RetryConfig::read(table.section("retry")),
-            retry_on: read_retry_on(&mut table),
-            secret: table.secret("secret"),
+            concurrency,
+            retry,
+            retry_on,
+            signing,
             allow,
-            ordered_by_key: table.word("order", &[("key", true)]).unwrap_or(false),
-        };
-        table.finish();
-        name.and(url).map(|_| destination)
+            ordered_by_key,
+        })
     }
 }
 
 fn read_retry_on(table: &mut Table<'_>) -> Vec<u16> {
     let list = table.take("retry_on").and_then(|item| item.list()).unwrap_or_default();
-    list.iter().filter_map(|item| item.count(400..=599)).filter_map(|status| u16::try_from(status).ok()).collect()
+    list.iter().filter_map(|item| item.count(400..=599)).collect()
 }

@@ -1,50 +1,47 @@
 //! `[[handler]]`: what reacts to events.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use oncebox::RetryPolicy;
 use oncebox::gateway::delivery::routing::{Glob, Route};
+use oncebox::gateway::lane::rate::Rate;
+use oncebox::gateway::outgoing::forward::SigningKey;
+use oncebox::gateway::outgoing::{AddressRange, Target};
 use oncebox::gateway::store::{Dialect, HandlerSql, HandlerSqlError};
+use oncebox::gateway::worker::handler::{Latest, OncePer, OrderRules, Otherwise, WaitFor};
 use oncebox_verify::{BodyPointer, Secret};
 
 use super::problem::Place;
 use super::reader::{Item, Table};
-use super::units::{Rate, parse_rate};
-use super::web::{self, AddressRange};
-use super::{name, suggest};
+use super::{name, suggest, web};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
 const SECOND: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAY: Duration = Duration::from_secs(86_400);
+const LEASE_DEFAULT: Duration = Duration::from_secs(60);
+const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
+const WINDOW_DEFAULT: Duration = Duration::from_secs(600);
 const CONCURRENCY_MAX: usize = 4096;
-const ATTEMPTS_MAX: usize = 1000;
+const ATTEMPTS_MAX: u32 = 1000;
 const SQL_BYTES_MAX: usize = 64 * 1024;
 
 /// What reacts to events.
 #[derive(Clone, Debug)]
 pub(crate) struct HandlerConfig {
-    /// Its name.
-    pub(crate) name: String,
-    /// The sources it listens to; empty means all.
-    pub(crate) sources: Vec<String>,
-    /// The types it wants; empty means all.
-    pub(crate) types: Vec<Glob>,
+    /// Its name and which events it wants.
+    pub(crate) route: Route,
     /// How it works.
     pub(crate) kind: HandlerKind,
-    /// Where its SQL stands in the file and under which key, if it has any.
-    pub(crate) sql_place: Option<(Place, String)>,
     /// How long a worker may keep a delivery.
     pub(crate) lease: Duration,
     /// When to try again and when to give up.
-    pub(crate) retry: RetryConfig,
+    pub(crate) retry: RetryPolicy,
     /// Deliveries at once.
     pub(crate) concurrency: usize,
-    /// Order among events of one key.
-    pub(crate) order: Option<Order>,
-    /// What must be done before.
-    pub(crate) wait_for: Option<WaitFor>,
-    /// Two ids, one business change.
-    pub(crate) once_per: Option<OncePer>,
+    /// What order asks for, beside the route's one at a time.
+    pub(crate) order: OrderRules,
     /// Opens claim, finish, fail and extend of this handler over HTTP, and nothing else.
     pub(crate) token: Option<Secret>,
 }
@@ -52,10 +49,10 @@ pub(crate) struct HandlerConfig {
 /// How a handler works.
 #[derive(Clone, Debug)]
 pub(crate) enum HandlerKind {
-    /// Statements in the same transaction as `done`.
-    Sql(String),
+    /// Statements in the same transaction as `done`, and where they stand in the file and under which key.
+    Sql(Arc<HandlerSql>, Place, String),
     /// A call to the user's application.
-    Http(HttpHandler),
+    Http(Box<HttpHandler>),
     /// Claimed by others, over SQL or HTTP.
     Pull,
     /// Writes a log line; only in development.
@@ -66,93 +63,22 @@ pub(crate) enum HandlerKind {
 #[derive(Clone, Debug)]
 pub(crate) struct HttpHandler {
     /// Where.
-    pub(crate) url: String,
+    pub(crate) url: Target,
     /// How long one call may take; always shorter than the lease.
     pub(crate) timeout: Duration,
     /// Signs the call.
-    pub(crate) secret: Option<Secret>,
+    pub(crate) signing: Option<SigningKey>,
     /// How fast at most.
     pub(crate) rate: Option<Rate>,
     /// Link-local addresses it may reach.
     pub(crate) allow: Vec<AddressRange>,
 }
 
-/// When to try again and when to give up.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct RetryConfig {
-    /// Tries in all.
-    pub(crate) attempts: usize,
-    /// The first pause at most.
-    pub(crate) base: Duration,
-    /// Any pause at most.
-    pub(crate) cap: Duration,
-}
-
-/// Order among events of one key.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Order {
-    /// JSON pointer to the key.
-    pub(crate) key: String,
-    /// What order means.
-    pub(crate) rule: OrderRule,
-}
-
-/// What order means.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum OrderRule {
-    /// Strictly older versions become superseded; the JSON pointer tells the version.
-    Latest(String),
-    /// One at a time, in arrival order.
-    Serial(OnDead),
-}
-
-/// What a dead delivery does to those behind it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnDead {
-    /// They go on.
-    Skip,
-    /// They wait.
-    Block,
-}
-
-/// A prerequisite of the same handler.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct WaitFor {
-    /// The prerequisite's type.
-    pub(crate) event_type: String,
-    /// JSON pointer to the shared key in this event.
-    pub(crate) key: String,
-    /// JSON pointer to the shared key in the prerequisite.
-    pub(crate) on: String,
-    /// How long to wait.
-    pub(crate) within: Duration,
-    /// What happens at the deadline.
-    pub(crate) otherwise: Otherwise,
-}
-
-/// What happens when the prerequisite never came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Otherwise {
-    /// Run without it.
-    Run,
-    /// Give up.
-    Dead,
-}
-
-/// Events with the same fields within the window are one business change.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OncePer {
-    /// JSON pointers.
-    pub(crate) fields: Vec<String>,
-    /// The window.
-    pub(crate) window: Duration,
-}
-
 impl HandlerKind {
     /// The word that the config has for it.
     pub(crate) fn as_str(&self) -> &'static str {
         match self {
-            Self::Sql(_) => "sql",
+            Self::Sql(..) => "sql",
             Self::Http(_) => "http",
             Self::Pull => "pull",
             Self::Log => "log",
@@ -161,158 +87,114 @@ impl HandlerKind {
 }
 
 impl HandlerConfig {
+    /// One that has its defaults.
+    pub(crate) fn new(route: Route, kind: HandlerKind) -> Self {
+        let (retry, order) = (RetryPolicy::default(), OrderRules::default());
+        Self { route, kind, lease: LEASE_DEFAULT, retry, concurrency: 16, order, token: None }
+    }
+
+    /// Its name.
+    pub(crate) fn name(&self) -> &str {
+        &self.route.handler
+    }
+
     /// Reads one entry; `sources` are the names it may refer to, `dialect` is what its SQL is written in.
     pub(crate) fn read(mut table: Table<'_>, sources: &[&str], dialect: Dialect) -> Option<Self> {
-        let name = name::other(&mut table);
-        let lease = table.duration("lease", SECOND..=DAY).unwrap_or(Duration::from_secs(60));
-        let sql_place = table.peek("sql").map(|item| (item.place(), item.scope().path.clone()));
+        let lease = table.duration("lease", SECOND..=DAY).unwrap_or(LEASE_DEFAULT);
+        let token = read_token(&mut table);
         let kind = read_kind(&mut table, lease, dialect);
-        let token = read_token(&mut table, kind.as_ref());
-        let judged = [table.peek("order"), table.peek("wait_for"), table.peek("once_per")];
-        let handler = Self {
-            name: name.unwrap_or_default().to_owned(),
-            sources: read_sources(&mut table, sources),
-            types: read_types(&mut table),
-            kind: kind.clone().unwrap_or(HandlerKind::Pull),
-            sql_place,
-            lease,
-            retry: RetryConfig::read(table.section("retry")),
-            concurrency: table.count("concurrency", 1..=CONCURRENCY_MAX).unwrap_or(16),
-            order: table.take("order").and_then(|item| read_order(&item)),
-            wait_for: table.take("wait_for").and_then(|item| read_wait_for(&item)),
-            once_per: table.take("once_per").and_then(|item| read_once_per(&item)),
-            token,
-        };
+        let (route, order) = read_route(&mut table, sources, matches!(kind, Some(HandlerKind::Pull)));
+        let retry = read_retry(table.section("retry"));
+        let concurrency = table.count("concurrency", 1..=CONCURRENCY_MAX).unwrap_or(16);
         table.finish();
-        if let Some(HandlerKind::Pull) = kind {
-            handler.refuse_what_is_not_judged(judged);
-        }
-        kind.map(|_| handler)
+        Some(Self { route: route?, kind: kind?, lease, retry, concurrency, order, token })
     }
 }
 
-/// Reads of an entry only which events it wants, and no secret.
-pub(crate) fn read_route(mut table: Table<'_>, sources: &[&str]) -> Option<Route> {
-    let name = name::other(&mut table)?;
-    let order = table.take("order").and_then(|item| read_order(&item));
-    let (sources, types) = (read_sources(&mut table, sources), read_types(&mut table));
-    Some(Route { handler: name.into(), sources, types, serial: serial_key(order.as_ref()) })
-}
-
-fn serial_key(order: Option<&Order>) -> Option<BodyPointer> {
-    let order = order.filter(|order| matches!(order.rule, OrderRule::Serial(_)))?;
-    BodyPointer::parse(&order.key)
+/// Reads of an entry its name and which events it wants, with the rules of order, and no secret.
+pub(crate) fn read_route(table: &mut Table<'_>, known: &[&str], is_pull: bool) -> (Option<Route>, OrderRules) {
+    let name = name::other(table);
+    let (sources, types) = (read_sources(table, known), read_types(table));
+    let (serial, order) = read_rules(table, is_pull);
+    (name.map(|name| Route { handler: name.into(), sources, types, serial }), order)
 }
 
 /// A token is for consumers, and only pull handlers have any.
-fn read_token(table: &mut Table<'_>, kind: Option<&HandlerKind>) -> Option<Secret> {
-    let item = table.peek("token");
-    let token = table.token("token");
-    if let (Some(item), Some(kind)) = (item, kind.filter(|kind| !matches!(kind, HandlerKind::Pull))) {
-        let what = format!("is for consumers, and this handler's work is done by the server ({})", kind.as_str());
+fn read_token(table: &mut Table<'_>) -> Option<Secret> {
+    let (item, kind) = (table.peek("token"), ["sql", "http"].into_iter().find(|key| table.peek(key).is_some()));
+    if let (Some(item), Some(kind)) = (item, kind) {
+        let what = format!("is for consumers, and this handler's work is done by the server ({kind})");
         item.problem(what, "remove it, or write pull = true");
     }
-    token
+    table.token("token")
 }
 
-impl HandlerConfig {
-    /// Which events it wants.
-    pub(crate) fn route(&self) -> Route {
-        Route {
-            handler: self.name.as_str().into(),
-            sources: self.sources.clone(),
-            types: self.types.clone(),
-            serial: serial_key(self.order.as_ref()),
-        }
+/// Reads `retry = { attempts, base, cap }`.
+pub(crate) fn read_retry(mut table: Table<'_>) -> RetryPolicy {
+    let default = RetryPolicy::default();
+    let attempts = table.count("attempts", 1..=ATTEMPTS_MAX).unwrap_or(default.attempts);
+    let base_item = table.peek("base");
+    let base = table.duration("base", MILLISECOND..=DAY);
+    let cap = table.duration("cap", MILLISECOND..=7 * DAY);
+    if let (Some(item), Some(base), Some(cap)) = (base_item, base, cap)
+        && base > cap
+    {
+        item.problem("is longer than cap", "write a shorter base or a longer cap");
     }
-
-    /// Whoever pulls works in a transaction of its own, in which nobody of ours judges; one at a time is kept by the claim.
-    fn refuse_what_is_not_judged(&self, [order, wait_for, once_per]: [Option<Item<'_>>; 3]) {
-        let is_latest = matches!(&self.order, Some(Order { rule: OrderRule::Latest(_), .. }));
-        for (item, cure) in [
-            (
-                order.filter(|_| is_latest),
-                "ask oncebox.newer in the consumer's transaction, or write rule = \"serial\"",
-            ),
-            (wait_for, "remove it, and let the consumer fail what came too early, to be tried again"),
-            (once_per, "remove it, and ask oncebox.once in the consumer's transaction"),
-        ] {
-            if let Some(item) = item {
-                item.problem("is not judged for a pull handler", cure);
-            }
-        }
-    }
-}
-
-impl Default for RetryConfig {
-    fn default() -> Self {
-        Self { attempts: 12, base: Duration::from_secs(5), cap: HOUR }
-    }
-}
-
-impl RetryConfig {
-    /// Reads `retry = { attempts, base, cap }`.
-    pub(crate) fn read(mut table: Table<'_>) -> Self {
-        let default = Self::default();
-        let attempts = table.count("attempts", 1..=ATTEMPTS_MAX).unwrap_or(default.attempts);
-        let base_item = table.peek("base");
-        let base = table.duration("base", MILLISECOND..=DAY);
-        let cap = table.duration("cap", MILLISECOND..=7 * DAY);
-        if let (Some(item), Some(base), Some(cap)) = (base_item, base, cap)
-            && base > cap
-        {
-            item.problem("is longer than cap", "write a shorter base or a longer cap");
-        }
-        table.finish();
-        let base = base.unwrap_or(default.base.min(cap.unwrap_or(default.cap)));
-        Self { attempts, base, cap: cap.unwrap_or(default.cap.max(base)) }
-    }
+    table.finish();
+    let base = base.unwrap_or(default.base.min(cap.unwrap_or(default.cap)));
+    RetryPolicy { attempts, base, cap: cap.unwrap_or(default.cap.max(base)) }
 }
 
 fn read_kind(table: &mut Table<'_>, lease: Duration, dialect: Dialect) -> Option<HandlerKind> {
     let (sql, http, pull) = (table.take("sql"), table.take("http"), table.take("pull"));
-    let given = usize::from(sql.is_some()) + usize::from(http.is_some()) + usize::from(pull.is_some());
-    if given != 1 {
-        let what =
-            if given == 0 { "has none of sql, http and pull" } else { "has more than one of sql, http and pull" };
+    let what = match [&sql, &http, &pull].into_iter().flatten().count() {
+        0 => Some("has none of sql, http and pull"),
+        1 => None,
+        _ => Some("has more than one of sql, http and pull"),
+    };
+    if let Some(what) = what {
         table.scope().problem(what, "keep exactly one");
     }
-    let http = http.and_then(|item| read_http(&item, lease)).map(HandlerKind::Http);
-    let sql = sql.and_then(|item| read_sql(&item, dialect)).map(HandlerKind::Sql);
-    let pull = pull.and_then(|item| read_pull(&item));
-    sql.or(http).or(pull)
+    let http = http.and_then(|item| read_http(&item, lease)).map(|http| HandlerKind::Http(Box::new(http)));
+    let sql = sql.and_then(|item| read_sql(&item, dialect));
+    sql.or(http).or(pull.map(|item| read_pull(&item)))
 }
 
-fn read_sql(item: &Item<'_>, dialect: Dialect) -> Option<String> {
+fn read_sql(item: &Item<'_>, dialect: Dialect) -> Option<HandlerKind> {
     let sql = item.text()?;
-    if sql.trim().is_empty() {
-        item.problem("is blank", "write a statement, or use http or pull");
-    } else if sql.len() > SQL_BYTES_MAX {
-        item.problem("is longer than 64KiB", "move the work into a function of the database");
-    } else if sql.contains('\0') {
-        item.problem("holds a NUL character", "remove it");
-    } else {
-        for problem in HandlerSql::problems(sql, dialect) {
-            let cure = match &problem {
-                HandlerSqlError::Unknown { bind, .. } => suggest::cure(bind, &HandlerSql::BINDS),
-                _ => "correct the statement".to_owned(),
-            };
-            item.problem(problem.to_string(), cure);
+    let problem = match sql {
+        _ if sql.trim().is_empty() => Some(("is blank", "write a statement, or use http or pull")),
+        _ if sql.len() > SQL_BYTES_MAX => {
+            Some(("is longer than 64KiB", "move the work into a function of the database"))
         }
+        _ if sql.contains('\0') => Some(("holds a NUL character", "remove it")),
+        _ => None,
+    };
+    if let Some((what, cure)) = problem {
+        item.problem(what, cure);
+        return None;
     }
-    Some(sql.to_owned())
+    for problem in HandlerSql::problems(sql, dialect) {
+        let cure = match &problem {
+            HandlerSqlError::Unknown { bind, .. } => suggest::cure(bind, &HandlerSql::BINDS),
+            _ => "correct the statement".to_owned(),
+        };
+        item.problem(problem.to_string(), cure);
+    }
+    let sql = HandlerSql::parse(sql, dialect).ok()?;
+    Some(HandlerKind::Sql(Arc::new(sql), item.place(), item.scope().path.clone()))
 }
 
-fn read_pull(item: &Item<'_>) -> Option<HandlerKind> {
+fn read_pull(item: &Item<'_>) -> HandlerKind {
     if item.value().get_ref().as_bool() != Some(true) {
         item.problem("can only be true", "write pull = true, or remove it");
     }
-    Some(HandlerKind::Pull)
+    HandlerKind::Pull
 }
 
 fn read_http(item: &Item<'_>, lease: Duration) -> Option<HttpHandler> {
     let mut table = item.table()?;
-    let url_item = table.required("url", "write url = \"http://127.0.0.1:3000/hooks\"");
     let timeout_item = table.peek("timeout");
     let timeout = table.duration("timeout", MILLISECOND..=HOUR);
     if let (Some(timeout), Some(item)) = (timeout, timeout_item)
@@ -320,13 +202,10 @@ fn read_http(item: &Item<'_>, lease: Duration) -> Option<HttpHandler> {
     {
         item.problem("is not shorter than the handler's lease", "write a shorter timeout or a longer lease");
     }
-    let secret = table.secret("secret");
-    let rate = table.take("rate").and_then(|item| item.parsed(parse_rate, "a rate such as \"50/s\" or \"100/m\""));
-    let allow = web::allow(&mut table);
-    let url = url_item.and_then(|item| web::target_url(&item, &allow, "bodies"));
+    let (url, allow) = web::target(&mut table, "write url = \"http://127.0.0.1:3000/hooks\"");
+    let (signing, rate) = (web::signing(&mut table), web::rate(&mut table));
     table.finish();
-    let timeout = timeout.unwrap_or(Duration::from_secs(10).min(lease / 2));
-    Some(HttpHandler { url: url?, timeout, secret, rate, allow })
+    Some(HttpHandler { url: url?, timeout: timeout.unwrap_or(TIMEOUT_DEFAULT.min(lease / 2)), signing, rate, allow })
 }
 
 fn read_sources(table: &mut Table<'_>, known: &[&str]) -> Vec<String> {
@@ -352,62 +231,69 @@ fn read_types(table: &mut Table<'_>) -> Vec<Glob> {
     list.iter().filter_map(|item| item.parsed(Glob::parse, form)).collect()
 }
 
-fn read_order(item: &Item<'_>) -> Option<Order> {
-    let mut table = item.table()?;
-    let key = table.required("key", "write key = \"/data/object/id\"").and_then(|item| pointer(&item));
-    let version = table.take("version");
-    let on_dead = table.take("on_dead");
-    let serial = match table.word("rule", &[("latest", false), ("serial", true)]) {
-        Some(serial) => serial,
-        None => {
-            if !item.scope().report.mentions(&format!("{}.rule", item.scope().path)) {
-                item.problem("rule is missing", "write rule = \"latest\" or rule = \"serial\"");
-            }
-            table.finish();
-            return None;
-        }
+/// One at a time per key, and the rules that are judged. Whoever pulls works in a transaction of its own, in which nobody of
+/// ours judges; one at a time is kept by the claim.
+fn read_rules(table: &mut Table<'_>, is_pull: bool) -> (Option<BodyPointer>, OrderRules) {
+    let (order, wait_for, once_per) = (table.take("order"), table.take("wait_for"), table.take("once_per"));
+    let mut rules = OrderRules {
+        wait_for: wait_for.as_ref().and_then(read_wait_for),
+        once_per: once_per.as_ref().and_then(read_once_per),
+        ..OrderRules::default()
     };
-    table.finish();
-    let rule = if serial { serial_rule(version, on_dead) } else { latest_rule(item, version, on_dead) };
-    Some(Order { key: key?, rule: rule? })
-}
-
-fn serial_rule(version: Option<Item<'_>>, on_dead: Option<Item<'_>>) -> Option<OrderRule> {
-    if let Some(version) = version {
-        version.problem("means nothing to rule \"serial\"", "remove it, or write rule = \"latest\"");
-    }
-    let Some(item) = on_dead else { return Some(OrderRule::Serial(OnDead::Skip)) };
-    match item.text()? {
-        "skip" => Some(OrderRule::Serial(OnDead::Skip)),
-        "block" => Some(OrderRule::Serial(OnDead::Block)),
-        other => {
-            item.problem(format!("{other:?} is not a word for it"), "use one of skip, block");
-            None
+    let serial = order.as_ref().and_then(|item| read_order(item, &mut rules));
+    let latest = order.filter(|_| rules.latest.is_some());
+    for (item, cure) in [
+        (latest, "ask oncebox.newer in the consumer's transaction, or write rule = \"serial\""),
+        (wait_for, "remove it, and let the consumer fail what came too early, to be tried again"),
+        (once_per, "remove it, and ask oncebox.once in the consumer's transaction"),
+    ] {
+        if let Some(item) = item.filter(|_| is_pull) {
+            item.problem("is not judged for a pull handler", cure);
         }
     }
+    (serial, rules)
 }
 
-fn latest_rule(order: &Item<'_>, version: Option<Item<'_>>, on_dead: Option<Item<'_>>) -> Option<OrderRule> {
-    if let Some(on_dead) = on_dead {
-        on_dead.problem("means nothing to rule \"latest\"", "remove it, or write rule = \"serial\"");
+/// The key of rule `serial`; rule `latest` goes among the others.
+fn read_order(order: &Item<'_>, rules: &mut OrderRules) -> Option<BodyPointer> {
+    let mut table = order.table()?;
+    let key = table.required("key", "write key = \"/data/object/id\"").and_then(|item| pointer(&item));
+    let (version_item, dead_item) = (table.peek("version"), table.peek("on_dead"));
+    let version = table.take("version").and_then(|item| pointer(&item));
+    let block = table.word("on_dead", &[("skip", false), ("block", true)]);
+    if table.peek("rule").is_none() {
+        order.problem("rule is missing", "write rule = \"latest\" or rule = \"serial\"");
     }
-    if version.is_none() {
+    let is_serial = table.word("rule", &[("latest", false), ("serial", true)]);
+    table.finish();
+    let is_serial = is_serial?;
+    let (misplaced, what, cure) = match is_serial {
+        true => (version_item.as_ref(), "means nothing to rule \"serial\"", "remove it, or write rule = \"latest\""),
+        false => (dead_item.as_ref(), "means nothing to rule \"latest\"", "remove it, or write rule = \"serial\""),
+    };
+    if let Some(item) = misplaced {
+        item.problem(what, cure);
+    }
+    if is_serial {
+        rules.block_on_dead = block.unwrap_or(false);
+        return key;
+    }
+    if version_item.is_none() {
         order.problem("version is missing", "write version = \"/created\"");
     }
-    version.and_then(|item| pointer(&item)).map(OrderRule::Latest)
+    rules.latest = key.zip(version).map(|(key, version)| Latest { key, version });
+    None
 }
 
 fn read_wait_for(item: &Item<'_>) -> Option<WaitFor> {
     let mut table = item.table()?;
-    let event_type = table.required("type", "write type = \"customer.created\"").and_then(|item| {
-        item.parsed(
-            |text| (!text.trim().is_empty()).then(|| text.to_owned()),
-            "an event type such as \"customer.created\"",
-        )
-    });
+    let named = |text: &str| (!text.trim().is_empty()).then(|| text.to_owned());
+    let event_type = table
+        .required("type", "write type = \"customer.created\"")
+        .and_then(|item| item.parsed(named, "an event type such as \"customer.created\""));
     let key = table.required("key", "write key = \"/data/object/customer\"").and_then(|item| pointer(&item));
     let on = table.required("on", "write on = \"/data/object/id\"").and_then(|item| pointer(&item));
-    let within = table.duration("within", SECOND..=30 * DAY).unwrap_or(Duration::from_secs(600));
+    let within = table.duration("within", SECOND..=30 * DAY).unwrap_or(WINDOW_DEFAULT);
     let words = [("run", Otherwise::Run), ("dead", Otherwise::Dead)];
     let otherwise = table.word("otherwise", &words).unwrap_or(Otherwise::Run);
     table.finish();
@@ -418,17 +304,15 @@ fn read_once_per(item: &Item<'_>) -> Option<OncePer> {
     let mut table = item.table()?;
     let fields = table.required("fields", "write fields = [\"/type\", \"/data/object/id\"]");
     let fields = fields.and_then(|item| item.filled_list("name at least one field"));
-    let window = table.duration("window", SECOND..=30 * DAY).unwrap_or(Duration::from_secs(600));
+    let window = table.duration("window", SECOND..=30 * DAY).unwrap_or(WINDOW_DEFAULT);
     table.finish();
     Some(OncePer { fields: fields?.iter().filter_map(pointer).collect(), window })
 }
 
-/// A JSON pointer (RFC 6901) to something inside the body.
-fn pointer(item: &Item<'_>) -> Option<String> {
-    item.parsed(|text| is_pointer(text).then(|| text.to_owned()), "a JSON pointer such as \"/data/object/id\"")
-}
-
-fn is_pointer(text: &str) -> bool {
-    let escapes_end_well = text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
-    text.starts_with('/') && text.len() <= 255 && escapes_end_well
+/// A JSON pointer (RFC 6901) to something inside the body, no deeper than bodies are read.
+fn pointer(item: &Item<'_>) -> Option<BodyPointer> {
+    let escapes_end_well = |text: &str| text.split('~').skip(1).all(|rest| rest.starts_with(['0', '1']));
+    let is_pointer = |text: &str| text.starts_with('/') && text.len() <= 255 && escapes_end_well(text);
+    let form = "a JSON pointer such as \"/data/object/id\"";
+    item.parsed(|text| is_pointer(text).then(|| BodyPointer::parse(text)).flatten(), form)
 }

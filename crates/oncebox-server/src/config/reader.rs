@@ -30,6 +30,11 @@ pub(crate) struct Item<'a> {
     value: &'a Spanned<DeValue<'a>>,
 }
 
+/// A whole number of some size.
+pub(crate) trait Whole: TryFrom<u64> + PartialOrd + Display {}
+
+impl<N: TryFrom<u64> + PartialOrd + Display> Whole for N {}
+
 /// Where we are, and whom to tell.
 #[derive(Clone, Debug)]
 pub(crate) struct Scope<'a> {
@@ -135,7 +140,7 @@ impl<'a> Table<'a> {
     }
 
     /// Takes a whole number within a range.
-    pub(crate) fn count(&mut self, key: &'a str, range: RangeInclusive<usize>) -> Option<usize> {
+    pub(crate) fn count<N: Whole>(&mut self, key: &'a str, range: RangeInclusive<N>) -> Option<N> {
         self.take(key)?.count(range)
     }
 
@@ -223,13 +228,14 @@ impl<'a> Item<'a> {
     }
 
     /// The value as a whole number within a range.
-    pub(crate) fn count(&self, range: RangeInclusive<usize>) -> Option<usize> {
+    pub(crate) fn count<N: Whole>(&self, range: RangeInclusive<N>) -> Option<N> {
         let DeValue::Integer(integer) = self.value.get_ref() else {
             return self.wrong(self.value.get_ref(), "a whole number without quotes");
         };
-        match usize::from_str_radix(integer.as_str(), integer.radix()) {
-            Ok(number) => self.within(number, range, ToString::to_string),
-            Err(_) => self.out_of_range(&range, ToString::to_string),
+        let number = u64::from_str_radix(integer.as_str(), integer.radix()).ok();
+        match number.and_then(|number| N::try_from(number).ok()) {
+            Some(number) => self.within(number, range, ToString::to_string),
+            None => self.out_of_range(&range, ToString::to_string),
         }
     }
 

@@ -4,8 +4,10 @@
 //! library judges. Its problems come back with a key, and get the place of that key.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
+use oncebox::gateway::outgoing::AddressRange;
 use oncebox_verify::{Description, OnRepeat, Problem, SETTINGS, Secret, Source, SourceSpec};
 use serde::Deserialize as _;
 use toml::de::{DeValue, ValueDeserializer};
@@ -14,8 +16,7 @@ use super::reader::{Item, Scope, Table};
 use super::retention::RetentionConfig;
 use super::secrets::public_development_key;
 use super::server::{BODY_BYTES_MAX, BODY_BYTES_MIN, ServerConfig};
-use super::web::{self, AddressRange};
-use super::{name, suggest};
+use super::{name, suggest, web};
 
 const SECRETS_MAX: usize = 16;
 /// In the catalogue this key tells people which secret to copy; in a source it would be a slip for `secrets`, and taking
@@ -28,32 +29,27 @@ const TOLERANCE_MAX: Duration = Duration::from_secs(7 * 86_400);
 /// One configured sender.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceConfig {
-    /// What the library builds a source from; it was built once while checking.
-    pub(crate) spec: SourceSpec,
+    /// What judges its requests.
+    pub(crate) source: Arc<Source>,
     /// How long its identities and payloads are kept.
     pub(crate) retention: RetentionConfig,
-    /// What happens to an event older than the ledger's memory.
-    pub(crate) stale: Stale,
     /// Where its requests come from; anywhere when empty.
     pub(crate) allow_from: Vec<AddressRange>,
 }
 
-/// An event older than what the ledger remembers: nobody can tell whether it is new.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stale {
-    /// Keep it for a person.
-    Hold,
-    /// Run it.
-    Run,
-}
-
 impl SourceConfig {
+    /// What the source was built from.
+    pub(crate) fn spec(&self) -> &SourceSpec {
+        self.source.spec()
+    }
+
     /// Reads one entry; none where name or provider are unusable. What else is wrong is told all the same.
     pub(crate) fn read(mut table: Table<'_>, server: &ServerConfig, retention: &RetentionConfig) -> Option<Self> {
         let all = table.clone();
         let name = name::source(&mut table);
         let provider = read_provider(&mut table);
-        let stale = table.word("stale", &[("hold", Stale::Hold), ("run", Stale::Run)]).unwrap_or(Stale::Hold);
+        // What is older than the ledger's memory may be new or not: nobody can tell.
+        let holds_stale = table.word("stale", &[("hold", true), ("run", false)]).unwrap_or(true);
         let retention_table = table.section("retention");
         let allow_from = web::ranges(&mut table, "allow_from", "203.0.113.0/24");
         let path_token = table.path_token("path_token");
@@ -76,12 +72,11 @@ impl SourceConfig {
         table.finish();
         check_path_token(&all, &spec, verify);
         let retention = retention.for_source(retention_table, all.scope(), retry_window(&spec.description));
-        spec.stale_after = (stale == Stale::Hold).then_some(retention.ledger);
+        spec.stale_after = holds_stale.then_some(retention.ledger);
         provider?;
-        if let Err(problems) = Source::build(spec.clone()) {
-            problems.into_iter().for_each(|problem| report(&all, &as_written(problem, &positions)));
-        }
-        name.map(|_| Self { spec, retention, stale, allow_from })
+        let report = |problem| report(&all, &as_written(problem, &positions));
+        let source = Source::build(spec).map_err(|problems| problems.into_iter().for_each(report)).ok()?;
+        name.map(|_| Self { source: Arc::new(source), retention, allow_from })
     }
 }
 

@@ -1,18 +1,19 @@
 //! `[telemetry]`: where traces go. The log and the metrics need no setting.
 
-use http::HeaderName;
-use oncebox_verify::Secret;
+use http::HeaderMap;
+use oncebox::gateway::outgoing::Target;
 
 use super::reader::Table;
 use super::web;
 
 /// Where traces go.
 #[derive(Clone, Debug, Default)]
+#[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "without traces it is only checked"))]
 pub(crate) struct TelemetryConfig {
     /// The collector's base URL, OTLP over HTTP; none sends nothing.
-    pub(crate) otlp: Option<String>,
+    pub(crate) otlp: Option<Target>,
     /// Headers of every call to it.
-    pub(crate) headers: Vec<(HeaderName, Secret)>,
+    pub(crate) headers: HeaderMap,
 }
 
 impl TelemetryConfig {

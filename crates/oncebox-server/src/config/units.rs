@@ -4,6 +4,8 @@
 use std::fmt::Write as _;
 use std::time::Duration;
 
+use oncebox::gateway::lane::rate::Rate;
+
 const DURATION_UNITS: [(&str, u64); 6] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
 const SIZE_UNITS: [(&str, u64); 7] = [
@@ -15,15 +17,6 @@ const SIZE_UNITS: [(&str, u64); 7] = [
     ("MB", 1_000_000),
     ("GB", 1_000_000_000),
 ];
-
-/// So many calls in each period.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rate {
-    /// How many.
-    pub(crate) count: u32,
-    /// In which time.
-    pub(crate) period: Duration,
-}
 
 /// Reads `"30s"`, `"500ms"`, `"14d"`, `"1h30m"`; units fall from left to right and stand once each.
 pub(crate) fn parse_duration(text: &str) -> Option<Duration> {

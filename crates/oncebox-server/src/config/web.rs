@@ -2,13 +2,13 @@
 
 use std::net::IpAddr;
 
-use http::{HeaderName, HeaderValue};
-pub(crate) use oncebox::gateway::outgoing::AddressRange;
-use oncebox::gateway::outgoing::Policy;
-use oncebox_verify::Secret;
-use url::Url;
+use http::{HeaderMap, HeaderName, HeaderValue};
+use oncebox::gateway::lane::rate::Rate;
+use oncebox::gateway::outgoing::forward::SigningKey;
+use oncebox::gateway::outgoing::{AddressRange, Policy, Target, TargetError};
 
 use super::reader::{Item, Table};
+use super::units::parse_rate;
 
 /// Headers that we set ourselves, or that belong to the connection.
 const RESERVED_HEADERS: [&str; 10] = [
@@ -24,49 +24,63 @@ const RESERVED_HEADERS: [&str; 10] = [
     "webhook-timestamp",
 ];
 
+/// Takes `url` and `allow` of something that we call.
+pub(crate) fn target(table: &mut Table<'_>, cure: &str) -> (Option<Target>, Vec<AddressRange>) {
+    let (url, allow) = (table.required("url", cure), allow(table));
+    (url.and_then(|item| target_url(&item, &allow, "bodies")), allow)
+}
+
 /// A URL that we call; `what` is sent there, for the warning about plain text. An address that no attempt may reach is a
 /// mistake; what a name resolves to is only known at the attempt.
-pub(crate) fn target_url(item: &Item<'_>, allow: &[AddressRange], what: &str) -> Option<String> {
-    let url = checked_url(item)?;
-    let address: Option<IpAddr> = host_of(&url).and_then(|host| host.parse().ok());
+pub(crate) fn target_url(item: &Item<'_>, allow: &[AddressRange], what: &str) -> Option<Target> {
+    let target = checked_target(item)?;
     let policy = Policy::Operator { allow: allow.to_vec() };
-    if let Some(address) = address.filter(|address| !policy.admits(*address)) {
+    if let Some(address) = address_of(&target).filter(|address| !policy.admits(*address)) {
         item.problem(
             "leads to a link-local or cloud-metadata address, which is never called",
             format!("write another host, or allow = [\"{address}\"] beside it if that is meant"),
         );
     }
-    warn_of_plain_text(item, &url, what);
-    Some(url.to_string())
+    warn_of_plain_text(item, &target, what);
+    Some(target)
 }
 
 /// Warns where something goes to another machine without TLS.
-pub(crate) fn warn_of_plain_text(item: &Item<'_>, url: &Url, what: &str) {
-    let address = || host_of(url).and_then(|host| host.parse().ok());
-    let is_here = host_of(url) == Some("localhost") || address().is_some_and(|address: IpAddr| address.is_loopback());
-    if url.scheme() == "http" && !is_here {
+pub(crate) fn warn_of_plain_text(item: &Item<'_>, target: &Target, what: &str) {
+    let is_here = target.host() == "localhost" || address_of(target).is_some_and(|address| address.is_loopback());
+    if target.uri().scheme_str() == Some("http") && !is_here {
         let path = &item.scope().path;
         item.scope().report.warn(format!("{path}: {what} go to another machine as plain text; use https"));
     }
 }
 
-fn host_of(url: &Url) -> Option<&str> {
-    url.host_str().map(|host| host.trim_start_matches('[').trim_end_matches(']'))
+fn address_of(target: &Target) -> Option<IpAddr> {
+    target.host().trim_start_matches('[').trim_end_matches(']').parse().ok()
 }
 
 /// The URL under which senders reach us, without a slash at the end.
 pub(crate) fn public_url(item: &Item<'_>) -> Option<String> {
-    let url = checked_url(item)?;
-    if url.query().is_some() {
+    let target = checked_target(item)?;
+    if target.uri().query().is_some() {
         item.problem("has a query", "write scheme, host and path alone, such as \"https://hooks.example.com\"");
         return None;
     }
-    Some(url.as_str().trim_end_matches('/').to_owned())
+    Some(target.uri().to_string().trim_end_matches('/').to_owned())
+}
+
+/// Takes `rate = "50/s"`.
+pub(crate) fn rate(table: &mut Table<'_>) -> Option<Rate> {
+    table.take("rate")?.parsed(parse_rate, "a rate such as \"50/s\" or \"100/m\"")
+}
+
+/// Takes the secret that signs what we send.
+pub(crate) fn signing(table: &mut Table<'_>) -> Option<SigningKey> {
+    table.secret("secret").as_ref().map(SigningKey::new)
 }
 
 /// Takes `headers = { name = "…" or secret }`.
-pub(crate) fn headers(table: &mut Table<'_>) -> Vec<(HeaderName, Secret)> {
-    let mut headers = Vec::new();
+pub(crate) fn headers(table: &mut Table<'_>) -> HeaderMap {
+    let mut headers = HeaderMap::new();
     for (name, item) in table.section("headers").rest() {
         let Ok(header) = HeaderName::from_bytes(name.as_bytes()) else {
             item.problem("is not a header name", "use letters, digits and dashes");
@@ -77,15 +91,16 @@ pub(crate) fn headers(table: &mut Table<'_>) -> Vec<(HeaderName, Secret)> {
             continue;
         }
         let Some(value) = item.text_or_secret() else { continue };
-        if HeaderValue::from_bytes(value.expose()).is_err() {
-            let has_break = value.expose().iter().any(|byte| matches!(byte, b'\r' | b'\n'));
-            let (what, cure) = match has_break {
-                true => ("holds a line break, which no header can carry", "write the value on one line"),
-                false => ("holds a control character, which no header can carry", "remove it"),
-            };
-            item.problem(what, cure);
+        match HeaderValue::from_bytes(value.expose()) {
+            Ok(mut value) => {
+                value.set_sensitive(true);
+                headers.insert(header, value);
+            }
+            Err(_) if value.expose().iter().any(|byte| matches!(byte, b'\r' | b'\n')) => {
+                item.problem("holds a line break, which no header can carry", "write the value on one line");
+            }
+            Err(_) => item.problem("holds a control character, which no header can carry", "remove it"),
         }
-        headers.push((header, value));
     }
     headers
 }
@@ -112,16 +127,15 @@ pub(crate) fn hosts<'a>(table: &mut Table<'a>, key: &'a str) -> Vec<String> {
     list.iter().filter_map(|item| item.parsed(name, "a host name such as \"oncebox.internal\"")).collect()
 }
 
-fn checked_url(item: &Item<'_>) -> Option<Url> {
+fn checked_target(item: &Item<'_>) -> Option<Target> {
     let form = "a URL such as \"https://example.com/hooks\"";
-    let url = item.parsed(|text| Url::parse(text).ok(), form)?;
-    let (what, cure) = match &url {
-        url if !matches!(url.scheme(), "http" | "https") => ("is neither http nor https", "write https://…"),
-        url if !url.username().is_empty() || url.password().is_some() => {
-            ("holds a user name or password", "send it as a header instead")
-        }
-        url if url.fragment().is_some() => ("has a fragment", "remove the part behind #"),
-        _ => return Some(url),
+    let text = item.parsed(|text| Some(text.to_owned()), form)?;
+    let (what, cure) = match Target::parse(&text) {
+        Ok(_) if text.contains('#') => ("has a fragment", "remove the part behind #"),
+        Ok(target) => return Some(target),
+        Err(TargetError::Scheme) => ("is neither http nor https", "write https://…"),
+        Err(TargetError::Credentials) => ("holds a user name or password", "send it as a header instead"),
+        Err(TargetError::NotAUrl) => ("is not a URL", "write a URL such as \"https://example.com/hooks\""),
     };
     item.problem(what, cure);
     None

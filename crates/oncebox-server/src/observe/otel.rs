@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Request, Response};
+use http::{HeaderMap, Request, Response};
 use oncebox::gateway::outgoing::{Call, Outgoing, Policy, Settings, Target};
 use oncebox::gateway::trace::{TARGET, Traceparent};
 use opentelemetry::trace::{
@@ -41,7 +41,7 @@ impl Export {
     /// Starts it; none where no collector is named.
     pub(crate) fn start(config: &TelemetryConfig) -> anyhow::Result<Option<Self>> {
         let Some(url) = &config.otlp else { return Ok(None) };
-        let endpoint = format!("{}/v1/traces", url.trim_end_matches('/'));
+        let endpoint = format!("{}/v1/traces", url.uri().to_string().trim_end_matches('/'));
         let client = Client::new(config).context("telemetry.otlp")?;
         let exporter =
             SpanExporter::builder().with_http().with_http_client(client).with_endpoint(endpoint).with_timeout(DEADLINE);
@@ -181,13 +181,7 @@ impl Client {
     fn new(config: &TelemetryConfig) -> anyhow::Result<Self> {
         let policy = Policy::Operator { allow: Vec::new() };
         let client = Outgoing::new(Settings::new(policy)).context("cannot set up TLS")?;
-        let mut headers = HeaderMap::new();
-        for (name, value) in &config.headers {
-            let mut value = HeaderValue::from_bytes(value.expose()).with_context(|| format!("headers.{name}"))?;
-            value.set_sensitive(true);
-            headers.insert(name.clone(), value);
-        }
-        Ok(Self { client, headers, runtime: tokio::runtime::Handle::current() })
+        Ok(Self { client, headers: config.headers.clone(), runtime: tokio::runtime::Handle::current() })
     }
 
     fn call(&self, request: Request<Bytes>) -> Result<Call, HttpError> {

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use oncebox::gateway::store::{EventFilter, HandlerSql, Store, StoreError};
+use oncebox::gateway::store::{EventFilter, Store, StoreError};
 
 use crate::config::handler::{HandlerConfig, HandlerKind};
 use crate::config::problem::Problem;
@@ -13,7 +13,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// True where some handler is SQL.
 pub(crate) fn is_any(handlers: &[HandlerConfig]) -> bool {
-    handlers.iter().any(|handler| matches!(handler.kind, HandlerKind::Sql(_)))
+    handlers.iter().any(|handler| matches!(handler.kind, HandlerKind::Sql(..)))
 }
 
 /// Prepares every statement of every handler, without running any.
@@ -22,13 +22,10 @@ pub(crate) async fn problems(store: &Store, handlers: &[HandlerConfig]) -> Resul
     let has_schema = !matches!(store.events(&EventFilter::default(), 1).await, Err(StoreError::Refused(_)));
     let mut problems = Vec::new();
     for handler in handlers {
-        let HandlerKind::Sql(text) = &handler.kind else { continue };
-        let Ok(sql) = HandlerSql::parse(text, store.dialect()) else { continue };
-        let said = store.prepare_handler(&sql).await?;
-        let (place, path) = handler.sql_place.clone().unzip();
-        let path = path.unwrap_or_default();
+        let HandlerKind::Sql(sql, place, path) = &handler.kind else { continue };
+        let said = store.prepare_handler(sql).await?;
         problems.extend(said.into_iter().filter(|what| has_schema || !what.contains("oncebox")).map(|what| Problem {
-            place,
+            place: Some(*place),
             path: path.clone(),
             what,
             cure: "correct the statement, or create what it names".to_owned(),

@@ -1,6 +1,5 @@
 //! The targets of handlers: the user's application over HTTP, or the log.
 
-use std::fmt;
 use std::time::Duration;
 
 use oncebox::Clock;
@@ -12,6 +11,7 @@ use oncebox::gateway::store::Claimed;
 use oncebox::gateway::worker::handler::{CallError, Target, Working};
 
 /// Posts events to the user's application.
+#[derive(Debug)]
 pub(crate) struct HttpTarget {
     /// The client to call with.
     pub(crate) client: Outgoing,
@@ -23,12 +23,6 @@ pub(crate) struct HttpTarget {
     pub(crate) signing: Option<SigningKey>,
     /// The time that is signed.
     pub(crate) clock: Clock,
-}
-
-impl fmt::Debug for HttpTarget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("HttpTarget").field("host", &self.url.host()).finish_non_exhaustive()
-    }
 }
 
 impl Target for HttpTarget {

@@ -63,7 +63,7 @@ pub(crate) struct Changed(Vec<HandlerSpec>, Vec<DestinationSpec>);
 impl Prepared {
     /// Reads the handlers and makes them known to the database.
     pub(crate) async fn new(store: &Store, config: &Config, clock: &Clock) -> anyhow::Result<Self> {
-        let mut builder = Builder::new(store.dialect(), clock.clone());
+        let mut builder = Builder::new(clock.clone());
         let handlers = builder.build(&config.handlers)?;
         let destinations = destinations::build(&mut builder, &config.destinations)?;
         // Fault points are met by what is served, not by the start.

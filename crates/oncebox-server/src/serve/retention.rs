@@ -12,7 +12,7 @@ use crate::config::Config;
 
 /// What the config says.
 pub(crate) fn settings(config: &Config) -> Settings {
-    let sources = config.sources.iter().map(|source| (source.spec.name.clone(), source.retention.window()));
+    let sources = config.sources.iter().map(|source| (source.spec().name.clone(), source.retention.window()));
     let windows = Windows::new(config.retention.window(), sources);
     Settings { windows, schedule: config.retention.schedule }
 }

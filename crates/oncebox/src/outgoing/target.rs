@@ -1,10 +1,12 @@
 //! A URL that may be called: http or https, a host, no credentials. Addresses in odd spellings come out as addresses.
 
+use std::fmt;
+
 use http::Uri;
 use url::Url;
 
-/// A URL that may be called.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A URL that may be called. Printing one shows its host alone: path and query may hold a secret.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Target {
     uri: Uri,
 }
@@ -73,6 +75,12 @@ impl Target {
     /// The whole URL.
     pub fn uri(&self) -> &Uri {
         &self.uri
+    }
+}
+
+impl fmt::Debug for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Target").field(&self.host()).finish()
     }
 }
 

@@ -138,13 +138,13 @@ fn token<'a>(url: &'a str, name: &str) -> Option<&'a str> {
 
 fn configured(args: &ExplainArgs, name: &str) -> anyhow::Result<Judge> {
     let config = Config::load(&args.config, &Overrides::default())?;
-    let names: Vec<&str> = config.sources.iter().map(|source| source.spec.name.as_str()).collect();
+    let names: Vec<&str> = config.sources.iter().map(|source| source.spec().name.as_str()).collect();
     let refuse = || {
         let file = args.config.display();
         wrong_usage(format!("{file} has no source {name:?}; its sources are: {}", names.join(", ")))
     };
-    let source = config.sources.iter().find(|source| source.spec.name == name).ok_or_else(refuse)?;
-    let by = By::Fixed(Box::new(build(source.spec.clone())?));
+    let source = config.sources.iter().find(|source| source.spec().name == name).ok_or_else(refuse)?;
+    let by = By::Fixed(Box::new(build(source.spec().clone())?));
     Ok(Judge { by, body_bytes_max: config.server.body_limit })
 }
 
