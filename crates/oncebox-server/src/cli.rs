@@ -5,7 +5,7 @@
 
 pub(crate) mod action;
 pub(crate) mod alert;
-pub(crate) mod keep;
+pub(crate) mod database;
 pub(crate) mod operator;
 mod private;
 pub(crate) mod reconcile;
@@ -27,7 +27,7 @@ use action::{
     ReplayArgs, TailArgs,
 };
 use alert::AlertArgs;
-use keep::{BackupArgs, CheckArgs, EraseArgs};
+use database::{BackupArgs, CheckArgs, EraseArgs};
 use operator::{ArmArgs, DisarmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
 use private::{private, secret, store_url};
 use reconcile::ReconcileArgs;

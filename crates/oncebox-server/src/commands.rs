@@ -1,30 +1,17 @@
 //! The commands, one file each, and how a failed one ends: 1 when its work failed, 2 for wrong usage or config.
 
-pub(crate) mod act;
-pub(crate) mod actions;
 pub(crate) mod alert;
-pub(crate) mod arm;
 pub(crate) mod backup;
 pub(crate) mod bench;
 pub(crate) mod check;
-pub(crate) mod check_database;
-pub(crate) mod dead_letters;
 pub(crate) mod dev;
-pub(crate) mod erase;
-pub(crate) mod event;
-pub(crate) mod events;
 pub(crate) mod explain;
-pub(crate) mod held;
+pub(crate) mod inspect;
 pub(crate) mod migrate;
-pub(crate) mod outbox;
-pub(crate) mod pause;
+pub(crate) mod operate;
 pub(crate) mod providers;
-pub(crate) mod reconcile;
-pub(crate) mod retention;
 pub(crate) mod send;
 pub(crate) mod serve;
-pub(crate) mod status;
-pub(crate) mod tail;
 
 use std::io;
 use std::process::ExitCode;

@@ -4,28 +4,22 @@
 //! one stylesheet and the one script. Whatever a sender wrote reaches a page only through the templates' escaping, and
 //! the policy of every page forbids what is not ours in case that should fail.
 
-mod act;
-mod assets;
+mod actions;
 mod audit;
-mod chart;
-mod curl;
 mod dead_letters;
 mod deliveries;
 mod event;
 mod events;
 mod handlers;
 mod held;
-mod link;
 mod login;
 mod outbox;
 mod overview;
-mod pages;
 mod rejections;
+mod render;
 mod retention;
 mod sources;
 mod tail;
-mod tree;
-mod words;
 
 use axum::Router;
 use axum::middleware;
@@ -37,7 +31,7 @@ use http::{HeaderMap, Uri};
 use crate::admin::Admin;
 use crate::admin::guard;
 use crate::http::problem::Problem;
-use pages::PageError;
+use render::page::PageError;
 
 /// Every page. Those that show something are behind the login; the assets and the login itself are not.
 pub(crate) fn routes() -> Router<Admin> {
@@ -59,12 +53,12 @@ pub(crate) fn routes() -> Router<Admin> {
         .route("/retention", get(retention::show))
         .route("/audit", get(audit::list))
         .route("/audit/{id}", get(audit::one))
-        .route("/act/{kind}", get(act::ask).post(act::act))
+        .route("/act/{kind}", get(actions::ask).post(actions::act))
         .layer(middleware::from_fn(guard::need_login));
     pages
         .route("/login", get(login::ask).post(login::log_in))
         .route("/logout", post(login::log_out))
-        .merge(assets::routes())
+        .merge(render::assets::routes())
         .fallback(nothing)
 }
 

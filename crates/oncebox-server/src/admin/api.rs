@@ -21,7 +21,7 @@ use crate::query::deliveries::DeliveriesQuery;
 use crate::query::held::HeldQuery;
 use crate::query::outbox::OutboxQuery;
 use crate::query::sources::RejectionsQuery;
-use crate::query::view::screens::{
+use crate::query::view::overview::{
     DeadGroupsView, DestinationView, HandlerView, HeldView, OverviewView, SourceDetailView, SourceView,
 };
 use crate::query::view::{

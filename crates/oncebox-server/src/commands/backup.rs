@@ -13,7 +13,7 @@ use std::time::Instant;
 use anyhow::{Context as _, bail};
 use serde_json::json;
 
-use crate::cli::keep::BackupArgs;
+use crate::cli::database::BackupArgs;
 use crate::cli::operator::OperatorArgs;
 use crate::operator::database_of;
 use crate::terminal::{self, Progress};

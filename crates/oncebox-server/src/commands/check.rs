@@ -3,6 +3,8 @@
 //! The database is asked about the handlers' SQL where it is there, whatever else is wrong with the file; a config is
 //! often checked where it is not.
 
+pub(crate) mod store;
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -10,7 +12,7 @@ use oncebox::gateway::store::{Access, Store, StoreError};
 use serde_json::json;
 
 use crate::cli::ConfigArgs;
-use crate::cli::keep::CheckArgs;
+use crate::cli::database::CheckArgs;
 use crate::config::problem::{Problem, Problems};
 use crate::config::store::{StoreConfig, StoreUrl};
 use crate::config::{Config, Examined};

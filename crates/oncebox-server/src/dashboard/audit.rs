@@ -6,9 +6,9 @@ use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use serde::Deserialize;
 
-use super::link::{Link, given};
-use super::pages::{PageError, Visit, page};
-use super::words::When;
+use super::render::format::When;
+use super::render::link::{Link, given};
+use super::render::page::{PageError, Visit, page};
 use crate::admin::Admin;
 use crate::query::view::ActionView;
 use crate::query::{PageQuery, actions};

@@ -6,12 +6,12 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 use serde::Deserialize;
 
-use super::link::{Link, given};
-use super::pages::{PageError, Visit, page};
-use super::words::{self, When};
+use super::render::format::{self, When};
+use super::render::link::{Link, given};
+use super::render::page::{PageError, Visit, page};
 use crate::admin::Admin;
 use crate::query::deliveries::DeliveriesQuery;
-use crate::query::view::screens::{DeadGroupView, LetterKind};
+use crate::query::view::overview::{DeadGroupView, LetterKind};
 use crate::query::view::{DeadLetterView, DeliveryLineView, MessageView};
 use crate::query::{dead, outbox};
 
@@ -126,10 +126,10 @@ fn delivery(line: DeliveryLineView, visit: &Visit) -> DeadLetter {
     DeadLetter {
         link: Link::below("/events", &line.key),
         replay: Link::to("/act/replay").with("key", &line.key).with("handler", &line.handler),
-        title: words::kind(&line.r#type),
+        title: format::kind(&line.r#type),
         by: line.handler,
-        id: words::visible(&format!("{}/{}", line.source, line.event_id)),
-        error: words::visible(&line.last_error.unwrap_or_default()),
+        id: format::visible(&format!("{}/{}", line.source, line.event_id)),
+        error: format::visible(&line.last_error.unwrap_or_default()),
         attempt: line.attempt,
         at: When::maybe(line.finished_at.as_deref(), visit.now),
         is_written_at: false,
@@ -142,8 +142,8 @@ fn outgoing(message: MessageView, visit: &Visit) -> DeadLetter {
         replay: Link::to("/act/replay").with("message", &message.id),
         title: "outbox message".to_owned(),
         by: message.destination,
-        id: words::visible(&message.idempotency_key),
-        error: words::visible(&message.last_error.unwrap_or_default()),
+        id: format::visible(&message.idempotency_key),
+        error: format::visible(&message.last_error.unwrap_or_default()),
         attempt: message.attempt,
         at: When::maybe(Some(&message.created_at), visit.now),
         is_written_at: true,

@@ -3,8 +3,8 @@
 use jiff::Timestamp;
 use oncebox::gateway::clock::UnixMillis;
 
-use super::link::Link;
-use super::words::{When, span, visible};
+use super::render::format::{When, span, visible};
+use super::render::link::Link;
 use crate::query::view::{AttemptView, DeliveryView};
 
 /// One handler's part in an event.

@@ -7,12 +7,12 @@ use jiff::Timestamp;
 use oncebox::gateway::store::{CONFLICT_DISCARDED, CONFLICT_RELEASED};
 use oncebox_verify::{HeldReason, OnRepeat};
 
-use super::curl;
 use super::deliveries::{self, DeliveryStory};
-use super::link::Link;
-use super::pages::{PageError, Visit, page};
-use super::tree::{self, Row};
-use super::words::{self, When, bytes, counted};
+use super::render::curl;
+use super::render::format::{self, When, bytes, counted};
+use super::render::link::Link;
+use super::render::page::{PageError, Visit, page};
+use super::render::tree::{self, Row};
 use crate::admin::Admin;
 use crate::observe::diagnosis;
 use crate::query;
@@ -137,7 +137,7 @@ pub(super) async fn show(
     arrivals.push(Arrival { at: first.clone(), remote: first_remote, answer });
     let more = repeats.count.max(0);
     page(&EventPage {
-        kind: words::kind(&event.r#type),
+        kind: format::kind(&event.r#type),
         last: When::read(&event.last_arrival_at, visit.now),
         repeats: Repeats { more, words: counted(more, "more time"), rule: repeats.rule },
         answer,
@@ -171,7 +171,7 @@ impl Gone {
 
 impl Namesake {
     fn new(event: EventView, visit: &Visit) -> Self {
-        let (first, kind) = (When::read(&event.received_at, visit.now), words::kind(&event.r#type));
+        let (first, kind) = (When::read(&event.received_at, visit.now), format::kind(&event.r#type));
         Self { key: event.key, kind, state: event.state, first }
     }
 }

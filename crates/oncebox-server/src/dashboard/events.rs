@@ -11,9 +11,9 @@ use oncebox::gateway::event::EventKey;
 use oncebox::gateway::store::{DeliveryFilter, Store, StoreError};
 use serde::Deserialize;
 
-use super::link::{Link, given};
-use super::pages::{PageError, Visit, page_with};
-use super::words::{self, When};
+use super::render::format::{self, When};
+use super::render::link::{Link, given};
+use super::render::page::{PageError, Visit, page_with};
 use crate::admin::Admin;
 use crate::query::view::{EventView, Items};
 use crate::query::{self, EventsQuery, QueryError, names};
@@ -82,8 +82,8 @@ impl EventRow {
     pub(super) fn new(event: EventView, visit: &Visit) -> Self {
         Self {
             received: When::read(&event.received_at, visit.now),
-            kind: words::kind(&event.r#type),
-            id: words::visible(&event.event_id),
+            kind: format::kind(&event.r#type),
+            id: format::visible(&event.event_id),
             flagged: event.state == "accepted" && event.original.is_some(),
             event,
         }

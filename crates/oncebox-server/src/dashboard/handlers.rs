@@ -7,12 +7,12 @@ use axum::response::Response;
 use oncebox::gateway::clock::UnixMillis;
 use serde::Deserialize;
 
-use super::link::Link;
-use super::pages::{PageError, Visit, page};
-use super::words::{grouped, percent, span};
+use super::render::format::{grouped, percent, span};
+use super::render::link::Link;
+use super::render::page::{PageError, Visit, page};
 use crate::admin::Admin;
 use crate::query::queues;
-use crate::query::view::screens::{DepthView, HandlerView};
+use crate::query::view::overview::{DepthView, HandlerView};
 
 /// Who was just paused or resumed.
 #[derive(Debug, Default, Deserialize)]

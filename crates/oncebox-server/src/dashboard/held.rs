@@ -6,9 +6,9 @@ use axum::extract::{Query, State};
 use axum::response::Response;
 
 use super::events::{EventRow, Search};
-use super::link::Link;
-use super::pages::{PageError, Visit, page};
-use super::words::When;
+use super::render::format::When;
+use super::render::link::Link;
+use super::render::page::{PageError, Visit, page};
 use crate::admin::Admin;
 use crate::query::held;
 

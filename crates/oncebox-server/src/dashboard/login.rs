@@ -11,7 +11,7 @@ use http::header::{RETRY_AFTER, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use super::pages::{PageError, page, page_with};
+use super::render::page::{PageError, page, page_with};
 use crate::admin::Admin;
 use crate::admin::guard::Caller;
 use crate::admin::login;

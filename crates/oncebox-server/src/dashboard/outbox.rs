@@ -8,13 +8,13 @@ use oncebox::gateway::clock::UnixMillis;
 use serde::Deserialize;
 
 use super::handlers::depth;
-use super::link::{Link, given};
-use super::pages::{PageError, Visit, page};
-use super::words::{self, When};
+use super::render::format::{self, When};
+use super::render::link::{Link, given};
+use super::render::page::{PageError, Visit, page};
 use crate::admin::Admin;
 use crate::query::outbox::{self, OutboxQuery};
 use crate::query::queues;
-use crate::query::view::screens::DestinationView;
+use crate::query::view::overview::DestinationView;
 use crate::query::view::{MessageDetailView, MessageView};
 
 const ROWS: usize = 50;

@@ -6,13 +6,13 @@ use axum::response::Response;
 use jiff::Timestamp;
 use oncebox::gateway::clock::UnixMillis;
 
-use super::chart::{self, Drawing, Labels, Series};
 use super::handlers::{HandlerRow, depth};
-use super::pages::{PageError, Visit, page};
-use super::words::{When, counted, grown, least, percent, span};
+use super::render::chart::{self, Drawing, Labels, Series};
+use super::render::format::{When, counted, grown, least, percent, span};
+use super::render::page::{PageError, Visit, page};
 use crate::admin::Admin;
 use crate::query::overview;
-use crate::query::view::screens::{MinuteView, OverviewView, RateView, SourceView};
+use crate::query::view::overview::{MinuteView, OverviewView, RateView, SourceView};
 
 const HOUR_MS: UnixMillis = 60 * 60 * 1000;
 

@@ -4,8 +4,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 
-use super::pages::{PageError, Visit, page};
-use super::words::{When, grouped, span};
+use super::render::format::{When, grouped, span};
+use super::render::page::{PageError, Visit, page};
 use crate::admin::Admin;
 use crate::query::sources;
 use crate::query::view::RejectionView;

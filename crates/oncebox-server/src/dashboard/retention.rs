@@ -5,8 +5,8 @@ use axum::extract::State;
 use axum::response::Response;
 use oncebox::gateway::limits::LEDGER_EXAMINED_MAX;
 
-use super::pages::{PageError, Visit, page};
-use super::words::{When, counted, grouped, grown, least};
+use super::render::format::{When, counted, grouped, grown, least};
+use super::render::page::{PageError, Visit, page};
 use crate::admin::Admin;
 use crate::query;
 use crate::query::retention::{RetentionView, RunView};

@@ -4,13 +4,13 @@ use askama::Template;
 use axum::extract::{Path, State};
 use axum::response::Response;
 
-use super::link::Link;
-use super::pages::{PageError, Visit, page};
-use super::words::When;
+use super::render::format::When;
+use super::render::link::Link;
+use super::render::page::{PageError, Visit, page};
 use crate::admin::Admin;
 use crate::query::sources;
 use crate::query::view::RejectionView;
-use crate::query::view::screens::{GuideView, SecretUseView, SourceView};
+use crate::query::view::overview::{GuideView, SecretUseView, SourceView};
 
 /// Rejections that the page of a source shows.
 const REJECTIONS: usize = 5;

@@ -7,7 +7,7 @@ use axum::response::Response;
 use oncebox::gateway::event::EventKey;
 
 use super::events::{EventRow, Search, source_names};
-use super::pages::{PageError, Visit, page};
+use super::render::page::{PageError, Visit, page};
 use crate::admin::Admin;
 use crate::query::{self, tail};
 

@@ -6,7 +6,7 @@ use oncebox::gateway::limits::DEPTH_MAX;
 use oncebox::gateway::store::{DeadError, Store};
 
 use super::QueryError;
-use crate::query::view::screens::{DeadGroupView, DeadGroupsView, LetterKind};
+use crate::query::view::overview::{DeadGroupView, DeadGroupsView, LetterKind};
 use crate::query::view::time;
 
 /// Characters of an error that tell one group from another.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::{EventsQuery, QueryError};
 use crate::observe::diagnosis;
 use crate::query::view::Items;
-use crate::query::view::screens::HeldView;
+use crate::query::view::overview::HeldView;
 
 /// Filters as a person writes them: those of events, as far as they make sense for what waits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]

@@ -8,7 +8,7 @@ use oncebox::gateway::store::{EventFilter, Recent};
 use super::context::QueryContext;
 use super::{QueryError, queues, sources};
 use crate::observe::traffic::Minute;
-use crate::query::view::screens::{DepthView, MinuteView, NumbersView, OverviewView, RateView};
+use crate::query::view::overview::{DepthView, MinuteView, NumbersView, OverviewView, RateView};
 use crate::query::view::time;
 
 const HOUR_MS: UnixMillis = 60 * 60 * 1000;

@@ -7,7 +7,7 @@ use oncebox::gateway::store::{HandlerRecord, StoreStats, Waiting};
 
 use super::QueryError;
 use super::context::QueryContext;
-use crate::query::view::screens::{DepthView, DestinationView, HandlerView};
+use crate::query::view::overview::{DepthView, DestinationView, HandlerView};
 use crate::query::view::time;
 
 /// The handlers that any server ever had; those of the config are marked.

@@ -9,7 +9,7 @@ use super::context::QueryContext;
 use super::{QueryError, not_our_cursor, page_limit};
 use crate::observe::rejections::Rejected;
 use crate::query::guide;
-use crate::query::view::screens::{GuideView, SecretUseView, SourceDetailView, SourceView};
+use crate::query::view::overview::{GuideView, SecretUseView, SourceDetailView, SourceView};
 use crate::query::view::{Items, RejectionView, time};
 
 /// The secret of a source that has none but its path token.

@@ -1,8 +1,8 @@
 //! What the API answers and the commands print: the stored records with the contract's column names and readable times.
 
 mod outbox;
+pub(crate) mod overview;
 mod processing;
-pub(crate) mod screens;
 
 use jiff::Timestamp;
 use oncebox::gateway::clock::UnixMillis;
@@ -17,8 +17,8 @@ use crate::query::retention::WindowView;
 pub(crate) use outbox::{
     DeadLetterView, DestinationStats, MessageAttemptView, MessageDetailView, MessageView, OutboxStats,
 };
+pub(crate) use overview::RepeatsView;
 pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
-pub(crate) use screens::RepeatsView;
 
 /// A page of a list.
 #[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]

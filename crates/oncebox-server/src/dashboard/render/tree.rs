@@ -13,7 +13,7 @@ const BODY_BYTES_MAX: usize = 512 * 1024;
 
 /// One step of drawing a tree: flat, so that a template can walk it without recursion.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Row {
+pub(crate) enum Row {
     /// A branch begins.
     Open {
         /// Its name in the parent.
@@ -39,7 +39,7 @@ pub(super) enum Row {
 }
 
 /// The rows of a body; none where it is not JSON or too large to draw.
-pub(super) fn rows(body: &[u8]) -> Option<Vec<Row>> {
+pub(crate) fn rows(body: &[u8]) -> Option<Vec<Row>> {
     if body.len() > BODY_BYTES_MAX {
         return None;
     }
@@ -87,7 +87,7 @@ impl Tree {
         children: impl Iterator<Item = (String, &'a Value)>,
         depth: usize,
     ) {
-        let sum = super::words::counted(i64::try_from(count).unwrap_or(i64::MAX), thing);
+        let sum = crate::dashboard::render::format::counted(i64::try_from(count).unwrap_or(i64::MAX), thing);
         self.rows.push(Row::Open { name, sum, near: depth < 3 });
         for (name, value) in children {
             self.add(name, value, depth + 1);

@@ -11,8 +11,8 @@ use oncebox::Clock;
 use oncebox::gateway::store::{DoneFilter, Store};
 use serde::Serialize;
 
-use super::events::seconds;
 use crate::cli::reconcile::ReconcileArgs;
+use crate::commands::inspect::events::seconds;
 use crate::operator::name_of_caller;
 use crate::operator::{database_of, refuse};
 use crate::query::actions::new_id;

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 
-use super::events::seconds;
 use crate::cli::action::OutboxArgs;
+use crate::commands::inspect::events::seconds;
 use crate::operator::Operator;
 use crate::query::outbox::OutboxQuery;
 use crate::query::view::{Items, MessageDetailView, MessageView};
@@ -49,7 +49,7 @@ pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// Messages as a table, for this list and for the dead letters.
-pub(super) fn table(messages: &[MessageView]) -> String {
+pub(crate) fn table(messages: &[MessageView]) -> String {
     let mut table =
         terminal::table(&["written", "destination", "state", "attempt", "status", "key", "id", "last error"]);
     for line in messages {

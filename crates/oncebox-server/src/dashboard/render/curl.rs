@@ -13,7 +13,7 @@ const INLINE_BYTES_MAX: usize = 32 * 1024;
 
 /// What proves who sends and is never stored: words of a shell with a variable for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Proof {
+pub(crate) struct Proof {
     /// Stands behind the URL.
     behind_url: String,
     /// An option of curl.
@@ -22,7 +22,7 @@ pub(super) struct Proof {
 
 impl Proof {
     /// What the requests of a source carry.
-    pub(super) fn of(source: &Source) -> Self {
+    pub(crate) fn of(source: &Source) -> Self {
         let description = source.description();
         let mut behind_url = String::new();
         if source.has_path_token() {
@@ -43,14 +43,14 @@ impl Proof {
     }
 
     /// The variables that somebody has to set.
-    pub(super) fn variables(&self) -> Vec<&'static str> {
+    pub(crate) fn variables(&self) -> Vec<&'static str> {
         let text = format!("{}{}", self.behind_url, self.option.as_deref().unwrap_or_default());
         ["TOKEN", "SECRET"].into_iter().filter(|name| text.contains(&format!("${name}"))).collect()
     }
 }
 
 /// The command; `body` is none where it is not text, and then comes from the file as which the page offers it.
-pub(super) fn command(
+pub(crate) fn command(
     url: &str,
     proof: &Proof,
     headers: &[(String, String)],
@@ -69,7 +69,7 @@ pub(super) fn command(
 }
 
 /// True for a body that stands in the command itself.
-pub(super) fn is_inline(body: &str) -> bool {
+pub(crate) fn is_inline(body: &str) -> bool {
     body.len() <= INLINE_BYTES_MAX && !body.contains('\0')
 }
 

@@ -32,29 +32,29 @@ const MENU: [(&str, &[(&str, &str)]); 4] = [
 
 /// Whoever looks at a page, and what stands around its content.
 #[derive(Clone, Debug)]
-pub(super) struct Visit {
+pub(crate) struct Visit {
     /// True for the operator; a viewer sees actions without being able to use them.
-    pub(super) may_act: bool,
+    pub(crate) may_act: bool,
     /// What forms carry.
-    pub(super) form_token: String,
+    pub(crate) form_token: String,
     /// There is a session that can be ended.
-    pub(super) has_session: bool,
+    pub(crate) has_session: bool,
     /// The time at which the page is made.
-    pub(super) now: UnixMillis,
+    pub(crate) now: UnixMillis,
     path: String,
 }
 
 /// One entry of the menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry {
-    pub(super) href: &'static str,
-    pub(super) name: &'static str,
-    pub(super) here: bool,
+pub(crate) struct Entry {
+    pub(crate) href: &'static str,
+    pub(crate) name: &'static str,
+    pub(crate) here: bool,
 }
 
 impl Visit {
     /// The menu, with the page's own part marked.
-    pub(super) fn menu(&self) -> Vec<(&'static str, Vec<Entry>)> {
+    pub(crate) fn menu(&self) -> Vec<(&'static str, Vec<Entry>)> {
         let entry = |(href, name): &(&'static str, &'static str)| {
             let below = self.path.strip_prefix(href).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
             Entry { href, name, here: if *href == "/" { self.path == "/" } else { below } }
@@ -63,12 +63,12 @@ impl Visit {
     }
 
     /// The role in a word.
-    pub(super) fn role(&self) -> &'static str {
+    pub(crate) fn role(&self) -> &'static str {
         if self.may_act { "operator" } else { "viewer" }
     }
 
     /// The program's version.
-    pub(super) fn version(&self) -> &'static str {
+    pub(crate) fn version(&self) -> &'static str {
         env!("CARGO_PKG_VERSION")
     }
 }
@@ -89,12 +89,12 @@ impl FromRequestParts<Admin> for Visit {
 }
 
 /// A page as an answer.
-pub(super) fn page(template: &impl Template) -> Result<Response, PageError> {
+pub(crate) fn page(template: &impl Template) -> Result<Response, PageError> {
     page_with(StatusCode::OK, template)
 }
 
 /// A page that is not what was asked for.
-pub(super) fn page_with(status: StatusCode, template: &impl Template) -> Result<Response, PageError> {
+pub(crate) fn page_with(status: StatusCode, template: &impl Template) -> Result<Response, PageError> {
     let text = template.render().map_err(|error| {
         tracing::error!("a page could not be made: {error}");
         PageError::new(StatusCode::INTERNAL_SERVER_ERROR, "this page could not be made", "the log says why")
@@ -109,7 +109,7 @@ pub(super) fn page_with(status: StatusCode, template: &impl Template) -> Result<
 /// Why there is no page.
 #[derive(Debug, Template)]
 #[template(path = "error.html")]
-pub(super) struct PageError {
+pub(crate) struct PageError {
     status: StatusCode,
     title: String,
     detail: String,
@@ -117,12 +117,12 @@ pub(super) struct PageError {
 
 impl PageError {
     /// A refusal in words.
-    pub(super) fn new(status: StatusCode, title: &str, detail: impl Into<String>) -> Self {
+    pub(crate) fn new(status: StatusCode, title: &str, detail: impl Into<String>) -> Self {
         Self { status, title: title.to_owned(), detail: detail.into() }
     }
 
     /// Nothing is there.
-    pub(super) fn not_found() -> Self {
+    pub(crate) fn not_found() -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
             "there is nothing here",
@@ -131,7 +131,7 @@ impl PageError {
     }
 
     /// A form that was made for somebody else, or for a session that is over.
-    pub(super) fn stale_form() -> Self {
+    pub(crate) fn stale_form() -> Self {
         Self::new(
             StatusCode::FORBIDDEN,
             "nothing was done",
@@ -140,7 +140,7 @@ impl PageError {
     }
 
     /// Only the operator may do this.
-    pub(super) fn looks_only() -> Self {
+    pub(crate) fn looks_only() -> Self {
         Self::new(StatusCode::FORBIDDEN, "this is for the operator", "log in with the operator's token to act")
     }
 }

@@ -7,7 +7,7 @@ use anyhow::{Context as _, bail};
 use oncebox::gateway::store::{Access, Depth, Finding, Store};
 use serde_json::json;
 
-use crate::cli::keep::{CheckArgs, DEFAULT_CONFIG};
+use crate::cli::database::{CheckArgs, DEFAULT_CONFIG};
 use crate::config::Config;
 use crate::config::store::{StoreConfig, StoreUrl};
 use crate::database;

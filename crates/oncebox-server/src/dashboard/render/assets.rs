@@ -22,18 +22,18 @@ const ASSETS: [Asset; 3] = [
     Asset {
         path: "/assets/oncebox.css",
         kind: "text/css; charset=utf-8",
-        bytes: include_bytes!("../../assets/oncebox.css"),
+        bytes: include_bytes!("../../../assets/oncebox.css"),
     },
     Asset {
         path: "/assets/oncebox.js",
         kind: "text/javascript; charset=utf-8",
-        bytes: include_bytes!("../../assets/oncebox.js"),
+        bytes: include_bytes!("../../../assets/oncebox.js"),
     },
-    Asset { path: "/assets/oncebox.svg", kind: "image/svg+xml", bytes: include_bytes!("../../assets/oncebox.svg") },
+    Asset { path: "/assets/oncebox.svg", kind: "image/svg+xml", bytes: include_bytes!("../../../assets/oncebox.svg") },
 ];
 
 /// They hold nothing of the house, so that they need no login: the login page itself wants them.
-pub(super) fn routes() -> Router<Admin> {
+pub(crate) fn routes() -> Router<Admin> {
     let mut routes = Router::new();
     for asset in ASSETS {
         let tag = tag(asset.bytes);

@@ -11,9 +11,9 @@ use oncebox::gateway::limits::DEPTH_MAX;
 use oncebox::gateway::store::ActionKind;
 use serde::Deserialize;
 
-use super::link::{Link, given};
-use super::pages::{PageError, Visit, page_with};
-use super::words::counted;
+use super::render::format::counted;
+use super::render::link::{Link, given};
+use super::render::page::{PageError, Visit, page_with};
 use crate::admin::Admin;
 use crate::admin::api::ApiError;
 use crate::admin::guard::Teller;

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use super::events::seconds;
 use crate::cli::action::HeldArgs;
+use crate::commands::inspect::events::seconds;
 use crate::operator::Operator;
 use crate::query::EventsQuery;
 use crate::query::view::{EventView, Items};

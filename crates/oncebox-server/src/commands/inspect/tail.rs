@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use super::events::seconds;
 use crate::cli::action::TailArgs;
+use crate::commands::inspect::events::seconds;
 use crate::operator::Operator;
 use crate::query::tail::TailQuery;
 use crate::query::view::EventView;

@@ -6,8 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 
-use super::{events, outbox};
 use crate::cli::operator::EventArgs;
+use crate::commands::inspect::{events, outbox};
 use crate::operator::Operator;
 use crate::query::view::{EventDetailView, EventView, PayloadView};
 use crate::terminal::{self, Tone};

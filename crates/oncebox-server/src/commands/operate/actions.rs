@@ -188,7 +188,7 @@ fn agreed(kind: ActionKind, told: &FilterRequest, things: &str) -> anyhow::Resul
     }
 }
 
-pub(super) async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> Infallible {
+pub(crate) async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> Infallible {
     loop {
         tokio::time::sleep(POLL_EVERY).await;
         // A look that fails costs a step of the bar and nothing else.

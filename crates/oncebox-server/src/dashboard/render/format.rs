@@ -14,17 +14,17 @@ use oncebox::gateway::clock::UnixMillis;
     ext = "html",
     source = r#"<time datetime="{{ exact }}" title="{{ exact }}">{{ clock }} <span class="ago">{{ ago }}</span></time>"#
 )]
-pub(super) struct When {
-    pub(super) exact: String,
-    pub(super) clock: String,
-    pub(super) ago: String,
+pub(crate) struct When {
+    pub(crate) exact: String,
+    pub(crate) clock: String,
+    pub(crate) ago: String,
 }
 
 impl HtmlSafe for When {}
 
 impl When {
     /// Reads what a view holds. What is no time is shown as it is.
-    pub(super) fn read(text: &str, now: UnixMillis) -> Self {
+    pub(crate) fn read(text: &str, now: UnixMillis) -> Self {
         match text.parse::<Timestamp>() {
             Ok(time) => Self::at(time.as_millisecond(), now),
             Err(_) => Self { exact: String::new(), clock: text.to_owned(), ago: String::new() },
@@ -32,12 +32,12 @@ impl When {
     }
 
     /// The same of what may be absent.
-    pub(super) fn maybe(text: Option<&str>, now: UnixMillis) -> Option<Self> {
+    pub(crate) fn maybe(text: Option<&str>, now: UnixMillis) -> Option<Self> {
         text.map(|text| Self::read(text, now))
     }
 
     /// A moment as the clock has it.
-    pub(super) fn at(at: UnixMillis, now: UnixMillis) -> Self {
+    pub(crate) fn at(at: UnixMillis, now: UnixMillis) -> Self {
         let exact = crate::query::view::time(at);
         let same_day = exact.get(..10) == crate::query::view::time(now).get(..10);
         let (day, time) = (exact.get(..10).unwrap_or(&exact), exact.get(11..19).unwrap_or_default());
@@ -47,7 +47,7 @@ impl When {
 }
 
 /// An age in words, or how long until it is so.
-pub(super) fn ago(at: UnixMillis, now: UnixMillis) -> String {
+pub(crate) fn ago(at: UnixMillis, now: UnixMillis) -> String {
     let apart = now.saturating_sub(at);
     match apart {
         0..1_000 => "just now".to_owned(),
@@ -57,7 +57,7 @@ pub(super) fn ago(at: UnixMillis, now: UnixMillis) -> String {
 }
 
 /// A length of time in its two largest units.
-pub(super) fn span(millis: i64) -> String {
+pub(crate) fn span(millis: i64) -> String {
     const UNITS: [(i64, &str); 4] = [(86_400, "d"), (3_600, "h"), (60, "min"), (1, "s")];
     let seconds = millis.max(0) / 1_000;
     if seconds == 0 {
@@ -74,7 +74,7 @@ pub(super) fn span(millis: i64) -> String {
 }
 
 /// A share in percent, with as many digits as say something.
-pub(super) fn percent(share: f64) -> String {
+pub(crate) fn percent(share: f64) -> String {
     let value = share * 100.0;
     match value {
         _ if value == 0.0 => "0 %".to_owned(),
@@ -86,7 +86,7 @@ pub(super) fn percent(share: f64) -> String {
 }
 
 /// A number with thin gaps between thousands.
-pub(super) fn grouped(number: i64) -> String {
+pub(crate) fn grouped(number: i64) -> String {
     let digits = number.unsigned_abs().to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3 + 1);
     if number < 0 {
@@ -102,13 +102,13 @@ pub(super) fn grouped(number: i64) -> String {
 }
 
 /// A change with its sign, and whether it may be more.
-pub(super) fn grown(number: i64, is_least: bool) -> String {
+pub(crate) fn grown(number: i64, is_least: bool) -> String {
     let sign = if number > 0 { "+" } else { "" };
     format!("{}{sign}{}", at_least(is_least), grouped(number))
 }
 
 /// A number that may be larger than was counted.
-pub(super) fn least(number: i64, is_least: bool) -> String {
+pub(crate) fn least(number: i64, is_least: bool) -> String {
     format!("{}{}", at_least(is_least), grouped(number))
 }
 
@@ -117,7 +117,7 @@ fn at_least(is_least: bool) -> &'static str {
 }
 
 /// So many things, in English.
-pub(super) fn counted(number: i64, thing: &str) -> String {
+pub(crate) fn counted(number: i64, thing: &str) -> String {
     match (number, thing.strip_suffix('y')) {
         (1, _) => format!("1 {thing}"),
         (_, Some(stem)) => format!("{} {stem}ies", grouped(number)),
@@ -126,7 +126,7 @@ pub(super) fn counted(number: i64, thing: &str) -> String {
 }
 
 /// A size in the unit that people use for it.
-pub(super) fn bytes(count: usize) -> String {
+pub(crate) fn bytes(count: usize) -> String {
     #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
     let value = count as f64;
     match count {
@@ -137,7 +137,7 @@ pub(super) fn bytes(count: usize) -> String {
 }
 
 /// A sender's text with whatever cannot be seen, or turns what stands beside it, spelt out: `\u{202e}`.
-pub(super) fn visible(text: &str) -> String {
+pub(crate) fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if is_unseen(c) { shown.extend(c.escape_unicode()) } else { shown.push(c) }
@@ -146,7 +146,7 @@ pub(super) fn visible(text: &str) -> String {
 }
 
 /// A type that can be seen and clicked, even where there is none.
-pub(super) fn kind(event_type: &str) -> String {
+pub(crate) fn kind(event_type: &str) -> String {
     match event_type {
         "" => "(no type)".to_owned(),
         blank if blank.trim().is_empty() => "(blank type)".to_owned(),

@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use super::events::seconds;
 use crate::cli::action::ListArgs;
+use crate::commands::inspect::events::seconds;
 use crate::operator::Operator;
 use crate::query::deliveries::DeliveriesQuery;
 use crate::query::view::{DeadLetterView, DeliveryLineView, Items, MessageView};
@@ -53,7 +53,7 @@ fn sections(letters: &[DeadLetterView]) -> String {
         sections.push(table(&deliveries));
     }
     if !messages.is_empty() {
-        sections.push(format!("Messages\n{}", super::outbox::table(&messages)));
+        sections.push(format!("Messages\n{}", crate::commands::inspect::outbox::table(&messages)));
     }
     sections.join("\n")
 }

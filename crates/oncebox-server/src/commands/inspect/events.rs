@@ -23,7 +23,7 @@ pub(crate) async fn run(args: &EventsArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// One line per event, as `event` uses it too.
-pub(super) fn table(events: &[EventView]) -> String {
+pub(crate) fn table(events: &[EventView]) -> String {
     let mut table = terminal::table(&["received", "source", "type", "event id", "state", "arrivals", "key"]);
     for event in events {
         table.add_row([
@@ -58,7 +58,7 @@ fn query(args: &EventsArgs) -> EventsQuery {
 }
 
 /// A time without its fraction of a second, which would only widen the column.
-pub(super) fn seconds(time: &str) -> String {
+pub(crate) fn seconds(time: &str) -> String {
     match time.split_once('.') {
         Some((whole, _)) => format!("{whole}Z"),
         None => time.to_owned(),

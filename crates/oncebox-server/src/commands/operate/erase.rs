@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use oncebox::Clock;
 
-use super::act::watch;
-use crate::cli::keep::EraseArgs;
+use crate::cli::database::EraseArgs;
+use crate::commands::operate::actions::watch;
 use crate::operator::Operator;
 use crate::operator::name_of_caller;
 use crate::query::actions::new_id;

@@ -14,7 +14,7 @@ const TOP: f64 = 8.0;
 
 /// Markup of a chart that was drawn here.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Drawing(String);
+pub(crate) struct Drawing(String);
 
 impl HtmlSafe for Drawing {}
 
@@ -26,26 +26,26 @@ impl std::fmt::Display for Drawing {
 
 /// One layer of a stacked chart, or one line: a name that is also its class.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct Series {
+pub(crate) struct Series {
     /// What the legend and the class say; a word of ours.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// One value per column, oldest first.
-    pub(super) values: Vec<f64>,
+    pub(crate) values: Vec<f64>,
 }
 
 /// What stands around the values.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Labels<'a> {
+pub(crate) struct Labels<'a> {
     /// For those who cannot see it.
-    pub(super) title: &'a str,
+    pub(crate) title: &'a str,
     /// At the left and the right end of the time axis.
-    pub(super) ends: (&'a str, &'a str),
+    pub(crate) ends: (&'a str, &'a str),
     /// Behind the values of the other axis.
-    pub(super) unit: &'a str,
+    pub(crate) unit: &'a str,
 }
 
 /// Columns stacked from several series.
-pub(super) fn columns(series: &[Series], labels: Labels<'_>) -> Drawing {
+pub(crate) fn columns(series: &[Series], labels: Labels<'_>) -> Drawing {
     let count = series.iter().map(|one| one.values.len()).max().unwrap_or_default();
     let total = |column: usize| series.iter().map(|one| value(one, column)).sum::<f64>();
     let top = ceiling((0..count).map(total).fold(0.0, f64::max));
@@ -77,7 +77,7 @@ pub(super) fn columns(series: &[Series], labels: Labels<'_>) -> Drawing {
 }
 
 /// One line per series, over the same columns.
-pub(super) fn lines(series: &[Series], labels: Labels<'_>) -> Drawing {
+pub(crate) fn lines(series: &[Series], labels: Labels<'_>) -> Drawing {
     let count = series.iter().map(|one| one.values.len()).max().unwrap_or_default();
     let top =
         ceiling(series.iter().flat_map(|one| &one.values).copied().filter(|one| one.is_finite()).fold(0.0, f64::max));

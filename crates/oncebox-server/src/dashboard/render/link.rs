@@ -6,21 +6,21 @@ use crate::http::UNRESERVED;
 
 /// A path of ours with its query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Link(String);
+pub(crate) struct Link(String);
 
 impl Link {
     /// A page.
-    pub(super) fn to(path: &str) -> Self {
+    pub(crate) fn to(path: &str) -> Self {
         Self(path.to_owned())
     }
 
     /// A page that is named by one more part, whatever that part holds.
-    pub(super) fn below(path: &str, part: &str) -> Self {
+    pub(crate) fn below(path: &str, part: &str) -> Self {
         Self(format!("{path}/{}", utf8_percent_encode(part, UNRESERVED)))
     }
 
     /// The same with one more filter.
-    pub(super) fn with(mut self, name: &str, value: &str) -> Self {
+    pub(crate) fn with(mut self, name: &str, value: &str) -> Self {
         self.0.push(if self.0.contains('?') { '&' } else { '?' });
         self.0.push_str(name);
         self.0.push('=');
@@ -29,7 +29,7 @@ impl Link {
     }
 
     /// The same with one more filter, where there is one.
-    pub(super) fn with_some(self, name: &str, value: Option<&str>) -> Self {
+    pub(crate) fn with_some(self, name: &str, value: Option<&str>) -> Self {
         match value {
             Some(value) => self.with(name, value),
             None => self,
@@ -44,7 +44,7 @@ impl std::fmt::Display for Link {
 }
 
 /// What a form left empty was not given.
-pub(super) fn given(value: Option<String>) -> Option<String> {
+pub(crate) fn given(value: Option<String>) -> Option<String> {
     value.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
 }
 
