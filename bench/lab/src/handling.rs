@@ -115,7 +115,7 @@ impl Bench {
 
     async fn measure(&self, way: Way, round: u64) -> anyhow::Result<f64> {
         let fails = |n: usize| way == Way::BatchesWithFailures && n % 1000 == 500;
-        let name = format!("{way:?}-{round}-{}", self.keys.make(self.clock.now()));
+        let name = format!("{way:?}-{round}-{}", self.keys.make::<()>(self.clock.now()));
         // A tenth is enough of the slowest.
         let events = if way == Way::OneByOne { self.events.div_ceil(10) } else { self.events };
         self.fill(&name, events, fails).await?;

@@ -172,7 +172,7 @@ impl Bench {
 
 /// What a careful loop of one's own would send with a body: the headers of a relayed call.
 fn headers(keys: &KeyMaker, now: UnixMillis) -> anyhow::Result<HeaderMap> {
-    let key = HeaderValue::from_str(&keys.make(now).to_string())?;
+    let key = HeaderValue::from_str(&keys.make::<()>(now).to_string())?;
     let mut headers = HeaderMap::new();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert("webhook-id", key.clone());

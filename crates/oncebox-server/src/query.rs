@@ -20,7 +20,7 @@ pub(crate) mod tail;
 pub(crate) mod view;
 
 use oncebox::gateway::clock::{Clock, UnixMillis};
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::{EventKey, Position};
 use oncebox::gateway::limits::PAGE_MAX;
 use oncebox::gateway::store::{EventFilter, EventRecord, Store, StoreError};
 use serde::{Deserialize, Serialize};
@@ -178,8 +178,8 @@ fn page_limit(asked: Option<usize>) -> Result<usize, QueryError> {
 }
 
 /// Cursors are keys of rows, and we make those in one way only.
-fn cursor(text: Option<&str>) -> Result<Option<EventKey>, QueryError> {
-    let read = |text: &str| text.parse::<EventKey>().ok().filter(EventKey::is_ours).ok_or_else(not_our_cursor);
+fn cursor(text: Option<&str>) -> Result<Option<Position>, QueryError> {
+    let read = |text: &str| text.parse::<Position>().ok().filter(Position::is_ours).ok_or_else(not_our_cursor);
     text.map(read).transpose()
 }
 

@@ -3,7 +3,7 @@
 //!
 //! The key is plain text and not a hash, because SQL on either database must be able to make the same one.
 
-use crate::event::EventKey;
+use crate::event::DeliveryKey;
 
 /// Bytes of a body: a message waits in memory while it is sent.
 pub const BODY_BYTES_MAX: usize = 16 * 1024 * 1024;
@@ -38,7 +38,7 @@ pub enum Origin {
     /// A step of a delivery: the same over attempts, restarts and replays.
     Delivery {
         /// The delivery.
-        delivery: EventKey,
+        delivery: DeliveryKey,
         /// Which of its calls.
         step: String,
     },
@@ -105,7 +105,7 @@ impl Message {
     }
 
     /// The same as a step of a delivery.
-    pub fn step(mut self, delivery: EventKey, step: impl Into<String>) -> Self {
+    pub fn step(mut self, delivery: DeliveryKey, step: impl Into<String>) -> Self {
         self.origin = Origin::Delivery { delivery, step: step.into() };
         self
     }
@@ -245,7 +245,7 @@ mod tests {
     use super::*;
     use MessageState::{Claimed, Dead, Discarded, Ready, Sent};
 
-    const DELIVERY: EventKey = EventKey::from_bytes([7; 16]);
+    const DELIVERY: DeliveryKey = DeliveryKey::from_bytes([7; 16]);
 
     fn check(message: Message, expected: Result<(), MessageError>) {
         assert_eq!(message.check(), expected, "{message:?}");

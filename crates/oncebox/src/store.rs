@@ -21,7 +21,7 @@ mod steady;
 
 pub use crate::database::{Commit, Dialect, Row, StoreError, Value};
 pub use handling::attempts::{Failure, Fenced};
-pub use handling::begun::Role;
+pub use handling::begun::{BegunClaim, Role};
 pub use handling::deliveries::{Buried, Claimed, Claims, Fence, Finished, Want};
 pub use handling::effects::{EffectFailed, Failures, RanEach};
 pub use handling::handler_sql::{HandlerSql, HandlerSqlError};

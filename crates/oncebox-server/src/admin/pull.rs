@@ -9,7 +9,7 @@ use axum::{Extension, Json};
 use data_encoding::BASE64;
 use oncebox::gateway::clock::UnixMillis;
 use oncebox::gateway::delivery::{Failed, Next};
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::DeliveryKey;
 use oncebox::gateway::limits::{CLAIMED_BYTES_MAX, PAGE_MAX};
 use oncebox::gateway::store::{Claimed, Fence, Fenced, PulledClaim, PulledFailure, StoreError, Want};
 use oncebox::gateway::worker::{Outcome, count_pulled};
@@ -247,7 +247,7 @@ fn settled(state: &'static str, next_attempt_at: Option<String>) -> Response {
 }
 
 fn fence(delivery: &str, token: &str) -> Result<Fence, ApiError> {
-    let delivery: EventKey = delivery.parse().map_err(|_invalid| Problem::not_found())?;
+    let delivery: DeliveryKey = delivery.parse().map_err(|_invalid| Problem::not_found())?;
     let token = token.parse().map_err(|_invalid| Problem::bad_request("token is not one that a claim gave"))?;
     Ok(Fence { delivery, token })
 }

@@ -6,7 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::NodeKey;
 use serde::{Deserialize, Serialize};
 
 /// Counted by one process since it began, or by all of them within a window.
@@ -42,7 +42,7 @@ pub(crate) struct Shared {
 
 /// Earlier looks, as far back as the longest window reaches.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct History(VecDeque<(Duration, BTreeMap<EventKey, Counts>)>);
+pub(crate) struct History(VecDeque<(Duration, BTreeMap<NodeKey, Counts>)>);
 
 impl Counts {
     /// Reads a metrics page.
@@ -94,7 +94,7 @@ impl Counts {
 
 impl History {
     /// Remembers a look, and forgets those that no window reaches.
-    pub(crate) fn add(&mut self, at: Duration, counts: BTreeMap<EventKey, Counts>, longest: Duration) {
+    pub(crate) fn add(&mut self, at: Duration, counts: BTreeMap<NodeKey, Counts>, longest: Duration) {
         self.0.push_back((at, counts));
         // The last one before the window is where it begins.
         while self.0.get(1).is_some_and(|(second, _)| at.saturating_sub(*second) >= longest) {
@@ -138,7 +138,7 @@ mod tests {
     }
 
     fn look(history: &mut History, at: u64, nodes: &[(u8, u64)]) {
-        let counts = nodes.iter().map(|(node, count)| (EventKey::from_bytes([*node; 16]), rejected(*count))).collect();
+        let counts = nodes.iter().map(|(node, count)| (NodeKey::from_bytes([*node; 16]), rejected(*count))).collect();
         history.add(Duration::from_secs(at), counts, Duration::from_secs(60));
     }
 

@@ -12,7 +12,7 @@ use std::time::Duration;
 use futures_util::future::join_all;
 use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::Clock;
-use oncebox::gateway::event::{EventKey, KeyMaker};
+use oncebox::gateway::event::{KeyMaker, NodeKey};
 use oncebox::gateway::ingest::SenderClock;
 use oncebox::gateway::shutdown::Shutdown;
 use oncebox::gateway::store::{NodeLock, Store, StoreError, Told, Waiting};
@@ -71,7 +71,7 @@ impl Alerts {
 struct Watch {
     parts: Parts,
     /// Which process this is.
-    key: EventKey,
+    key: NodeKey,
     lock: Option<NodeLock>,
     /// What all processes counted, on the node that looks.
     history: History,

@@ -216,7 +216,7 @@ async fn carrying(admin: &Admin, id: &str, search: &Search) -> Result<Vec<EventV
 async fn dead(store: &Store, rows: &[EventRow]) -> Result<HashSet<String>, StoreError> {
     let newest = rows.iter().filter_map(|row| row.event.key.parse::<EventKey>().ok()).max();
     let Some(newest) = newest else { return Ok(HashSet::new()) };
-    let before = Some(newest.delivery_range().1);
+    let before = Some(newest.delivery_range().1.position());
     let among = DeliveryFilter { state: Some("dead".to_owned()), before, ..DeliveryFilter::default() };
     let dead = store.deliveries(&among, DEAD_MAX).await?;
     Ok(dead.items.into_iter().map(|line| line.key.to_string()).collect())

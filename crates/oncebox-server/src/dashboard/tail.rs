@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::response::Response;
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::Position;
 
 use super::events::{EventRow, Search, source_names};
 use super::render::page::{PageError, Visit, page};
@@ -38,7 +38,7 @@ pub(super) async fn show(
     let since = tail::after_list(admin.clock().now());
     let found = query::events(admin.store(), admin.clock(), search.asked(ROWS)).await?;
     // A full page shows only the newest: what is older than its last row is not new.
-    let oldest = found.items.get(ROWS - 1).and_then(|event| event.key.parse::<EventKey>().ok());
+    let oldest = found.items.get(ROWS - 1).and_then(|event| event.key.parse::<Position>().ok());
     page(&TailPage {
         sources: source_names(&admin),
         sample: admin.context().sample(),

@@ -4,7 +4,7 @@
 
 use oncebox::gateway::clock::{Clock, UnixMillis};
 use oncebox::gateway::delivery::routing::{Route, Routes};
-use oncebox::gateway::event::{EventKey, KeyMaker};
+use oncebox::gateway::event::{EventKey, KeyMaker, MessageKey};
 use oncebox::gateway::store::{
     Action, ActionError, ActionFilter, ActionKind, ActionRecord, CONFLICT_DISCARDED, CONFLICT_RELEASED, EventRecord,
     Store,
@@ -155,7 +155,7 @@ pub(crate) async fn action(store: &Store, id: &str) -> Result<Option<ActionView>
 
 /// An id that nobody used before.
 pub(crate) fn new_id(clock: &Clock) -> String {
-    KeyMaker::default().make(clock.now()).to_string()
+    KeyMaker::default().make::<()>(clock.now()).to_string()
 }
 
 /// Who asked, bounded and on one line.
@@ -259,7 +259,7 @@ fn recorded(action: &ActionRecord, name: &str) -> Option<i64> {
     filter.get(name)?.as_i64()
 }
 
-async fn one_message(store: &Store, id: &str) -> Result<EventKey, QueryError> {
+async fn one_message(store: &Store, id: &str) -> Result<MessageKey, QueryError> {
     let key = id.parse().map_err(|_error| QueryError::Bad(format!("{id:?} is not the id of a message")))?;
     match store.message(key).await? {
         Some(_) => Ok(key),

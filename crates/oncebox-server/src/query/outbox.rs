@@ -1,7 +1,7 @@
 //! Lists of outbox messages, and one of them; and dead letters of both kinds in one list.
 
 use oncebox::gateway::clock::{Clock, UnixMillis};
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::{EventKey, MessageKey};
 use oncebox::gateway::message::MessageState;
 use oncebox::gateway::store::{MessageFilter, Store};
 use serde::{Deserialize, Serialize};
@@ -69,7 +69,7 @@ pub(crate) async fn message(
     id: &str,
     destinations: &Destinations,
 ) -> Result<Option<MessageDetailView>, QueryError> {
-    let id: EventKey = id.parse().map_err(|_error| QueryError::Bad(format!("{id:?} is not the id of a message")))?;
+    let id: MessageKey = id.parse().map_err(|_error| QueryError::Bad(format!("{id:?} is not the id of a message")))?;
     Ok(store.message(id).await?.map(|detail| MessageDetailView::new(detail, destinations)))
 }
 

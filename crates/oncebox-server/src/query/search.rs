@@ -43,7 +43,7 @@ pub(super) async fn bodies(
         rows += slice.len();
         for (key, body) in &slice {
             bytes += body.len();
-            before = Some(*key);
+            before = Some(key.position());
             if holds(body, text.as_bytes())
                 && let Some(event) = store.event(*key).await?
                 && fits(filter, &event)

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use oncebox::gateway::clock::{Clock, UnixMillis};
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::Position;
 use oncebox::gateway::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
 use oncebox::gateway::store::{EventFilter, Store};
 use serde::{Deserialize, Serialize};
@@ -43,8 +43,8 @@ pub(crate) struct Tail {
     clock: Clock,
     filter: EventFilter,
     /// Everything up to here was looked at for the last time.
-    since: EventKey,
-    shown: BTreeSet<EventKey>,
+    since: Position,
+    shown: BTreeSet<Position>,
     /// The sweep that is under way.
     sweep: Option<Sweep>,
 }
@@ -53,14 +53,14 @@ pub(crate) struct Tail {
 #[derive(Clone, Copy, Debug)]
 struct Sweep {
     /// Where the next look goes on.
-    at: EventKey,
+    at: Position,
     /// What is older than this when the sweep began needs no other.
-    back: EventKey,
+    back: Position,
 }
 
 /// The key from which on a list made at this moment may miss events: what was received before and is committed after.
-pub(crate) fn after_list(now: UnixMillis) -> EventKey {
-    EventKey::at(now.saturating_sub(LOOK_BACK_MS))
+pub(crate) fn after_list(now: UnixMillis) -> Position {
+    Position::at(now.saturating_sub(LOOK_BACK_MS))
 }
 
 impl Tail {
@@ -70,12 +70,12 @@ impl Tail {
         store: Store,
         clock: Clock,
         query: TailQuery,
-        last: Option<EventKey>,
+        last: Option<Position>,
     ) -> Result<Self, QueryError> {
         check_event_state(query.state.as_deref())?;
         // The first key of a moment is no row's, and a page without rows begins its stream there.
         let after = query.after.as_deref().map(str::parse).transpose().map_err(|_forged| not_our_cursor())?;
-        let since = last.or(after).unwrap_or_else(|| EventKey::at(clock.now()));
+        let since = last.or(after).unwrap_or_else(|| Position::at(clock.now()));
         let filter = EventFilter {
             source: query.source,
             event_type: query.r#type,
@@ -92,7 +92,7 @@ impl Tail {
         let sweep = self.sweep.unwrap_or(begun);
         let page = self.store.events_after(sweep.at, &self.filter, PAGE_MAX, PAGE_EXAMINED_MAX).await?;
         self.sweep = page.next.map(|at| Sweep { at, ..sweep });
-        let fresh: Vec<_> = page.items.into_iter().filter(|event| self.shown.insert(event.key)).collect();
+        let fresh: Vec<_> = page.items.into_iter().filter(|event| self.shown.insert(event.key.position())).collect();
         let done = page.next.map_or(sweep.back, |at| at.min(sweep.back));
         self.since = self.since.max(done);
         self.shown = self.shown.split_off(&self.since);

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use oncebox::Clock;
-use oncebox::gateway::event::{EventKey, KeyMaker};
+use oncebox::gateway::event::{KeyMaker, NodeKey};
 use oncebox::gateway::fault::Faults;
 use oncebox::gateway::relay::{self, DestinationSpec, Relay, Spared};
 use oncebox::gateway::shutdown::Shutdown;
@@ -52,7 +52,7 @@ struct Running {
     workers: Workers,
     relay: Relay,
     /// Which process this is.
-    node: EventKey,
+    node: NodeKey,
     clock: Clock,
 }
 
@@ -179,7 +179,7 @@ fn place() -> Option<String> {
 
 /// Puts back what nobody here knows of: the database committed a claim and its answer was lost on the way, so that it was
 /// never begun. Nothing runs any more, so whatever bears our name is such a claim.
-async fn give_back_all(store: &Store, node: EventKey, clock: &Clock) {
+async fn give_back_all(store: &Store, node: NodeKey, clock: &Clock) {
     for nth in 1..=GIVE_BACK_TRIES {
         match tokio::time::timeout(GIVE_BACK_WAIT, store.give_back_all(node, clock.now())).await {
             Ok(Ok(0)) => return,

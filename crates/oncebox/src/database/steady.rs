@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, UnixMillis};
 use crate::database::{Row, StoreError, Value};
-use crate::event::EventKey;
+use crate::event::NodeKey;
 
 /// A difference beyond this is a jump; below it clocks drift, and it is followed.
 const JUMP_MS: i64 = 1000;
@@ -76,14 +76,14 @@ pub(crate) trait Times {
     /// Reads what stands there. `wall` is the time where the database has no clock of its own.
     fn told(&self, wall: UnixMillis) -> impl Future<Output = Result<Told, StoreError>> + Send;
     /// Changes the offset, and says whether it did.
-    fn settle(&self, jump: Jump, node: Option<EventKey>) -> impl Future<Output = Result<bool, StoreError>> + Send;
+    fn settle(&self, jump: Jump, node: Option<NodeKey>) -> impl Future<Output = Result<bool, StoreError>> + Send;
 }
 
 impl Jump {
     /// What the statement that settles it binds: how far, how many before, who we are, and by when another process must
     /// have begun and what it must have seen to know better.
-    pub(crate) fn values(&self, node: Option<EventKey>) -> Vec<Value> {
-        let node = node.unwrap_or(EventKey::MIN);
+    pub(crate) fn values(&self, node: Option<NodeKey>) -> Vec<Value> {
+        let node = node.unwrap_or(NodeKey::MIN);
         let (began, seen) = self.expected.map_or((0, i64::MAX), |expected| (expected, expected + APART_MS));
         vec![self.by.into(), self.settled.into(), node.into(), began.into(), seen.into()]
     }
@@ -147,7 +147,7 @@ impl Steady {
     }
 
     /// Compares the database's time with our own, and settles a jump.
-    pub(crate) async fn compare(&self, times: &impl Times, node: Option<EventKey>) -> Result<(), StoreError> {
+    pub(crate) async fn compare(&self, times: &impl Times, node: Option<NodeKey>) -> Result<(), StoreError> {
         let Some(kept) = self.0.get() else { return Ok(()) };
         let asked = self.asked();
         let told = times.told(kept.clock.now()).await?;
@@ -163,7 +163,7 @@ impl Steady {
     pub(crate) async fn compare_with(
         &self,
         times: &impl Times,
-        node: Option<EventKey>,
+        node: Option<NodeKey>,
         asked: Option<Asked>,
         told: Told,
     ) -> Result<(), StoreError> {

@@ -1,7 +1,9 @@
 //! The few kinds of values that cross the seam, and rows of them.
 
 use super::StoreError;
-use crate::event::EventKey;
+use uuid::Uuid;
+
+use crate::event::Key;
 
 /// A value bound to a statement or read from a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,7 +15,7 @@ pub enum Value {
     /// Bytes.
     Bytes(Vec<u8>),
     /// Sixteen bytes: `uuid` on Postgres, a blob on SQLite.
-    Key(EventKey),
+    Key(Uuid),
     /// Nothing.
     Null,
 }
@@ -30,9 +32,9 @@ impl From<&str> for Value {
     }
 }
 
-impl From<EventKey> for Value {
-    fn from(value: EventKey) -> Self {
-        Self::Key(value)
+impl<K> From<Key<K>> for Value {
+    fn from(value: Key<K>) -> Self {
+        Self::Key(Uuid::from_bytes(*value.as_bytes()))
     }
 }
 
@@ -104,17 +106,17 @@ impl Row {
     }
 
     /// A key.
-    pub fn key(&self, column: usize) -> Result<EventKey, StoreError> {
+    pub fn key<K>(&self, column: usize) -> Result<Key<K>, StoreError> {
         self.optional_key(column)?.ok_or(StoreError::Corrupt { what: "key" })
     }
 
     /// A key or nothing.
-    pub fn optional_key(&self, column: usize) -> Result<Option<EventKey>, StoreError> {
+    pub fn optional_key<K>(&self, column: usize) -> Result<Option<Key<K>>, StoreError> {
         match self.0.get(column) {
-            Some(Value::Key(key)) => Ok(Some(*key)),
+            Some(Value::Key(key)) => Ok(Some(Key::from_bytes(*key.as_bytes()))),
             Some(Value::Null) => Ok(None),
             Some(Value::Bytes(bytes)) => match <[u8; 16]>::try_from(bytes.as_slice()) {
-                Ok(bytes) => Ok(Some(EventKey::from_bytes(bytes))),
+                Ok(bytes) => Ok(Some(Key::from_bytes(bytes))),
                 Err(_) => Err(StoreError::Corrupt { what: "key" }),
             },
             _ => Err(StoreError::Corrupt { what: "key" }),

@@ -5,31 +5,31 @@
 
 mod revision;
 
-use crate::event::EventKey;
+use crate::event::Mark;
 use oncebox_verify::BodyPointer;
 pub use revision::Revision;
 
 /// The key that events of one object share.
-pub fn order_key(value: &str) -> EventKey {
-    EventKey::of_parts(b"order", &[value.as_bytes()])
+pub fn order_key(value: &str) -> Mark {
+    Mark::of_parts(b"order", &[value.as_bytes()])
 }
 
 /// The key of what is finer than a version of an object.
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub(crate) fn finer_key(key: EventKey, version: i64) -> EventKey {
-    EventKey::of_parts(b"finer", &[key.as_bytes(), &version.to_be_bytes()])
+pub(crate) fn finer_key(key: Mark, version: i64) -> Mark {
+    Mark::of_parts(b"finer", &[key.as_bytes(), &version.to_be_bytes()])
 }
 
 /// The mark of a business change: the same for the same values of the same fields.
-pub fn change_mark(handler: &str, fields: &[BodyPointer], body: &[u8]) -> Option<EventKey> {
+pub fn change_mark(handler: &str, fields: &[BodyPointer], body: &[u8]) -> Option<Mark> {
     let values: Vec<String> = fields.iter().map(|field| field.read(body)).collect::<Option<_>>()?;
     let parts = std::iter::once(handler).chain(values.iter().map(String::as_str)).map(str::as_bytes);
-    Some(EventKey::of_parts(b"change", &parts.collect::<Vec<_>>()))
+    Some(Mark::of_parts(b"change", &parts.collect::<Vec<_>>()))
 }
 
 /// The mark of a prerequisite: an event of a type about an object, done by a handler.
-pub fn prerequisite_mark(handler: &str, event_type: &str, value: &str) -> EventKey {
-    EventKey::of_parts(b"prerequisite", &[handler.as_bytes(), event_type.as_bytes(), value.as_bytes()])
+pub fn prerequisite_mark(handler: &str, event_type: &str, value: &str) -> Mark {
+    Mark::of_parts(b"prerequisite", &[handler.as_bytes(), event_type.as_bytes(), value.as_bytes()])
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::delivery::order::order_key;
-use crate::event::EventKey;
+use crate::event::Mark;
 use oncebox_verify::BodyPointer;
 
 /// One handler's wish.
@@ -25,7 +25,7 @@ pub struct NewDelivery {
     /// The handler's name.
     pub handler: Arc<str>,
     /// The key within which its events run one at a time.
-    pub order_key: Option<EventKey>,
+    pub order_key: Option<Mark>,
 }
 
 impl From<&str> for NewDelivery {

@@ -10,21 +10,21 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::event::EventKey;
+use crate::event::NodeKey;
 use crate::limits::BEGUN_MAX;
-use crate::store::{Role, Store, StoreError};
+use crate::store::{BegunClaim, Role, Store, StoreError};
 
 /// How often a write is tried before the work is left to others.
 const TRIES_MAX: u32 = 5;
 const PAUSE: Duration = Duration::from_millis(200);
 
-type Lists = Arc<Mutex<HashMap<Role, HashSet<(EventKey, EventKey)>>>>;
+type Lists = Arc<Mutex<HashMap<Role, HashSet<BegunClaim>>>>;
 
 /// Hands what is about to begin to the one who writes it down. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Beginnings {
     store: Store,
-    node: EventKey,
+    node: NodeKey,
     asks: mpsc::Sender<Ask>,
     lists: Lists,
 }
@@ -39,13 +39,13 @@ struct Ask {
 #[derive(Debug)]
 pub(crate) struct UnderWay {
     role: Role,
-    claims: Vec<(EventKey, EventKey)>,
+    claims: Vec<BegunClaim>,
     lists: Lists,
 }
 
 impl Beginnings {
     /// The asking end and the future that writes; it ends with the last [`Beginnings`].
-    pub(crate) fn new(store: Store, node: EventKey) -> (Self, impl Future<Output = ()> + Send + 'static) {
+    pub(crate) fn new(store: Store, node: NodeKey) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let (asks, receiver) = mpsc::channel(BEGUN_MAX);
         let lists = Lists::default();
         let begun = Self { store: store.clone(), node, asks, lists: lists.clone() };
@@ -53,7 +53,7 @@ impl Beginnings {
     }
 
     /// Writes down that these begin; none when that cannot be written, and then they must not.
-    pub(crate) async fn begin(&self, role: Role, claims: Vec<(EventKey, EventKey)>) -> Option<UnderWay> {
+    pub(crate) async fn begin(&self, role: Role, claims: Vec<BegunClaim>) -> Option<UnderWay> {
         let written = {
             // The lock is held over the write: two that begin at once must not overwrite each other.
             let mut lists = lock(&self.lists);
@@ -78,7 +78,7 @@ pub(crate) async fn announce(
     begun: &Beginnings,
     roles: &[Role],
     store: &Store,
-    node: EventKey,
+    node: NodeKey,
 ) -> Result<(), StoreError> {
     for role in roles {
         store.write_begun(node, *role, &listed(&begun.lists, *role)).await?;
@@ -96,7 +96,7 @@ impl Drop for UnderWay {
     }
 }
 
-async fn run(store: Store, node: EventKey, lists: Lists, mut asks: mpsc::Receiver<Ask>) {
+async fn run(store: Store, node: NodeKey, lists: Lists, mut asks: mpsc::Receiver<Ask>) {
     let mut batch = Vec::with_capacity(BEGUN_MAX);
     while asks.recv_many(&mut batch, BEGUN_MAX).await > 0 {
         let mut written = HashMap::new();
@@ -110,7 +110,7 @@ async fn run(store: Store, node: EventKey, lists: Lists, mut asks: mpsc::Receive
     }
 }
 
-async fn write(store: &Store, node: EventKey, role: Role, lists: &Lists) -> bool {
+async fn write(store: &Store, node: NodeKey, role: Role, lists: &Lists) -> bool {
     for nth in 1..=TRIES_MAX {
         match store.write_begun(node, role, &listed(lists, role)).await {
             Ok(()) => return true,
@@ -121,11 +121,11 @@ async fn write(store: &Store, node: EventKey, role: Role, lists: &Lists) -> bool
     false
 }
 
-fn listed(lists: &Lists, role: Role) -> Vec<(EventKey, EventKey)> {
+fn listed(lists: &Lists, role: Role) -> Vec<BegunClaim> {
     lock(lists).get(&role).map(|list| list.iter().copied().collect()).unwrap_or_default()
 }
 
 /// Never held over an await.
-fn lock(lists: &Lists) -> MutexGuard<'_, HashMap<Role, HashSet<(EventKey, EventKey)>>> {
+fn lock(lists: &Lists) -> MutexGuard<'_, HashMap<Role, HashSet<BegunClaim>>> {
     lists.lock().unwrap_or_else(PoisonError::into_inner)
 }

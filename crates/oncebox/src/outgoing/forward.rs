@@ -13,7 +13,7 @@ use ring::hmac;
 pub use answer::{Answered, judge, judge_message, reached_without_answer, refusal, retry_after};
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{EventKey, Mark};
 use crate::trace;
 use oncebox_verify::Secret;
 
@@ -131,10 +131,10 @@ pub struct Call<'a> {
 
 impl Call<'_> {
     /// The same for every attempt, after every restart: what a target tells repetitions by.
-    pub fn idempotency_key(&self) -> EventKey {
+    pub fn idempotency_key(&self) -> Mark {
         let step = self.step.map(str::as_bytes);
         let parts = [self.key.as_bytes().as_slice(), self.handler.as_bytes(), step.unwrap_or_default()];
-        EventKey::of_parts(b"idempotency", &parts[..2 + usize::from(step.is_some())])
+        Mark::of_parts(b"idempotency", &parts[..2 + usize::from(step.is_some())])
     }
 
     /// All headers of the call at this time.

@@ -12,7 +12,7 @@ use super::destination::DestinationSpec;
 use super::lane::Shared;
 use crate::clock::Clock;
 use crate::lane::begun::Beginnings;
-use crate::store::{ClaimedMessage, MessageFence, Role, Store};
+use crate::store::{BegunClaim, ClaimedMessage, MessageFence, Role, Store};
 
 /// What a caller works with.
 #[derive(Clone, Debug)]
@@ -77,7 +77,7 @@ impl Caller {
         let mut begun = Some(first);
         while let Some(Begun { message, spec, under_way }) = begun {
             let lane = under_way.lane.clone();
-            let claims = vec![(message.fence.id, message.fence.token)];
+            let claims = vec![BegunClaim::new(message.fence.id, message.fence.token)];
             let ended = match self.begun.begin(Role::Relay, claims).await {
                 Some(_under_way) => attempt::run(&self.store, &self.clock, &spec, message).await,
                 None => attempt::not_made(message),

@@ -8,16 +8,16 @@ use super::attempt::{End, Ended};
 use super::metric::{self, Outcome};
 use crate::clock::{Clock, UnixMillis};
 use crate::delivery::Next;
-use crate::event::EventKey;
+use crate::event::MessageKey;
 use crate::lane::completer::{self, Closed};
 use crate::store::{ClaimedMessage, Fenced, MessageFence, Sent, SentMarks, Store, StoreError, Tx};
 use crate::wake::Wake;
 
 impl completer::Ended for Ended {
-    type Key = EventKey;
+    type Key = MessageKey;
     const COMMITTED: &'static str = "outbox.marked";
 
-    fn key(&self) -> EventKey {
+    fn key(&self) -> MessageKey {
         self.message.fence.id
     }
 
@@ -29,7 +29,7 @@ impl completer::Ended for Ended {
         self.is_followed
     }
 
-    async fn mark(tx: &mut Tx, succeeded: &[&Self], now: UnixMillis) -> Result<Vec<EventKey>, StoreError> {
+    async fn mark(tx: &mut Tx, succeeded: &[&Self], now: UnixMillis) -> Result<Vec<MessageKey>, StoreError> {
         let sent = |one: &&Self| if let End::Sent(sent) = &one.end { Some(sent.clone()) } else { None };
         let sent: Vec<Sent> = succeeded.iter().filter_map(sent).collect();
         match tx.sent(&sent, now).await? {

@@ -285,7 +285,7 @@ mod tests {
 
     use super::*;
     use crate::delivery::retry::RetryPolicy;
-    use crate::event::EventKey;
+    use crate::event::{LeaseToken, MessageKey};
     use crate::outgoing::{Outgoing, Policy, Settings, Target};
 
     fn lane(concurrency: usize) -> Lane {
@@ -309,8 +309,8 @@ mod tests {
     fn messages(count: usize, bytes: usize) -> Vec<ClaimedMessage> {
         let one = |number: usize| ClaimedMessage {
             fence: MessageFence {
-                id: EventKey::from_bytes([u8::try_from(number).expect("a few"); 16]),
-                token: EventKey::from_bytes([8; 16]),
+                id: MessageKey::from_bytes([u8::try_from(number).expect("a few"); 16]),
+                token: LeaseToken::from_bytes([8; 16]),
             },
             destination: "crm".to_owned(),
             idempotency_key: String::new(),

@@ -91,7 +91,7 @@ mod tests {
 
     use super::*;
     use crate::delivery::retry::RetryPolicy;
-    use crate::event::EventKey;
+    use crate::event::{LeaseToken, MessageKey};
     use crate::outgoing::forward::SigningKey;
     use crate::outgoing::{Outgoing, Policy, Settings, Target};
     use crate::store::MessageFence;
@@ -120,7 +120,7 @@ mod tests {
 
     fn message(path: &str, headers: &str) -> ClaimedMessage {
         ClaimedMessage {
-            fence: MessageFence { id: EventKey::from_bytes([7; 16]), token: EventKey::from_bytes([8; 16]) },
+            fence: MessageFence { id: MessageKey::from_bytes([7; 16]), token: LeaseToken::from_bytes([8; 16]) },
             destination: "crm".to_owned(),
             idempotency_key: "crm/order-1".to_owned(),
             method: "PUT".to_owned(),

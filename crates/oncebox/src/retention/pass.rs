@@ -10,7 +10,7 @@ use std::time::Duration;
 use super::windows::{Windows, before, end_of};
 use super::{metric, plan};
 use crate::clock::{Clock, UnixMillis};
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, EventKey};
 use crate::shutdown::Shutdown;
 use crate::store::{Aged, Removed, RetentionLock, RunRecord, Store, StoreError, Trail};
 
@@ -120,7 +120,7 @@ impl Pass<'_> {
 
     async fn trail(&self, trail: Trail, done: &mut Done) -> Result<(), StoreError> {
         let end = end_of(self.windows.shortest_payload(), self.now);
-        let mut after = EventKey::at(0);
+        let mut after = DeliveryKey::at(0);
         while !self.stopping.requested() {
             let rows = self.store.aged_trail(trail, after, end, SLICE).await?;
             let Some(last) = rows.last().map(|row| row.delivery) else { break };

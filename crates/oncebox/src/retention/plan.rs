@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use super::windows::{Windows, end_of};
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, EventKey};
 use crate::store::{AgedDelivery, AgedRow};
 
 /// What is to become of a slice of payloads.
@@ -45,7 +45,7 @@ pub(super) fn events(rows: Vec<AgedRow>, open: &HashSet<EventKey>, windows: &Win
 }
 
 /// The deliveries whose attempts and steps nobody will look at any more.
-pub(super) fn trail(rows: &[AgedDelivery], windows: &Windows, now: UnixMillis) -> Vec<EventKey> {
+pub(super) fn trail(rows: &[AgedDelivery], windows: &Windows, now: UnixMillis) -> Vec<DeliveryKey> {
     let is_over = |row: &&AgedDelivery| match &row.event {
         Some((key, source)) => row.ended && *key < end_of(windows.of(source).payload, now),
         None => row.ended,
@@ -114,7 +114,7 @@ mod tests {
     fn trails_by_age_and_end() {
         let check = |age: i64, ended: bool, expected: bool| {
             let event = Some((EventKey::at(NOW - age), "short".to_owned()));
-            let row = AgedDelivery { delivery: EventKey::at(NOW - age), event, ended };
+            let row = AgedDelivery { delivery: DeliveryKey::at(NOW - age), event, ended };
             assert_eq!(!trail(&[row], &windows(), NOW).is_empty(), expected);
         };
         check(14 * DAY + 1, true, true);

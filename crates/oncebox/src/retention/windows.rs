@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::Key;
 use crate::store::WindowRecord;
 
 /// The windows of one source.
@@ -89,8 +89,8 @@ impl Windows {
 }
 
 /// The first key that is too young for a window to be over.
-pub(super) fn end_of(window: Duration, now: UnixMillis) -> EventKey {
-    EventKey::at(before(now, window))
+pub(super) fn end_of<K>(window: Duration, now: UnixMillis) -> Key<K> {
+    Key::at(before(now, window))
 }
 
 /// The time so long ago.

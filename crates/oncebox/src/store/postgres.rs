@@ -490,7 +490,7 @@ pub(super) fn no_connection(error: PoolError<StoreError>) -> StoreError {
 }
 
 /// Whether no session holds the lock of a process, asked on the session that holds ours.
-pub(super) async fn is_gone(session: &ClientWrapper, node: crate::event::EventKey) -> Result<bool, StoreError> {
+pub(super) async fn is_gone(session: &ClientWrapper, node: crate::event::NodeKey) -> Result<bool, StoreError> {
     let name = node.to_string();
     let row = in_time(async { session.query_one(sql::NODE_IS_GONE, &[&name]).await.map_err(classify) }).await?;
     row.try_get::<_, bool>(0).map_err(classify)

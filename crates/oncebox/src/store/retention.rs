@@ -10,7 +10,7 @@ use std::collections::HashSet;
 use super::sql::Statement;
 use super::{Database, Row, Store, StoreError, Tx, TxInner, sql};
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, EventKey};
 use crate::store::handling::handlers::Asked;
 use crate::store::retention::log::{Removed, TABLES};
 
@@ -31,7 +31,7 @@ pub struct AgedRow {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AgedDelivery {
     /// The delivery.
-    pub delivery: EventKey,
+    pub delivery: DeliveryKey,
     /// Its event and that one's source; none where it is gone.
     pub event: Option<(EventKey, String)>,
     /// True once nobody will run it any more.
@@ -121,8 +121,8 @@ impl Store {
     pub async fn aged_trail(
         &self,
         trail: Trail,
-        after: EventKey,
-        before: EventKey,
+        after: DeliveryKey,
+        before: DeliveryKey,
         limit: i64,
     ) -> Result<Vec<AgedDelivery>, StoreError> {
         let statement: &Statement = match trail {
@@ -178,7 +178,7 @@ impl Store {
     }
 
     /// Removes what deliveries left behind.
-    pub async fn remove_trail(&self, trail: Trail, deliveries: Vec<EventKey>) -> Result<u64, StoreError> {
+    pub async fn remove_trail(&self, trail: Trail, deliveries: Vec<DeliveryKey>) -> Result<u64, StoreError> {
         if deliveries.is_empty() {
             return Ok(0);
         }
@@ -259,7 +259,7 @@ impl Tx {
         }
     }
 
-    async fn remove_trail(&mut self, trail: Trail, deliveries: Vec<EventKey>) -> Result<u64, StoreError> {
+    async fn remove_trail(&mut self, trail: Trail, deliveries: Vec<DeliveryKey>) -> Result<u64, StoreError> {
         match &mut self.inner {
             #[cfg(feature = "sqlite")]
             TxInner::Sqlite(tx) => tx.remove_trail(trail, deliveries).await,
@@ -313,7 +313,7 @@ impl Trail {
 }
 
 /// The deliveries of events from the first key to the last.
-pub(super) fn delivery_span(first: EventKey, last: EventKey) -> (EventKey, EventKey) {
+pub(super) fn delivery_span(first: EventKey, last: EventKey) -> (DeliveryKey, DeliveryKey) {
     (first.delivery_range().0, last.delivery_range().1)
 }
 

@@ -3,7 +3,7 @@
 use super::{NodeEntry, Store, StoreError, sql};
 use crate::clock::{Clock, UnixMillis};
 use crate::database::steady::{Jump, Times, Told};
-use crate::event::EventKey;
+use crate::event::NodeKey;
 use crate::limits::LEASES_EVERY;
 use crate::shutdown::Shutdown;
 
@@ -16,7 +16,7 @@ impl Times for Store {
         Told::read(&self.query(&sql::STEADY_CLOCK, vec![wall.into()]).await?)
     }
 
-    async fn settle(&self, jump: Jump, node: Option<EventKey>) -> Result<bool, StoreError> {
+    async fn settle(&self, jump: Jump, node: Option<NodeKey>) -> Result<bool, StoreError> {
         let mut tx = self.begin().await?;
         let rows = tx.execute(&sql::SETTLE_STEADY_CLOCK, jump.values(node)).await?;
         tx.commit_or_fail().await?;
@@ -32,7 +32,7 @@ impl Store {
     }
 
     /// Compares the steady time with our own clock, and settles a jump.
-    pub async fn compare_time(&self, node: Option<EventKey>) -> Result<(), StoreError> {
+    pub async fn compare_time(&self, node: Option<NodeKey>) -> Result<(), StoreError> {
         self.steady.compare(self, node).await
     }
 

@@ -18,7 +18,7 @@ use crate::delivery::chance::chance;
 use crate::delivery::{Failed, after_failure};
 use crate::lane::begun::Beginnings;
 use crate::lane::circuit::Reached;
-use crate::store::{Claimed, Failure, Fence, Role, Store};
+use crate::store::{BegunClaim, Claimed, Failure, Fence, Role, Store};
 use crate::trace::{TARGET, Traceparent};
 use crate::worker::handler::{HandlerSpec, Work};
 
@@ -52,7 +52,7 @@ pub(super) async fn run(context: Context, spec: Arc<HandlerSpec>, unit: Vec<InHa
         return UnitEnd { pace: Pace::Slow, reached: Reached::Unknown };
     }
     let role = if count > 1 { Role::Together } else { Role::Alone };
-    let fences = claims.iter().map(|claim| (claim.fence.delivery, claim.fence.token)).collect();
+    let fences = claims.iter().map(|claim| BegunClaim::new(claim.fence.delivery, claim.fence.token)).collect();
     let Some(under_way) = context.begun.begin(role, fences).await else {
         context.give_back(&claims, "their beginning could not be written down").await;
         return UnitEnd { pace: Pace::Steady, reached: Reached::Unknown };

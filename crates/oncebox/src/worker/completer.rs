@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::clock::{Clock, UnixMillis};
-use crate::event::EventKey;
+use crate::event::DeliveryKey;
 use crate::lane::completer::{self, Closed};
 use crate::limits::ENDED_MAX;
 use crate::store::{Claimed, Failure, Fence, Fenced, Finished, Store, StoreError, Tx};
@@ -48,10 +48,10 @@ fn report(batch: Vec<Ended>, outcomes: Vec<Closed>) {
 }
 
 impl completer::Ended for Ended {
-    type Key = EventKey;
+    type Key = DeliveryKey;
     const COMMITTED: &'static str = "deliveries.marked";
 
-    fn key(&self) -> EventKey {
+    fn key(&self) -> DeliveryKey {
         self.claim.fence.delivery
     }
 
@@ -63,7 +63,7 @@ impl completer::Ended for Ended {
         true
     }
 
-    async fn mark(tx: &mut Tx, succeeded: &[&Self], now: UnixMillis) -> Result<Vec<EventKey>, StoreError> {
+    async fn mark(tx: &mut Tx, succeeded: &[&Self], now: UnixMillis) -> Result<Vec<DeliveryKey>, StoreError> {
         let fences: Vec<Fence> = succeeded.iter().map(|one| one.claim.fence).collect();
         match tx.finish(&fences, now).await? {
             Finished::All => Ok(Vec::new()),

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::metric;
 use crate::clock::Clock;
-use crate::event::EventKey;
+use crate::event::NodeKey;
 use crate::limits::{GONE_FOR, LEASES_EVERY, TIME_NOTED_EVERY};
 use crate::shutdown::Shutdown;
 use crate::store::{Expired, ExpiredMessage, Kin, Nearness, NodeEntry, NodeLock, Store, StoreError};
@@ -34,7 +34,7 @@ pub(super) struct Proof {
     /// The lock of this process; it must be kept while we live.
     lock: Option<NodeLock>,
     /// Since when no session holds the lock of a process that may live, as far as one session of ours has seen.
-    gone_since: HashMap<EventKey, Duration>,
+    gone_since: HashMap<NodeKey, Duration>,
     /// Whether the predecessor may end at any moment.
     expects_end: bool,
     noted: Duration,

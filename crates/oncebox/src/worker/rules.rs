@@ -3,7 +3,7 @@
 
 use crate::clock::UnixMillis;
 use crate::delivery::order::{Revision, change_mark, order_key, prerequisite_mark};
-use crate::event::EventKey;
+use crate::event::Mark;
 use crate::store::{Change, Claimed, Prerequisite, StoreError, Tx, Version};
 use crate::worker::handler::{HandlerSpec, Latest, OncePer, Otherwise, WaitFor};
 
@@ -85,7 +85,7 @@ pub(super) fn sort(spec: &HandlerSpec, claims: &mut [Claimed]) {
     }
 }
 
-fn first_mark(spec: &HandlerSpec, claim: &Claimed) -> Option<EventKey> {
+fn first_mark(spec: &HandlerSpec, claim: &Claimed) -> Option<Mark> {
     let change = spec.order.once_per.as_ref().and_then(|rule| change(rule, claim));
     change.or_else(|| spec.order.latest.as_ref().and_then(|rule| object(rule, claim)).map(|(key, _)| key))
 }
@@ -106,10 +106,10 @@ async fn wait(tx: &mut Tx, rule: &WaitFor, claim: &Claimed, now: UnixMillis) -> 
     })
 }
 
-fn change(rule: &OncePer, claim: &Claimed) -> Option<EventKey> {
+fn change(rule: &OncePer, claim: &Claimed) -> Option<Mark> {
     change_mark(&claim.handler, &rule.fields, &claim.body)
 }
 
-fn object(rule: &Latest, claim: &Claimed) -> Option<(EventKey, Revision)> {
+fn object(rule: &Latest, claim: &Claimed) -> Option<(Mark, Revision)> {
     Some((order_key(&rule.key.read(&claim.body)?), Revision::read(&rule.version, &claim.body)?))
 }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use oncebox::Message;
 use oncebox::Once;
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::MessageKey;
 use oncebox::gateway::store::StoreError;
 use rusqlite::TransactionBehavior;
 use testkit::{Backend, TestDatabase};
@@ -45,7 +45,7 @@ pub(crate) async fn once(db: &TestDatabase, scope: &str, ids: &[&str], end: End)
 
 /// Writes a message. Where it is a new one, it gets this id, and is written and due at this time: tests have a time of
 /// their own. False where an earlier message has its key.
-pub(crate) async fn send(db: &TestDatabase, message: &Message, id: EventKey, at: i64) -> Result<bool, StoreError> {
+pub(crate) async fn send(db: &TestDatabase, message: &Message, id: MessageKey, at: i64) -> Result<bool, StoreError> {
     let ids =
         || db.query(&format!("select id from {}", db.table("outbox"))).concat().into_iter().collect::<HashSet<_>>();
     let before = ids();

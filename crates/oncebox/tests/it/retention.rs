@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oncebox::Clock;
-use oncebox::gateway::event::{EventKey, KeyMaker};
+use oncebox::gateway::event::{EventKey, Key, KeyMaker};
 use oncebox::gateway::retention::{self, NotRun, Parts, Progress, Window, Windows};
 use oncebox::gateway::store::{Inserted, NewEvent, RunRecord, Store};
 use testkit::TestDatabase;
@@ -62,7 +62,7 @@ pub(crate) fn set(world: &World, key: EventKey, state: &str) {
     world.db.execute(&format!("update {table} set state = '{state}' where key = {}", literal(world, key)));
 }
 
-pub(crate) fn literal(world: &World, key: EventKey) -> String {
+pub(crate) fn literal<K>(world: &World, key: Key<K>) -> String {
     match world.db.backend() {
         testkit::Backend::Sqlite => format!("x'{}'", key.to_string().replace('-', "")),
         testkit::Backend::Postgres => format!("'{key}'"),

@@ -11,7 +11,7 @@ use std::time::Duration;
 use oncebox::Clock;
 use oncebox::RetryPolicy;
 use oncebox::gateway::delivery::Failed;
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::NodeKey;
 use oncebox::gateway::lane::circuit::Reached;
 use oncebox::gateway::store::{Claimed, HandlerSql, NewEvent, NodeEntry};
 use oncebox::gateway::wake::Wake;
@@ -56,13 +56,13 @@ pub(crate) fn effect(world: &World) -> Work {
 
 /// Starts workers as a process of their own would.
 pub(crate) fn start(world: &World, handlers: Vec<HandlerSpec>) -> Workers {
-    let node = NodeEntry { node: EventKey::from_bytes(rand_bytes()), name: "node".to_owned() };
+    let node = NodeEntry { node: NodeKey::from_bytes(rand_bytes()), name: "node".to_owned() };
     let parts = Parts { store: world.store.clone(), clock: Clock::system(), wake: Wake::default(), node };
     Workers::start(parts, handlers)
 }
 
 fn rand_bytes() -> [u8; 16] {
-    *oncebox::gateway::event::KeyMaker::default().make(Clock::system().now()).as_bytes()
+    *oncebox::gateway::event::KeyMaker::default().make::<()>(Clock::system().now()).as_bytes()
 }
 
 /// An event that has work for the handler under test alone.

@@ -107,7 +107,7 @@ impl World {
 
     /// Stops or resumes a handler, as an operator does; false when it is not known.
     pub(crate) async fn pause(&self, handler: &str, paused: bool) -> bool {
-        let asked = Asked { id: self.keys.make(NOW).to_string(), who: "test".to_owned(), at: NOW };
+        let asked = Asked { id: self.keys.make::<()>(NOW).to_string(), who: "test".to_owned(), at: NOW };
         self.store.pause_handler_as(&asked, handler, paused).await.unwrap()
     }
 

@@ -19,7 +19,6 @@ use diesel_async::pooled_connection::deadpool;
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection, TransactionManager};
 
 use crate::database::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value, sql};
-use crate::event::EventKey;
 
 /// An open transaction on a connection of its own; use it as the connection that it is.
 pub struct Tx(deadpool::Object<AsyncPgConnection>);
@@ -181,7 +180,7 @@ fn read_value(kind: u32, bytes: &[u8]) -> deserialize::Result<Value> {
         17 => Value::Bytes(bytes.to_vec()),
         20 => Value::Int(i64::from_be_bytes(bytes.try_into()?)),
         23 => Value::Int(i64::from(i32::from_be_bytes(bytes.try_into()?))),
-        2950 => Value::Key(EventKey::from_bytes(bytes.try_into()?)),
+        2950 => Value::Key(uuid::Uuid::from_bytes(bytes.try_into()?)),
         _ => Value::Text(String::from_utf8(bytes.to_vec())?),
     })
 }

@@ -11,7 +11,7 @@ use rusqlite::{Connection, ErrorCode, TransactionBehavior, params_from_iter};
 pub use crate::database::driver::rusqlite_thread::{Database, Tx};
 use crate::database::verb::once::Once;
 use crate::database::{Dialect, Row, StoreError, Transaction, Value};
-use crate::event::EventKey;
+use crate::event::Key;
 use crate::fault::Faults;
 use crate::message::Message;
 
@@ -91,13 +91,13 @@ impl rusqlite::ToSql for Value {
             Self::Int(value) => value.to_sql(),
             Self::Text(value) => value.to_sql(),
             Self::Bytes(value) => value.to_sql(),
-            Self::Key(value) => value.to_sql(),
+            Self::Key(value) => value.as_bytes().to_sql(),
             Self::Null => rusqlite::types::Null.to_sql(),
         }
     }
 }
 
-impl rusqlite::ToSql for EventKey {
+impl<K> rusqlite::ToSql for Key<K> {
     fn to_sql(&self) -> rusqlite::Result<rusqlite::types::ToSqlOutput<'_>> {
         self.as_bytes().to_sql()
     }

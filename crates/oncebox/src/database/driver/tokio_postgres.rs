@@ -4,7 +4,7 @@ use tokio_postgres::types::{IsNull, ToSql, Type, to_sql_checked};
 
 use crate::database::error::Stale;
 use crate::database::{Dialect, Row, StoreError, Transaction, Value, classify_postgres};
-use crate::event::EventKey;
+use crate::event::Key;
 
 impl Transaction for tokio_postgres::Transaction<'_> {
     const DIALECT: Dialect = Dialect::Postgres;
@@ -57,9 +57,7 @@ fn read_value(row: &tokio_postgres::Row, column: usize) -> Result<Value, tokio_p
     Ok(match *kind {
         Type::BOOL => row.try_get::<_, Option<bool>>(column)?.map(i64::from).into(),
         Type::INT4 => row.try_get::<_, Option<i32>>(column)?.map_or(Value::Null, |value| Value::Int(value.into())),
-        Type::UUID => row
-            .try_get::<_, Option<uuid::Uuid>>(column)?
-            .map_or(Value::Null, |value| Value::Key(EventKey::from_bytes(value.into_bytes()))),
+        Type::UUID => row.try_get::<_, Option<uuid::Uuid>>(column)?.map_or(Value::Null, Value::Key),
         Type::BYTEA => row.try_get::<_, Option<Vec<u8>>>(column)?.map_or(Value::Null, Value::Bytes),
         Type::INT8 => row.try_get::<_, Option<i64>>(column)?.map_or(Value::Null, Value::Int),
         _ => row.try_get::<_, Option<String>>(column)?.map_or(Value::Null, Value::Text),
@@ -88,7 +86,7 @@ impl ToSql for Value {
     to_sql_checked!();
 }
 
-impl ToSql for EventKey {
+impl<K> ToSql for Key<K> {
     fn to_sql(
         &self,
         kind: &Type,

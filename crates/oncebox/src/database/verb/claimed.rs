@@ -6,7 +6,7 @@ use bytes::Bytes;
 
 use crate::clock::UnixMillis;
 use crate::database::{Row, StoreError, Value};
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, EventKey, LeaseToken, Mark};
 
 /// Bytes of an error that are kept.
 const ERROR_BYTES_MAX: usize = 2048;
@@ -15,9 +15,9 @@ const ERROR_BYTES_MAX: usize = 2048;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Fence {
     /// The delivery.
-    pub delivery: EventKey,
+    pub delivery: DeliveryKey,
     /// The claim's token.
-    pub token: EventKey,
+    pub token: LeaseToken,
 }
 
 /// What became of a fenced write.
@@ -59,7 +59,7 @@ pub struct Claimed {
     /// How long it may be kept.
     pub lease_until: UnixMillis,
     /// The key within which it runs one at a time.
-    pub order_key: Option<EventKey>,
+    pub order_key: Option<Mark>,
     /// Until when it waits for its prerequisite, once it has begun to.
     pub wait_until: Option<UnixMillis>,
 }
@@ -68,7 +68,7 @@ pub struct Claimed {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Buried {
     /// The delivery.
-    pub delivery: EventKey,
+    pub delivery: DeliveryKey,
     /// The event's key.
     pub key: EventKey,
     /// The source's name.

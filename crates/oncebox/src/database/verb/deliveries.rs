@@ -12,7 +12,7 @@ use crate::database::{
 };
 use crate::delivery::Next;
 use crate::delivery::retry::RetryPolicy;
-use crate::event::EventKey;
+use crate::event::{DeliveryKind, EventKey, EventKind, NodeKind};
 use crate::limits::CLAIMED_BYTES_MAX;
 
 /// Leases ended in one transaction.
@@ -159,8 +159,9 @@ pub(crate) async fn expire<P: Pool>(pool: &P, now: At) -> Result<usize, StoreErr
     let values = vec![now.wall.into(), SLICE.into(), error.into()];
     let rows = query_at(&mut tx, &sql::EXPIRE_LEASES, values, now).await?;
     for row in &rows {
-        let (node, started) = (row.optional_key(5)?.into(), row.optional_int(6)?.into());
-        let values = vec![row.key(0)?.into(), row.int(4)?.into(), node, started, now.wall.into(), error.into()];
+        let (node, started) = (row.optional_key::<NodeKind>(5)?.into(), row.optional_int(6)?.into());
+        let values =
+            vec![row.key::<DeliveryKind>(0)?.into(), row.int(4)?.into(), node, started, now.wall.into(), error.into()];
         if row.text(9)? == error {
             execute(&mut tx, &sql::LOST_ATTEMPT, values).await?;
         }
@@ -172,7 +173,7 @@ pub(crate) async fn expire<P: Pool>(pool: &P, now: At) -> Result<usize, StoreErr
 /// What fits into the bytes; the rest is put back. On Postgres the claim itself says which that is.
 async fn without_excess<T: Transaction>(tx: &mut T, mut rows: Vec<Row>) -> Result<Vec<Row>, StoreError> {
     // RETURNING has an order of its own.
-    rows.sort_by_key(|row| (row.int(7).unwrap_or(0), row.key(2).ok()));
+    rows.sort_by_key(|row| (row.int(7).unwrap_or(0), row.key::<EventKind>(2).ok()));
     let (mut fitting, mut bytes) = (Vec::with_capacity(rows.len()), 0);
     for mut row in rows {
         let is_dead = row.text(4)? == "dead";

@@ -4,7 +4,7 @@
 //! referee, not a look-up: whoever comes second waits for the first one's end, and is fresh if that was a rollback.
 
 use crate::database::{StoreError, Transaction, remember};
-use crate::event::{EventKey, once_mark};
+use crate::event::{Mark, once_mark};
 
 /// Whether an id was seen before in its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub async fn once<T: Transaction>(tx: &mut T, scope: &str, id: &str) -> Result<O
 }
 
 /// The mark of an id that is one: an empty id stands for all that were not found, and would make them duplicates.
-pub(crate) fn mark(scope: &str, id: &str) -> Result<EventKey, StoreError> {
+pub(crate) fn mark(scope: &str, id: &str) -> Result<Mark, StoreError> {
     match scope.is_empty() || id.is_empty() {
         true => Err(StoreError::Refused(Box::new(Nameless))),
         false => Ok(once_mark(scope, id)),

@@ -2,17 +2,17 @@
 
 use crate::database::verb::once::Once;
 use crate::database::{StoreError, Transaction, Value, execute, query, sql};
-use crate::event::EventKey;
+use crate::event::{EventKey, Mark};
 use oncebox_verify::Identity;
 
 /// Claims a mark. The unique key decides: a second caller waits for the first one's end.
-pub(crate) async fn remember<T: Transaction>(tx: &mut T, mark: EventKey) -> Result<Once, StoreError> {
+pub(crate) async fn remember<T: Transaction>(tx: &mut T, mark: Mark) -> Result<Once, StoreError> {
     let rows = execute(tx, &sql::REMEMBER, vec![mark.into(), Value::Null]).await?;
     Ok(if rows == 0 { Once::Duplicate } else { Once::Fresh })
 }
 
 /// True when somebody claimed the mark before.
-pub(crate) async fn is_remembered<T: Transaction>(tx: &mut T, mark: EventKey) -> Result<bool, StoreError> {
+pub(crate) async fn is_remembered<T: Transaction>(tx: &mut T, mark: Mark) -> Result<bool, StoreError> {
     Ok(!query(tx, &sql::IS_REMEMBERED, vec![mark.into()]).await?.is_empty())
 }
 

@@ -3,7 +3,7 @@
 use crate::clock::UnixMillis;
 use crate::database::steady::{Jump, Times, Told};
 use crate::database::{Dialect, Pool, StoreError, Transaction, commit_or_fail, execute, query, sql};
-use crate::event::EventKey;
+use crate::event::NodeKey;
 
 /// Where an application keeps it.
 pub(crate) struct PoolTimes<'p, P>(pub(crate) &'p P);
@@ -20,7 +20,7 @@ impl<P: Pool> Times for PoolTimes<'_, P> {
         Told::read(&rows)
     }
 
-    async fn settle(&self, jump: Jump, node: Option<EventKey>) -> Result<bool, StoreError> {
+    async fn settle(&self, jump: Jump, node: Option<NodeKey>) -> Result<bool, StoreError> {
         let mut tx = self.0.begin().await?;
         let rows = execute(&mut tx, &sql::SETTLE_STEADY_CLOCK, jump.values(node)).await?;
         commit_or_fail::<P>(tx).await?;

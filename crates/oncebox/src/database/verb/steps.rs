@@ -2,12 +2,12 @@
 
 use crate::clock::UnixMillis;
 use crate::database::{Fence, Fenced, StoreError, Transaction, execute, fenced, query, sql};
-use crate::event::EventKey;
+use crate::event::DeliveryKey;
 
 /// The result of a step that is done, as JSON.
 pub(crate) async fn step_result<T: Transaction>(
     tx: &mut T,
-    delivery: EventKey,
+    delivery: DeliveryKey,
     step: &str,
 ) -> Result<Option<String>, StoreError> {
     let rows = query(tx, &sql::STEP_RESULT, vec![delivery.into(), step.into()]).await?;

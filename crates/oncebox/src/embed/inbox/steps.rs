@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::Context;
 use crate::database::{ENDED, Fenced, Pool, commit_or_fail, is_open, record_step, step_result};
 use crate::delivery::handler_error::HandlerError;
-use crate::event::EventKey;
+use crate::event::{EventKey, Mark};
 
 /// The longest name of a step.
 const NAME_MAX: usize = 64;
@@ -26,17 +26,17 @@ pub(super) struct StepsDone(BTreeSet<String>);
 
 /// What a step tells those it calls: the same for every attempt, after every restart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct StepKey(EventKey);
+pub struct StepKey(Mark);
 
 impl StepKey {
     fn new(event: EventKey, handler: &str, step: &str) -> Self {
         let parts: [&[u8]; 3] = [event.as_bytes(), handler.as_bytes(), step.as_bytes()];
-        Self(EventKey::of_parts(b"idempotency", &parts))
+        Self(Mark::of_parts(b"idempotency", &parts))
     }
 
     /// An id for something that the step makes, told apart by `name` where it makes several: a second run makes the same.
     pub fn id(&self, name: &str) -> Uuid {
-        let mut bytes = *EventKey::of_parts(b"made", &[self.0.as_bytes(), name.as_bytes()]).as_bytes();
+        let mut bytes = *Mark::of_parts(b"made", &[self.0.as_bytes(), name.as_bytes()]).as_bytes();
         // Version 8 of the standard: made by rules of our own.
         bytes[6] = (bytes[6] & 0x0f) | 0x80;
         bytes[8] = (bytes[8] & 0x3f) | 0x80;

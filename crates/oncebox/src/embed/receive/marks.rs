@@ -5,7 +5,7 @@
 
 use crate::database::verb::once::Once;
 use crate::database::{StoreError, Transaction, has_identity, is_remembered, remember};
-use crate::event::{EventKey, once_mark};
+use crate::event::{EventKey, Mark, once_mark};
 use oncebox_verify::{
     Fingerprint, Fingerprints, Identified, Identity, IdentityKind, OnRepeat, Topic, joined_id, sha256,
 };
@@ -22,9 +22,9 @@ pub(super) enum Marks {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Sent {
     /// All of them must be fresh: the identity, and the bytes where a repeat of them must not run.
-    all: Vec<EventKey>,
+    all: Vec<Mark>,
     /// What its identity was marked with by versions that joined the parts of an id.
-    before: Option<EventKey>,
+    before: Option<Mark>,
 }
 
 impl Marks {
@@ -40,7 +40,7 @@ impl Marks {
                 (by_id(event.identity), is_clear.then_some(plain))
             }
         };
-        let mark = |print: Fingerprint| EventKey::of_parts(b"once+repeat", &[print.as_bytes()]);
+        let mark = |print: Fingerprint| Mark::of_parts(b"once+repeat", &[print.as_bytes()]);
         let all = match event.fingerprint.filter(|_| event.on_repeat != OnRepeat::Run) {
             None => vec![identity],
             Some(Fingerprints::Bytes(print) | Fingerprints::Topic(Topic { pair: print, .. })) => {
@@ -53,7 +53,7 @@ impl Marks {
     }
 
     /// The mark that is claimed first, where it is known before the database is asked.
-    pub(super) fn first(&self) -> Option<EventKey> {
+    pub(super) fn first(&self) -> Option<Mark> {
         match self {
             Self::Sent(sent) => sent.all.first().copied(),
             Self::Stored(_) => None,
@@ -87,12 +87,12 @@ impl Sent {
     }
 }
 
-fn by_id(identity: Identity) -> EventKey {
-    EventKey::of_parts(b"once+id", &[identity.as_bytes()])
+fn by_id(identity: Identity) -> Mark {
+    Mark::of_parts(b"once+id", &[identity.as_bytes()])
 }
 
-fn by_id_and_body(identity: Identity) -> EventKey {
-    EventKey::of_parts(b"once+body", &[identity.as_bytes()])
+fn by_id_and_body(identity: Identity) -> Mark {
+    Mark::of_parts(b"once+body", &[identity.as_bytes()])
 }
 
 /// The identity of an id whose text tells the parts: none of them holds a colon or is empty.
@@ -120,5 +120,5 @@ async fn of_stored<T: Transaction>(
             return Ok(Sent { all: vec![mark], before });
         }
     }
-    Ok(Sent { all: vec![EventKey::of_parts(b"once+event", &[key.as_bytes()])], before: None })
+    Ok(Sent { all: vec![Mark::of_parts(b"once+event", &[key.as_bytes()])], before: None })
 }

@@ -1,14 +1,28 @@
 //! What a process has begun, on record before it begins it: a claim that was lost before that uses no attempt.
 
-use crate::event::EventKey;
+use crate::event::{Key, LeaseToken, NodeKey};
 #[cfg(feature = "sqlite")]
 use crate::store::sqlite::begun::BegunFile;
 use crate::store::{Database, Store, StoreError, Tx};
 #[cfg(feature = "sqlite")]
 use crate::store::{Value, sql};
 
-/// What stands for a claim in the record: the last halves of its id and of its token.
+/// The length of a [`BegunClaim`].
 pub(in crate::store) const MARK_BYTES: usize = 16;
+
+/// What stands for a claim in the record: the last halves of its id and of its token.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct BegunClaim([u8; MARK_BYTES]);
+
+impl BegunClaim {
+    /// The claim of a delivery or of a message.
+    pub fn new<K>(id: Key<K>, token: LeaseToken) -> Self {
+        let mut mark = [0; MARK_BYTES];
+        mark[..8].copy_from_slice(&id.as_bytes()[8..]);
+        mark[8..].copy_from_slice(&token.as_bytes()[8..]);
+        Self(mark)
+    }
+}
 
 /// Who has begun, and how.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -35,12 +49,7 @@ impl Role {
 impl Store {
     /// Records what this registered process has under way in a role, in place of what it recorded before. It outlives the
     /// process; it is not flushed.
-    pub async fn write_begun(
-        &self,
-        node: EventKey,
-        role: Role,
-        claims: &[(EventKey, EventKey)],
-    ) -> Result<(), StoreError> {
+    pub async fn write_begun(&self, node: NodeKey, role: Role, claims: &[BegunClaim]) -> Result<(), StoreError> {
         match &self.database {
             #[cfg(feature = "sqlite")]
             Database::Sqlite(database) => match database.begun() {
@@ -65,9 +74,9 @@ impl Store {
     /// As [`Store::write_begun`], for a process that has recorded something before; none where that takes a transaction.
     pub(crate) fn write_begun_now(
         &self,
-        node: EventKey,
+        node: NodeKey,
         role: Role,
-        claims: &[(EventKey, EventKey)],
+        claims: &[BegunClaim],
     ) -> Option<Result<(), StoreError>> {
         match &self.database {
             #[cfg(feature = "sqlite")]
@@ -97,7 +106,7 @@ impl Store {
 
 #[cfg(feature = "sqlite")]
 impl Tx {
-    async fn copy_begun(&mut self, node: EventKey, marks: impl Fn(Role) -> Option<Vec<u8>>) -> Result<(), StoreError> {
+    async fn copy_begun(&mut self, node: NodeKey, marks: impl Fn(Role) -> Option<Vec<u8>>) -> Result<(), StoreError> {
         let marks = |role| marks(role).map_or(Value::Null, Value::Bytes);
         let values = vec![node.into(), marks(Role::Alone), marks(Role::Together), marks(Role::Relay)];
         self.execute(&sql::COPY_BEGUN, values).await.map(drop)
@@ -105,19 +114,12 @@ impl Tx {
 }
 
 #[cfg(feature = "sqlite")]
-fn write_to(begun: &BegunFile, node: EventKey, role: Role, claims: &[(EventKey, EventKey)]) -> Result<(), StoreError> {
+fn write_to(begun: &BegunFile, node: NodeKey, role: Role, claims: &[BegunClaim]) -> Result<(), StoreError> {
     begun.write(node, role, &marks(claims)).map_err(|error| {
         StoreError::Disconnected(format!("what is begun cannot be written to the lock file: {error}").into())
     })
 }
 
-fn marks(claims: &[(EventKey, EventKey)]) -> Vec<u8> {
-    claims.iter().flat_map(|(id, token)| mark(*id, *token)).collect()
-}
-
-fn mark(id: EventKey, token: EventKey) -> [u8; MARK_BYTES] {
-    let mut mark = [0; MARK_BYTES];
-    mark[..8].copy_from_slice(&id.as_bytes()[8..]);
-    mark[8..].copy_from_slice(&token.as_bytes()[8..]);
-    mark
+fn marks(claims: &[BegunClaim]) -> Vec<u8> {
+    claims.iter().flat_map(|claim| claim.0).collect()
 }

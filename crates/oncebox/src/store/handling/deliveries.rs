@@ -12,7 +12,7 @@ pub use crate::database::{Buried, Claimed, Fence};
 use crate::database::{Claim, read_claim};
 pub(in crate::store) use crate::database::{count, millis};
 use crate::delivery::Next;
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, NodeKey};
 use crate::limits::LOST_TOGETHER_MAX;
 use crate::store::{Failure, Row, Store, StoreError, Tx, TxInner, sql};
 
@@ -56,7 +56,7 @@ pub enum Finished {
     /// All are done once the transaction commits.
     All,
     /// These were claimed by somebody else meanwhile: the whole transaction must roll back.
-    LeaseLost(Vec<EventKey>),
+    LeaseLost(Vec<DeliveryKey>),
 }
 
 /// Which deliveries a claim may take, by the attempts that were lost with their worker: one of those may be what took
@@ -77,7 +77,7 @@ impl Store {
     /// Claims what is due for these handlers, oldest first, in one transaction. `node` is the worker's process, which
     /// must ask for what was lost by [`Store::claim_lost`]; none for consumers outside, who get one of those alone before
     /// anything else. `now` is the time on SQLite; Postgres has its own.
-    pub async fn claim(&self, wants: &[Want], node: Option<EventKey>, now: UnixMillis) -> Result<Claims, StoreError> {
+    pub async fn claim(&self, wants: &[Want], node: Option<NodeKey>, now: UnixMillis) -> Result<Claims, StoreError> {
         let alone = |want: &Want| (LossFilter::Lost, vec![Want { limit: 1, ..want.clone() }]);
         let lost = wants.iter().filter(|_| node.is_none()).map(alone);
         let rounds: Vec<_> = lost.chain([(LossFilter::Sound, wants.to_vec())]).collect();
@@ -86,7 +86,7 @@ impl Store {
 
     /// Claims what was lost with its worker before: a few of those that were lost once, or else one alone. Whoever has
     /// them in hand should claim no others of their kind, so that the one that kills takes no innocents along.
-    pub async fn claim_lost(&self, want: &Want, node: EventKey, now: UnixMillis) -> Result<Claims, StoreError> {
+    pub async fn claim_lost(&self, want: &Want, node: NodeKey, now: UnixMillis) -> Result<Claims, StoreError> {
         let rounds = [(LossFilter::LostOnce, LOST_TOGETHER_MAX), (LossFilter::Suspect, 1)]
             .map(|(care, most)| (care, vec![Want { limit: want.limit.min(most), ..want.clone() }]));
         self.claim_first(&rounds, Some(node), now).await
@@ -96,7 +96,7 @@ impl Store {
     async fn claim_first(
         &self,
         rounds: &[(LossFilter, Vec<Want>)],
-        node: Option<EventKey>,
+        node: Option<NodeKey>,
         now: UnixMillis,
     ) -> Result<Claims, StoreError> {
         self.faults.at("deliveries.claim").await?;
@@ -175,7 +175,7 @@ impl Tx {
     async fn claim_rows(
         &mut self,
         wants: &[Want],
-        node: Option<EventKey>,
+        node: Option<NodeKey>,
         care: LossFilter,
         now: UnixMillis,
     ) -> Result<ClaimedRows, StoreError> {

@@ -6,7 +6,7 @@
 
 use crate::clock::UnixMillis;
 use crate::database::steady::Told;
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, DeliveryKind, EventKey, NodeKey, NodeKind};
 use crate::store::handling::deliveries::count;
 use crate::store::{Database, Row, Store, StoreError, Tx, Value, sql};
 
@@ -17,7 +17,7 @@ const SLICE: i64 = 500;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Expired {
     /// The delivery.
-    pub delivery: EventKey,
+    pub delivery: DeliveryKey,
     /// The event's key.
     pub key: EventKey,
     /// The source's name.
@@ -41,7 +41,7 @@ pub struct NodeEntry {
     /// The node's name, the same over restarts. What is behind an `@` is a place that only one process can have at a time.
     pub name: String,
     /// This process.
-    pub node: EventKey,
+    pub node: NodeKey,
 }
 
 /// What a node has to look after.
@@ -57,7 +57,7 @@ pub struct Chores {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Kin {
     /// The process.
-    pub node: EventKey,
+    pub node: NodeKey,
     /// What it shares with us.
     pub nearness: Nearness,
 }
@@ -105,7 +105,7 @@ impl NodeLock {
 
     /// True when no session holds the lock of this process. That alone does not prove it dead: the database drops every
     /// lock when it restarts, and whoever lost its session takes its lock anew a moment later.
-    pub async fn proves_gone(&self, node: EventKey) -> Result<bool, StoreError> {
+    pub async fn proves_gone(&self, node: NodeKey) -> Result<bool, StoreError> {
         #[cfg(feature = "postgres")]
         if let Some(session) = &self.session {
             return crate::store::postgres::is_gone(session, node).await;
@@ -187,7 +187,7 @@ impl Store {
 
     /// Takes back the deliveries of a process and forgets it. Only for a caller who knows that it is dead, by
     /// [`NodeLock::proves_gone`].
-    pub async fn reclaim(&self, dead: EventKey, now: UnixMillis) -> Result<Vec<Expired>, StoreError> {
+    pub async fn reclaim(&self, dead: NodeKey, now: UnixMillis) -> Result<Vec<Expired>, StoreError> {
         let error = "the process ended before it answered";
         let mut reclaimed = Vec::new();
         loop {
@@ -220,9 +220,10 @@ impl Tx {
     async fn record_lost(&mut self, rows: &[Row], error: &str, now: UnixMillis) -> Result<Vec<Expired>, StoreError> {
         let mut expired = Vec::with_capacity(rows.len());
         for row in rows {
-            let node: Value = row.optional_key(5)?.into();
+            let node: Value = row.optional_key::<NodeKind>(5)?.into();
             let started: Value = row.optional_int(6)?.into();
-            let values = vec![row.key(0)?.into(), row.int(4)?.into(), node, started, now.into(), error.into()];
+            let values =
+                vec![row.key::<DeliveryKind>(0)?.into(), row.int(4)?.into(), node, started, now.into(), error.into()];
             let used = row.text(9)? == error;
             if used {
                 self.execute(&sql::LOST_ATTEMPT, values).await?;
@@ -249,7 +250,7 @@ mod tests {
 
     #[test]
     fn only_the_same_place_proves_that_one_process_followed_the_other() {
-        let entry = |name: &str| NodeEntry { name: name.to_owned(), node: EventKey::MIN };
+        let entry = |name: &str| NodeEntry { name: name.to_owned(), node: NodeKey::MIN };
         let check = |ours: &str, other: &str, expected| {
             assert_eq!(entry(ours).nearness(&entry(other)), expected, "{ours} {other}");
         };

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use crate::clock::UnixMillis;
 use crate::delivery::order::{Revision, finer_key};
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, Mark};
 use crate::store::handling::attempts::fenced;
 use crate::store::handling::deliveries::millis;
 use crate::store::{Fence, Fenced, StoreError, Tx, sql};
@@ -48,7 +48,7 @@ pub enum Prerequisite {
 #[derive(Clone, Copy)]
 struct Row<'a> {
     handler: &'a str,
-    key: EventKey,
+    key: Mark,
     now: UnixMillis,
 }
 
@@ -65,7 +65,7 @@ impl Tx {
     pub async fn newer(
         &mut self,
         handler: &str,
-        order_key: EventKey,
+        order_key: Mark,
         version: impl Into<Revision>,
         or_equal: bool,
         now: UnixMillis,
@@ -105,8 +105,8 @@ impl Tx {
     /// Records a business change, unless it was applied within its window under another delivery.
     pub async fn once_per(
         &mut self,
-        mark: EventKey,
-        delivery: EventKey,
+        mark: Mark,
+        delivery: DeliveryKey,
         window: Duration,
         now: UnixMillis,
     ) -> Result<Change, StoreError> {
@@ -119,7 +119,7 @@ impl Tx {
     pub async fn wait_for(
         &mut self,
         fence: Fence,
-        mark: EventKey,
+        mark: Mark,
         within: Duration,
         now: UnixMillis,
     ) -> Result<Prerequisite, StoreError> {
@@ -137,7 +137,7 @@ impl Tx {
     }
 
     /// Records that a prerequisite is done and wakes who waits for it, with the effect that makes it so.
-    pub async fn prerequisite_done(&mut self, mark: EventKey, now: UnixMillis) -> Result<(), StoreError> {
+    pub async fn prerequisite_done(&mut self, mark: Mark, now: UnixMillis) -> Result<(), StoreError> {
         self.execute(&sql::PREREQUISITE_DONE, vec![mark.into(), now.into()]).await?;
         self.execute(&sql::WAKE_WAITING, vec![mark.into(), now.into()]).await.map(drop)
     }

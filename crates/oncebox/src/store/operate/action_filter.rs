@@ -1,7 +1,7 @@
 //! Which rows an action is about: what an operator names, checked against what the action can do.
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{EventKey, MessageKey, Position};
 use crate::store::operate::actions::{ActionError, ActionKind};
 use crate::store::{Dialect, Value};
 
@@ -25,7 +25,7 @@ pub struct ActionFilter {
     /// Messages to this destination, in place of deliveries.
     pub destination: Option<String>,
     /// Exactly this message, in place of deliveries.
-    pub message: Option<EventKey>,
+    pub message: Option<MessageKey>,
     /// A replay is about what waits for its next attempt, in place of dead letters. A discard is about messages that
     /// wait, too: whoever asks knows that nobody serves their destination.
     pub waiting: bool,
@@ -58,19 +58,23 @@ impl ActionFilter {
     }
 
     /// The values of `$1` to `$6` about events.
-    pub(in crate::store) fn of_events(&self, after: EventKey, dialect: Dialect) -> Vec<Value> {
-        self.values(after, self.key.map(|key| (key, key)), dialect)
+    pub(in crate::store) fn of_events(&self, after: Position, dialect: Dialect) -> Vec<Value> {
+        self.values(after, self.key.map(|key| (key.position(), key.position())), dialect)
     }
 
     /// The values of `$1` to `$6` about deliveries.
-    pub(in crate::store) fn of_deliveries(&self, after: EventKey, dialect: Dialect) -> Vec<Value> {
-        self.values(after, self.key.map(|key| key.delivery_range()), dialect)
+    pub(in crate::store) fn of_deliveries(&self, after: Position, dialect: Dialect) -> Vec<Value> {
+        self.values(
+            after,
+            self.key.map(|key| key.delivery_range()).map(|(first, last)| (first.position(), last.position())),
+            dialect,
+        )
     }
 
     /// `$1` and `$6` bound the keys, so that an action on one event reads that one and not the table. A key's own time is
     /// never before its event's; where a clock was set back it is after it, so `until` bounds no keys.
-    fn values(&self, after: EventKey, named: Option<(EventKey, EventKey)>, dialect: Dialect) -> Vec<Value> {
-        let (first, last) = named.unwrap_or((self.since.map_or(EventKey::MIN, EventKey::at), EventKey::MAX));
+    fn values(&self, after: Position, named: Option<(Position, Position)>, dialect: Dialect) -> Vec<Value> {
+        let (first, last) = named.unwrap_or((self.since.map_or(Position::MIN, Position::at), Position::MAX));
         let glob = self.event_type.as_deref().map(|glob| pattern(glob, dialect));
         vec![
             just_below(first).max(after).into(),
@@ -99,8 +103,8 @@ impl ActionFilter {
 }
 
 /// The key before this one: what comes after it begins with this one.
-pub(in crate::store) fn just_below(key: EventKey) -> EventKey {
-    EventKey::from_bytes(u128::from_be_bytes(*key.as_bytes()).saturating_sub(1).to_be_bytes())
+pub(in crate::store) fn just_below(key: Position) -> Position {
+    Position::from_bytes(u128::from_be_bytes(*key.as_bytes()).saturating_sub(1).to_be_bytes())
 }
 
 /// SQLite's LIKE ignores case on the connection that handlers share with us, so there it is GLOB.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 
 use crate::clock::UnixMillis;
 use crate::delivery::routing::Routes;
-use crate::event::EventKey;
+use crate::event::{EventKey, Position};
 use crate::limits::PAGE_EXAMINED_MAX;
 use crate::store::operate::action_filter::ActionFilter;
 use crate::store::operate::conflicts::conflict_phase;
@@ -105,14 +105,14 @@ pub enum ActionError {
 pub(in crate::store) struct Progress {
     pub(in crate::store) acted: i64,
     pub(in crate::store) phase: i64,
-    pub(in crate::store) reached: EventKey,
+    pub(in crate::store) reached: Position,
     pub(in crate::store) finished: bool,
 }
 
 /// What one slice did; none of `reached` means that the phase is over.
 pub(in crate::store) struct Slice {
     pub(in crate::store) acted: i64,
-    pub(in crate::store) reached: Option<EventKey>,
+    pub(in crate::store) reached: Option<Position>,
 }
 
 impl Store {
@@ -128,7 +128,7 @@ impl Store {
         if filter.is_about_messages() {
             return self.count_messages(filter).await;
         }
-        let first = EventKey::MIN;
+        let first = Position::MIN;
         if kind == ActionKind::Forget {
             return self.count_forgettable(filter).await;
         }
@@ -238,7 +238,7 @@ impl Store {
         now: UnixMillis,
     ) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
-        let first = EventKey::MIN;
+        let first = Position::MIN;
         let (id, kind, who) = (action.id.as_str(), action.kind.as_str(), action.who.as_str());
         let values = vec![id.into(), kind.into(), about.into(), who.into(), counted.into(), first.into(), now.into()];
         tx.execute(&sql::OPEN_ACTION, values).await?;
@@ -271,7 +271,7 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let (phase, reached) = match slice.reached {
             Some(reached) => (progress.phase, reached),
-            None => (progress.phase + 1, EventKey::MIN),
+            None => (progress.phase + 1, Position::MIN),
         };
         let over = i64::from(phase >= phases);
         let id = action.id.as_str();
@@ -307,7 +307,7 @@ impl Tx {
         for row in &rows {
             let key = row.key(0)?;
             slice.acted += self.settle(key).await?;
-            slice.reached = Some(key);
+            slice.reached = Some(key.position());
         }
         Ok(slice)
     }
@@ -327,9 +327,9 @@ impl Tx {
         now: UnixMillis,
     ) -> Result<Slice, StoreError> {
         let mut slice = Slice { acted: 0, reached: None };
-        for key in keys.iter().filter(|key| **key > at.reached).take(count_of(SLICE)) {
+        for key in keys.iter().filter(|key| key.position() > at.reached).take(count_of(SLICE)) {
             let delivery = key.of_delivery(handler);
-            slice.reached = Some(*key);
+            slice.reached = Some(key.position());
             if !self.keep_payload(*key).await? {
                 tracing::warn!(%key, handler, "cannot run again: its payload is no longer kept");
                 continue;
@@ -348,7 +348,7 @@ impl Tx {
         filter: &ActionFilter,
         state: Option<&str>,
         at: &Progress,
-    ) -> Result<(Vec<Row>, Option<EventKey>), StoreError> {
+    ) -> Result<(Vec<Row>, Option<Position>), StoreError> {
         let mut values = filter.of_events(at.reached, self.dialect());
         let mut edge = None;
         if !waits(state) {

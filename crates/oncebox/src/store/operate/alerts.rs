@@ -2,7 +2,7 @@
 //! outlive a process and be the same for all of them.
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::NodeKey;
 use crate::store::{Row, Store, StoreError, Value, sql};
 
 /// Counts of a process that was silent for so long are dropped.
@@ -27,7 +27,7 @@ pub struct Told {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeReport {
     /// Which process.
-    pub node: EventKey,
+    pub node: NodeKey,
     /// A JSON object of numbers.
     pub counts: String,
     /// How long ago it said so, in milliseconds.
@@ -63,7 +63,7 @@ impl Store {
     }
 
     /// Shares what this process counted since it began, and forgets processes that went away.
-    pub async fn report_counts(&self, node: EventKey, counts: &str, now: UnixMillis) -> Result<(), StoreError> {
+    pub async fn report_counts(&self, node: NodeKey, counts: &str, now: UnixMillis) -> Result<(), StoreError> {
         let mut tx = self.begin().await?;
         tx.execute(&sql::REPORT_COUNTS, vec![node.into(), now.into(), counts.into()]).await?;
         tx.execute(&sql::DROP_OLD_COUNTS, vec![now.into(), COUNTS_KEPT_MS.into()]).await?;
@@ -85,7 +85,7 @@ impl Store {
 
     /// Puts back in line whatever this process still has claimed, deliveries and messages, and says how many those were.
     /// Only for a process in which nothing runs any more.
-    pub async fn give_back_all(&self, node: EventKey, now: UnixMillis) -> Result<u64, StoreError> {
+    pub async fn give_back_all(&self, node: NodeKey, now: UnixMillis) -> Result<u64, StoreError> {
         let values = || -> Vec<Value> { vec![node.into(), now.into()] };
         let mut tx = self.begin().await?;
         let deliveries = tx.execute(&sql::GIVE_BACK_ALL, values()).await?;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use crate::clock::UnixMillis;
 use crate::delivery::routing::{NewDelivery, Route};
-use crate::event::EventKey;
+use crate::event::{DeliveryKind, EventKey, EventKind, Position};
 use crate::store::operate::actions::{Progress, SLICE, Slice};
 use crate::store::{
     Action, ActionError, ActionFilter, ActionKind, CONFLICT_DISCARDED, Row, Store, StoreError, Tx, sql,
@@ -15,7 +15,7 @@ impl Store {
     /// How many deliveries a backfill with this route would create.
     pub async fn count_backfill(&self, filter: &ActionFilter, route: &Route) -> Result<i64, ActionError> {
         filter.check(ActionKind::Backfill)?;
-        let mut reached = EventKey::MIN;
+        let mut reached = Position::MIN;
         let mut missing = 0;
         loop {
             let mut values = filter.of_events(reached, self.dialect());
@@ -23,10 +23,10 @@ impl Store {
             let rows = self.query(&sql::ACTION_EVENTS, values).await?;
             let (Some(first), Some(last)) = (rows.first(), rows.last()) else { return Ok(missing) };
             reached = last.key(0)?;
-            let (from, to) = (first.key(0)?.delivery_range().0, reached.delivery_range().1);
+            let (from, to) = (first.key::<EventKind>(0)?.delivery_range().0, reached.delivery_range().1);
             let values = vec![from.into(), to.into(), (&*route.handler).into()];
             let present = self.query(&sql::DELIVERIES_BETWEEN, values).await?;
-            let present = present.iter().map(|row| row.key(0)).collect::<Result<HashSet<_>, _>>()?;
+            let present = present.iter().map(|row| row.key::<DeliveryKind>(0)).collect::<Result<HashSet<_>, _>>()?;
             for row in &rows {
                 missing += i64::from(wants(route, row)? && !present.contains(&row.key(0)?));
             }

@@ -6,7 +6,7 @@
 
 use crate::clock::UnixMillis;
 use crate::delivery::routing::Routes;
-use crate::event::EventKey;
+use crate::event::{EventKey, Position};
 use crate::store::operate::actions::{Action, ActionError, ActionKind, Progress, Slice, first_int};
 use crate::store::{ActionFilter, Row, Store, StoreError, Tx, sql};
 
@@ -25,7 +25,7 @@ impl Store {
         if conflict_phase(kind, filter).is_none() {
             return Ok(0);
         }
-        let mut values = filter.of_events(EventKey::MIN, self.dialect());
+        let mut values = filter.of_events(Position::MIN, self.dialect());
         values.extend(["conflict".into()]);
         first_int(&self.query(&sql::WAITING_ACTION_COUNT, values).await?)
     }

@@ -6,7 +6,7 @@
 //! mark of the value, made with the action's id, and never the value itself.
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{EventKey, Mark, Position};
 use crate::store::operate::actions::{Slice, count};
 use crate::store::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};
 use oncebox_verify::BodyPointer;
@@ -64,7 +64,7 @@ impl Store {
     /// How much an erasure would concern. By value this reads the body of every event of the source.
     pub async fn count_erasure(&self, subject: &Subject) -> Result<ErasureCount, ActionError> {
         let mut total = ErasureCount::default();
-        let mut reached = EventKey::MIN;
+        let mut reached = Position::MIN;
         loop {
             let found = self.find_subject(subject, reached).await?;
             let Some(last) = found.last else { return Ok(total) };
@@ -88,7 +88,7 @@ impl Store {
         // Counting reads every body, so it is not done again for an erasure that goes on.
         let counted = if known { 0 } else { self.count_erasure(&erasure.subject).await?.events };
         self.open_action(&action, &about, counted, now).await?;
-        let mut reached = EventKey::MIN;
+        let mut reached = Position::MIN;
         loop {
             let found = self.find_subject(&erasure.subject, reached).await?;
             self.faults.at("actions.slice").await.map_err(StoreError::from)?;
@@ -114,14 +114,14 @@ impl Store {
         }
     }
 
-    async fn find_subject(&self, subject: &Subject, reached: EventKey) -> Result<Found, StoreError> {
+    async fn find_subject(&self, subject: &Subject, reached: Position) -> Result<Found, StoreError> {
         let mut values = subject.filter().of_events(reached, self.dialect());
         values.extend([Value::Null, SLICE.into()]);
         let rows = self.query(&sql::ACTION_EVENTS, values).await?;
         let mut found = Found { keys: Vec::new(), last: None };
         for row in &rows {
             let key = row.key(0)?;
-            found.last = Some(key);
+            found.last = Some(key.position());
             if self.is_of(subject, key).await? {
                 found.keys.push(key);
             }
@@ -140,7 +140,7 @@ impl Store {
 /// The subject's events among those looked at, and the last one looked at.
 struct Found {
     keys: Vec<EventKey>,
-    last: Option<EventKey>,
+    last: Option<Position>,
 }
 
 impl Tx {
@@ -180,7 +180,7 @@ impl Erasure {
             Subject::Event(key) => serde_json::json!({"key": key.to_string()}),
             Subject::Value(wanted) => {
                 let parts = [self.id.as_bytes(), wanted.pointer.as_bytes(), wanted.value.as_bytes()];
-                let mark = EventKey::of_parts(b"erase", &parts);
+                let mark = Mark::of_parts(b"erase", &parts);
                 serde_json::json!({
                     "source": wanted.source, "pointer": wanted.pointer, "since": wanted.since, "until": wanted.until,
                     "value_mark": data_encoding::HEXLOWER.encode(mark.as_bytes()),

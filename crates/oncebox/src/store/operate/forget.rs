@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::event::EventKey;
+use crate::event::{EventKey, Position};
 use crate::store::operate::action_filter::ActionFilter;
 use crate::store::operate::actions::{Action, ActionError, Progress, Slice, count, first_int, waits};
 use crate::store::{Row, Store, StoreError, Tx, TxInner, sql};
@@ -33,7 +33,7 @@ impl Store {
 
     async fn count_events(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
         let state = filter.state.as_deref();
-        let mut values = filter.of_events(EventKey::MIN, self.dialect());
+        let mut values = filter.of_events(Position::MIN, self.dialect());
         values.extend([state.into()]);
         let statement = if waits(state) { &sql::WAITING_ACTION_COUNT } else { &sql::ACTION_COUNT_EVENTS };
         Ok(first_int(&self.query(statement, values).await?)?)

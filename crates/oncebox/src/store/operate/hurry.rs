@@ -4,7 +4,7 @@
 //! kept by the claim as always.
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::Position;
 use crate::store::operate::actions::{Progress, SLICE, Slice, count, first_int};
 use crate::store::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};
 
@@ -13,11 +13,11 @@ impl Store {
     pub async fn count_hurry(&self, filter: &ActionFilter, now: UnixMillis) -> Result<i64, ActionError> {
         filter.check(ActionKind::Replay)?;
         let rows = if filter.is_about_messages() {
-            let mut values = filter.message_values(EventKey::MIN);
+            let mut values = filter.message_values(Position::MIN);
             values.push(now.into());
             self.query(&sql::WAITING_ATTEMPTS_OF_MESSAGES, values).await?
         } else {
-            let mut values = filter.of_deliveries(EventKey::MIN, self.dialect());
+            let mut values = filter.of_deliveries(Position::MIN, self.dialect());
             values.extend([filter.handler.as_deref().into(), filter.key.into(), now.into()]);
             self.query(&sql::WAITING_ATTEMPTS, values).await?
         };

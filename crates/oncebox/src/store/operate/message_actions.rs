@@ -2,7 +2,7 @@
 //! deliveries. Stopped are the dead ones, and those that wait for a destination that nobody serves.
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{MessageKey, Position};
 use crate::store::operate::action_filter::just_below;
 use crate::store::operate::actions::{Progress, SLICE, Slice, count, first_int};
 use crate::store::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};
@@ -22,23 +22,23 @@ impl ActionFilter {
         if acts && fits && !by_event { Ok(()) } else { Err(ActionError::Messages) }
     }
 
-    pub(in crate::store) fn message_values(&self, after: EventKey) -> Vec<Value> {
+    pub(in crate::store) fn message_values(&self, after: Position) -> Vec<Value> {
         // An id that is named bounds the ids, so that an action on one message reads that one.
-        let first = self.message.unwrap_or(EventKey::MIN);
+        let first = self.message.unwrap_or(MessageKey::MIN);
         vec![
-            just_below(first).max(after).into(),
+            just_below(first.position()).max(after).into(),
             self.destination.as_deref().into(),
             self.handler.as_deref().into(),
             self.since.into(),
             self.until.into(),
-            self.message.unwrap_or(EventKey::MAX).into(),
+            self.message.unwrap_or(MessageKey::MAX).into(),
         ]
     }
 }
 
 impl Store {
     pub(in crate::store) async fn count_messages(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
-        let values = filter.message_values(EventKey::MIN);
+        let values = filter.message_values(Position::MIN);
         let dead = first_int(&self.query(&sql::MESSAGE_ACTION_COUNT, values.clone()).await?)?;
         if !filter.waiting {
             return Ok(dead);

@@ -1,7 +1,7 @@
 //! What every node must know about destinations, and the messages of relays that went silent.
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{MessageKey, NodeKey, NodeKind};
 use crate::store::handling::deliveries::count;
 use crate::store::{Row, Store, StoreError, Tx, sql};
 
@@ -23,7 +23,7 @@ pub struct DestinationFacts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpiredMessage {
     /// The message.
-    pub id: EventKey,
+    pub id: MessageKey,
     /// The destination's name.
     pub destination: String,
     /// The attempt that ended without an answer.
@@ -65,7 +65,7 @@ impl Store {
 
     /// Takes back the messages of a process, under the same proof as [`Store::reclaim`], and before it: that one forgets
     /// the process.
-    pub async fn reclaim_messages(&self, dead: EventKey, now: UnixMillis) -> Result<Vec<ExpiredMessage>, StoreError> {
+    pub async fn reclaim_messages(&self, dead: NodeKey, now: UnixMillis) -> Result<Vec<ExpiredMessage>, StoreError> {
         let error = "the process ended before it answered";
         let mut reclaimed = Vec::new();
         loop {
@@ -91,7 +91,7 @@ impl Tx {
         let mut expired = Vec::with_capacity(rows.len());
         for row in rows {
             let (id, attempt) = (row.key(0)?, row.int(3)?);
-            let (node, started) = (row.optional_key(4)?, row.optional_int(5)?);
+            let (node, started) = (row.optional_key::<NodeKind>(4)?, row.optional_int(5)?);
             let values = vec![id.into(), attempt.into(), node.into(), started.into(), now.into(), error.into()];
             let used = row.text(6)? == error;
             if used {

@@ -10,7 +10,7 @@ use bytes::Bytes;
 
 use crate::clock::UnixMillis;
 use crate::delivery::Next;
-use crate::event::EventKey;
+use crate::event::{EventKey, LeaseToken, MessageKey, MessageKind, NodeKey};
 use crate::store::handling::attempts::{fenced, kept};
 use crate::store::handling::deliveries::{count, millis};
 use crate::store::{Fenced, Row, Store, StoreError, Tx, TxInner, Value, sql};
@@ -33,9 +33,9 @@ pub struct MessageWant {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct MessageFence {
     /// The message.
-    pub id: EventKey,
+    pub id: MessageKey,
     /// The claim's token.
-    pub token: EventKey,
+    pub token: LeaseToken,
 }
 
 /// A claimed message with all that sending it needs.
@@ -101,7 +101,7 @@ pub enum SentMarks {
     /// All are sent once the transaction commits.
     All,
     /// These were claimed by somebody else meanwhile; the transaction must roll back.
-    LeaseLost(Vec<EventKey>),
+    LeaseLost(Vec<MessageKey>),
 }
 
 /// An attempt that the destination did not take, and what was decided about it.
@@ -124,7 +124,7 @@ impl Store {
     pub async fn claim_messages(
         &self,
         wants: &[MessageWant],
-        node: Option<EventKey>,
+        node: Option<NodeKey>,
         now: UnixMillis,
     ) -> Result<MessageClaims, StoreError> {
         self.faults.at("outbox.claim").await?;
@@ -137,7 +137,7 @@ impl Store {
             TxInner::Postgres(tx) => tx.claim_messages(wants, node, steady).await?,
         };
         // RETURNING has an order of its own.
-        rows.sort_by_key(|row| (row.int(6).unwrap_or(0), row.key(0).ok()));
+        rows.sort_by_key(|row| (row.int(6).unwrap_or(0), row.key::<MessageKind>(0).ok()));
         let mut claims = MessageClaims::default();
         for row in rows {
             let list = if row.text(3)? == "dead" { &mut claims.buried } else { &mut claims.claimed };
@@ -214,7 +214,7 @@ impl Tx {
         Ok(outcome)
     }
 
-    async fn keep_answers(&mut self, answers: Vec<(EventKey, Bytes)>, now: UnixMillis) -> Result<(), StoreError> {
+    async fn keep_answers(&mut self, answers: Vec<(MessageKey, Bytes)>, now: UnixMillis) -> Result<(), StoreError> {
         let answers: Vec<_> = answers.into_iter().filter(|(_, body)| !body.is_empty()).collect();
         if answers.is_empty() {
             return Ok(());

@@ -13,7 +13,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, EventKey, Mark};
 use crate::store::StoreError;
 use crate::store::insert::arrivals::ArrivalCount;
 use crate::store::insert::ledger::{NewEvent, NewRow, Owner, delivery_state};
@@ -227,11 +227,11 @@ impl<'a> PayloadColumns<'a> {
 
 #[derive(Default)]
 struct DeliveryColumns<'a> {
-    deliveries: Vec<EventKey>,
+    deliveries: Vec<DeliveryKey>,
     keys: Vec<EventKey>,
     handlers: Vec<&'a str>,
     states: Vec<&'a str>,
-    order_keys: Vec<Option<EventKey>>,
+    order_keys: Vec<Option<Mark>>,
     steady: Option<UnixMillis>,
 }
 

@@ -3,7 +3,7 @@
 use tokio_postgres::types::ToSql;
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, DeliveryKind, LeaseKind, LeaseToken, NodeKey};
 use crate::store::handling::deliveries::{ClaimedRows, LossFilter, millis};
 use crate::store::postgres::{Database, Object, Tx, by_index, classify, in_time, no_connection, read_row};
 use crate::store::sql::{CLAIM_IN_ORDER_POSTGRES, CLAIM_POSTGRES, postgres as sql};
@@ -16,7 +16,7 @@ impl Tx {
     pub(in crate::store) async fn claim_deliveries(
         &mut self,
         wants: &[Want],
-        node: Option<EventKey>,
+        node: Option<NodeKey>,
         care: LossFilter,
         steady: Option<UnixMillis>,
     ) -> Result<ClaimedRows, StoreError> {
@@ -48,8 +48,8 @@ impl Tx {
         for row in rows {
             let row = read_row(&row)?;
             if row.int(FITS)? == 0 {
-                deliveries.push(row.key(0)?);
-                tokens.push(row.key(1)?);
+                deliveries.push(row.key::<DeliveryKind>(0)?);
+                tokens.push(row.key::<LeaseKind>(1)?);
                 claimed.cut_off.insert(row.text(3)?);
             } else {
                 claimed.rows.push(row);
@@ -65,9 +65,9 @@ impl Tx {
         Ok(claimed)
     }
 
-    pub(in crate::store) async fn finish(&mut self, fences: &[Fence]) -> Result<Vec<EventKey>, StoreError> {
-        let deliveries: Vec<EventKey> = fences.iter().map(|fence| fence.delivery).collect();
-        let tokens: Vec<EventKey> = fences.iter().map(|fence| fence.token).collect();
+    pub(in crate::store) async fn finish(&mut self, fences: &[Fence]) -> Result<Vec<DeliveryKey>, StoreError> {
+        let deliveries: Vec<DeliveryKey> = fences.iter().map(|fence| fence.delivery).collect();
+        let tokens: Vec<LeaseToken> = fences.iter().map(|fence| fence.token).collect();
         let rows = self
             .step(async |client| {
                 let statement = client.prepare_cached(sql::FINISH).await?;
@@ -75,7 +75,7 @@ impl Tx {
             })
             .await?;
         let key = |row: &tokio_postgres::Row| {
-            row.try_get::<_, uuid::Uuid>(0).map(|key| EventKey::from_bytes(key.into_bytes())).map_err(classify)
+            row.try_get::<_, uuid::Uuid>(0).map(|key| DeliveryKey::from_bytes(key.into_bytes())).map_err(classify)
         };
         rows.iter().map(key).collect()
     }
@@ -85,7 +85,7 @@ impl Database {
     /// One statement that is a transaction of its own.
     pub(in crate::store) async fn write_begun(
         &self,
-        node: EventKey,
+        node: NodeKey,
         role: &str,
         marks: &[u8],
     ) -> Result<(), StoreError> {

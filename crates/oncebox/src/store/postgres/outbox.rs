@@ -5,7 +5,7 @@ use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{LeaseToken, MessageKey, NodeKey};
 use crate::store::handling::deliveries::millis;
 use crate::store::postgres::{Tx, by_index, classify, read_row};
 use crate::store::sql::postgres as sql;
@@ -15,7 +15,7 @@ impl Tx {
     pub(in crate::store) async fn claim_messages(
         &mut self,
         wants: &[MessageWant],
-        node: Option<EventKey>,
+        node: Option<NodeKey>,
         steady: Option<UnixMillis>,
     ) -> Result<Vec<Row>, StoreError> {
         let destinations: Vec<&str> = wants.iter().map(|want| want.destination.as_str()).collect();
@@ -37,9 +37,9 @@ impl Tx {
         rows.iter().map(read_row).collect()
     }
 
-    pub(in crate::store) async fn sent(&mut self, marks: &[Sent]) -> Result<Vec<EventKey>, StoreError> {
-        let ids: Vec<EventKey> = marks.iter().map(|mark| mark.fence.id).collect();
-        let tokens: Vec<EventKey> = marks.iter().map(|mark| mark.fence.token).collect();
+    pub(in crate::store) async fn sent(&mut self, marks: &[Sent]) -> Result<Vec<MessageKey>, StoreError> {
+        let ids: Vec<MessageKey> = marks.iter().map(|mark| mark.fence.id).collect();
+        let tokens: Vec<LeaseToken> = marks.iter().map(|mark| mark.fence.token).collect();
         let statuses: Vec<i64> = marks.iter().map(|mark| i64::from(mark.status)).collect();
         let rows = self
             .step(async |client| {
@@ -48,13 +48,13 @@ impl Tx {
             })
             .await?;
         let id = |row: &tokio_postgres::Row| {
-            row.try_get::<_, uuid::Uuid>(0).map(|id| EventKey::from_bytes(id.into_bytes())).map_err(classify)
+            row.try_get::<_, uuid::Uuid>(0).map(|id| MessageKey::from_bytes(id.into_bytes())).map_err(classify)
         };
         rows.iter().map(id).collect()
     }
 
-    pub(in crate::store) async fn keep_answers(&mut self, answers: &[(EventKey, Bytes)]) -> Result<(), StoreError> {
-        let ids: Vec<EventKey> = answers.iter().map(|(id, _)| *id).collect();
+    pub(in crate::store) async fn keep_answers(&mut self, answers: &[(MessageKey, Bytes)]) -> Result<(), StoreError> {
+        let ids: Vec<MessageKey> = answers.iter().map(|(id, _)| *id).collect();
         let bodies: Vec<&[u8]> = answers.iter().map(|(_, body)| body.as_ref()).collect();
         self.step(async |client| {
             let statement = client.prepare_cached(sql::KEEP_ANSWERS).await?;

@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, EventKey};
 use crate::store::postgres::{Database, Object, Tx, classify, in_time, no_connection, within};
 use crate::store::retention::log::{Removed, TABLES};
 use crate::store::retention::{RetentionLock, Trail, delivery_span};
@@ -191,7 +191,7 @@ impl Tx {
     pub(in crate::store) async fn remove_trail(
         &mut self,
         trail: Trail,
-        deliveries: &[EventKey],
+        deliveries: &[DeliveryKey],
     ) -> Result<u64, StoreError> {
         let statement = match trail {
             Trail::Attempts => sql::REMOVE_ATTEMPTS,

@@ -1,7 +1,7 @@
 //! Reading deliveries for people and for metrics: pages, dead letters, held ones, attempts, depths.
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, EventKey, NodeKey, Position};
 use crate::store::report::events::{DeliveryRecord, QueueCount, like, read_delivery, rows_of};
 use crate::store::report::key_range::{Page, Range};
 use crate::store::{Row, Store, StoreError, sql};
@@ -39,20 +39,20 @@ pub struct DeliveryFilter {
     /// Exactly this event.
     pub key: Option<EventKey>,
     /// Older than this delivery: the cursor of the page before.
-    pub before: Option<EventKey>,
+    pub before: Option<Position>,
 }
 
 /// An attempt other than the one that the delivery itself tells of.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AttemptRecord {
     /// The delivery.
-    pub delivery: EventKey,
+    pub delivery: DeliveryKey,
     /// The handler's name.
     pub handler: String,
     /// Which attempt, from 1.
     pub attempt: i64,
     /// The process that made it, where it was a worker of ours.
-    pub node: Option<EventKey>,
+    pub node: Option<NodeKey>,
     /// When it was claimed.
     pub started_at: Option<UnixMillis>,
     /// When it ended.
@@ -108,7 +108,7 @@ impl Store {
         let range = Range::within(filter.before, filter.since, filter.until);
         if let Some(key) = filter.key {
             let (first, last) = key.delivery_range();
-            return Ok(Range { before: range.before.min(last), floor: first, more: false });
+            return Ok(Range { before: range.before.min(last.position()), floor: first.position(), more: false });
         }
         let stopped = filter.state.as_deref().filter(|state| matches!(*state, "dead" | "held"));
         let narrow = filter.handler.is_some() || filter.source.is_some() || filter.event_type.is_some();

@@ -1,7 +1,7 @@
 //! Reading for people: pages of events, one event with all that belongs to it, counts.
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, EventKey, Position};
 use crate::limits::{DEPTH_MAX, LEDGER_EXAMINED_MAX, PAGE_EXAMINED_MAX};
 use crate::store::insert::arrivals::parse_recent;
 use crate::store::report::key_range::{Page, Range, Recent, Waiting, count};
@@ -41,7 +41,7 @@ pub struct EventRecord {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeliveryRecord {
     /// Its key.
-    pub delivery: EventKey,
+    pub delivery: DeliveryKey,
     /// The handler's name.
     pub handler: String,
     /// Its state.
@@ -111,7 +111,7 @@ pub struct EventFilter {
     /// Of exactly this handler; only beside `delivery_state`.
     pub handler: Option<String>,
     /// Older than this event: the cursor of the page before.
-    pub before: Option<EventKey>,
+    pub before: Option<Position>,
 }
 
 /// How many events a source has in one state.
@@ -188,7 +188,7 @@ impl Store {
         let (_, last) = range.before.delivery_range();
         let of_events = self.floor(&sql::WAITING_FLOOR, range.before, Some("held")).await?;
         let of_deliveries = self.floor(&sql::STOPPED_FLOOR, last, Some("held")).await?;
-        let range = range.cut(of_events).cut(of_deliveries.map(|delivery| delivery.delivery_range().0));
+        let range = range.cut(of_events).cut(of_deliveries.map(|delivery| delivery.delivery_range().0.position()));
         let mut values = page_values(filter, range, limit);
         values.extend([range.floor.delivery_range().0.into(), last.into()]);
         let rows = self.query(&sql::HELD_PAGE, values).await?;
@@ -207,10 +207,10 @@ impl Store {
             "dead" | "held" => (&sql::EVENTS_STOPPED_PAGE, &sql::STOPPED_FLOOR, Some(state)),
             _ => (&sql::EVENTS_IN_DELIVERY_STATE_PAGE, &sql::DELIVERIES_FLOOR, None),
         };
-        let before = filter.before.map(|before| before.delivery_range().0);
+        let before = filter.before.map(|before| before.delivery_range().0.position());
         let range = Range::within(before, filter.since, filter.until);
         let floor = self.floor(floor, range.before, of).await?;
-        let range = range.cut(floor.map(|delivery| delivery.delivery_range().0));
+        let range = range.cut(floor.map(|delivery| delivery.delivery_range().0.position()));
         let values = vec![
             range.before.into(),
             state.into(),
@@ -234,7 +234,7 @@ impl Store {
         }
         // The last event may have more deliveries beyond the page; the next page begins below all of them.
         items.truncate(limit);
-        let next = items.last().map(|event| event.key);
+        let next = items.last().map(|event| event.key.position());
         Ok(Page { items, next, searched_until: None })
     }
 
@@ -242,7 +242,7 @@ impl Store {
     /// few fit; `next` is where it stopped, if there is more.
     pub async fn events_after(
         &self,
-        after: EventKey,
+        after: Position,
         filter: &EventFilter,
         limit: usize,
         examined_max: usize,
@@ -256,11 +256,11 @@ impl Store {
             optional_text(filter.state.clone()),
             optional_text(filter.event_type.as_deref().map(like)),
             count(limit),
-            last.unwrap_or(EventKey::MAX).into(),
+            last.unwrap_or(Position::MAX).into(),
         ];
         let rows = self.query(&sql::EVENTS_AFTER, values).await?;
         let items = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
-        let next = if items.len() == limit { items.last().map(|event| event.key) } else { last };
+        let next = if items.len() == limit { items.last().map(|event| event.key.position()) } else { last };
         Ok(Page { items, next, searched_until: None })
     }
 

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use crate::database::is_true;
 use crate::database::migrations::{Recorded, Schema, pending};
-use crate::event::EventKey;
+use crate::event::{EventKey, EventKind};
 use crate::store::operate::actions::first_int;
 use crate::store::operate::forget::{digest, identity};
 use crate::store::report::schema_pieces::{self, Piece};
@@ -160,7 +160,7 @@ impl<T: FnMut(i64)> Looker<'_, T> {
         while let Some(rows) = self.next(statement, &mut slices).await? {
             for row in &rows {
                 if let Some(what) = row.optional_text(1)? {
-                    faults.add(&what, &row.key(0)?.to_string());
+                    faults.add(&what, &row.key::<EventKind>(0)?.to_string());
                 }
             }
         }
@@ -175,7 +175,7 @@ impl<T: FnMut(i64)> Looker<'_, T> {
             let mut wanted = Vec::with_capacity(rows.len());
             for row in &rows {
                 if row.int(7)? != 0 {
-                    faults.add("conflict without its original", &row.key(0)?.to_string());
+                    faults.add("conflict without its original", &row.key::<EventKind>(0)?.to_string());
                 }
                 if row.text(4)? != "arrival" {
                     wanted.push((row.key(0)?, identity_of(row)?));

@@ -5,7 +5,7 @@
 //! from such a range; the answer says how far it looked, and its cursor goes on from there.
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, EventKey, Key, MessageKey, Position};
 use crate::limits::PAGE_EXAMINED_MAX;
 use crate::store::report::deliveries::FirstTries;
 use crate::store::report::events::{QueueCount, SourceCount};
@@ -21,9 +21,9 @@ pub struct Page<T> {
     /// The rows.
     pub items: Vec<T>,
     /// The cursor of the next page, if there is one.
-    pub next: Option<EventKey>,
+    pub next: Option<Position>,
     /// Set where the page stopped looking before it was full: the oldest key it looked at.
-    pub searched_until: Option<EventKey>,
+    pub searched_until: Option<Position>,
 }
 
 /// Numbers of the newest events, and of their deliveries.
@@ -58,7 +58,7 @@ pub struct Waiting {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DeadError {
     /// The delivery, or the message.
-    pub id: EventKey,
+    pub id: Position,
     /// The event's key, where there is one.
     pub key: Option<EventKey>,
     /// The handler, or the destination.
@@ -73,9 +73,9 @@ pub struct DeadError {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Range {
     /// Exclusive.
-    pub(in crate::store) before: EventKey,
+    pub(in crate::store) before: Position,
     /// Inclusive.
-    pub(in crate::store) floor: EventKey,
+    pub(in crate::store) floor: Position,
     /// There are rows below the floor that fit the time asked for.
     pub(in crate::store) more: bool,
 }
@@ -83,17 +83,17 @@ pub(in crate::store) struct Range {
 impl Range {
     /// Within times. A key's own time is never before the row's, and after it only where a clock was set back.
     pub(in crate::store) fn within(
-        before: Option<EventKey>,
+        before: Option<Position>,
         since: Option<UnixMillis>,
         until: Option<UnixMillis>,
     ) -> Self {
-        let floor = since.map_or(EventKey::MIN, EventKey::at);
-        let end = until.map_or(EventKey::MAX, |until| EventKey::at(until.saturating_add(SET_BACK_MS)));
-        Self { before: before.unwrap_or(EventKey::MAX).min(end), floor, more: false }
+        let floor = since.map_or(Position::MIN, Position::at);
+        let end = until.map_or(Position::MAX, |until| Position::at(until.saturating_add(SET_BACK_MS)));
+        Self { before: before.unwrap_or(Position::MAX).min(end), floor, more: false }
     }
 
     /// Cut at the last row that may be examined.
-    pub(in crate::store) fn cut(self, floor: Option<EventKey>) -> Self {
+    pub(in crate::store) fn cut(self, floor: Option<Position>) -> Self {
         match floor {
             Some(floor) if floor > self.floor => Self { floor, more: true, ..self },
             _ => self,
@@ -101,10 +101,10 @@ impl Range {
     }
 
     /// Turns the rows that were found, one more than the limit where there are more, into a page.
-    pub(in crate::store) fn page<T>(self, mut items: Vec<T>, limit: usize, key: impl Fn(&T) -> EventKey) -> Page<T> {
+    pub(in crate::store) fn page<T, K>(self, mut items: Vec<T>, limit: usize, key: impl Fn(&T) -> Key<K>) -> Page<T> {
         if items.len() > limit {
             items.truncate(limit);
-            let next = items.last().map(key);
+            let next = items.last().map(|item| key(item).position());
             return Page { items, next, searched_until: None };
         }
         let end = self.more.then_some(self.floor);
@@ -114,22 +114,22 @@ impl Range {
 
 impl Store {
     /// The last row below a key that a page may examine; none where there are fewer.
-    pub(in crate::store) async fn floor(
+    pub(in crate::store) async fn floor<K>(
         &self,
         statement: &Statement,
-        before: EventKey,
+        before: Key<K>,
         state: Option<&str>,
-    ) -> Result<Option<EventKey>, StoreError> {
+    ) -> Result<Option<Position>, StoreError> {
         self.floor_after(statement, before, state, PAGE_EXAMINED_MAX).await
     }
 
-    async fn floor_after(
+    async fn floor_after<K, F>(
         &self,
         statement: &Statement,
-        before: EventKey,
+        before: Key<K>,
         state: Option<&str>,
         rows: usize,
-    ) -> Result<Option<EventKey>, StoreError> {
+    ) -> Result<Option<Key<F>>, StoreError> {
         let mut values = vec![before.into(), count(rows.saturating_sub(1))];
         values.extend(state.map(Value::from));
         self.query(statement, values).await?.first().map(|row| row.key(0)).transpose()
@@ -149,7 +149,7 @@ impl Store {
         let first = since.unwrap_or(after);
         let until = if before == EventKey::MAX { UnixMillis::MAX } else { before.moment() };
         let events = self.query(&sql::RECENT_EVENTS, vec![first.into(), before.into(), until.into()]).await?;
-        let last = if before == EventKey::MAX { before } else { before.delivery_range().0 };
+        let last = if before == EventKey::MAX { DeliveryKey::MAX } else { before.delivery_range().0 };
         let range = || vec![Value::from(first.delivery_range().0), last.into()];
         let deliveries = self.query(&sql::RECENT_DELIVERIES, range()).await?;
         let failures = self.query(&sql::RECENT_FIRST_FAILURES, range()).await?;
@@ -188,7 +188,7 @@ impl Store {
 
     /// The newest messages by destination and state.
     pub async fn recent_messages(&self, messages_max: usize) -> Result<Vec<QueueCount>, StoreError> {
-        self.query(&sql::RECENT_MESSAGES, vec![count(messages_max), EventKey::MAX.into()])
+        self.query(&sql::RECENT_MESSAGES, vec![count(messages_max), MessageKey::MAX.into()])
             .await?
             .iter()
             .map(read_queue)
@@ -208,7 +208,7 @@ impl Store {
     /// The beginnings of the newest bodies below a key, for whoever looks for a text in them.
     pub async fn bodies_below(
         &self,
-        before: Option<EventKey>,
+        before: Option<Position>,
         since: Option<UnixMillis>,
         rows: usize,
         bytes_each: usize,
@@ -298,10 +298,10 @@ mod tests {
 
     #[test]
     fn a_page_says_how_far_it_looked() {
-        let key = |ms| EventKey::at(ms);
+        let key = |ms| Position::at(ms);
         let range = |floor| Range::within(None, Some(5), None).cut(floor);
         let check = |range: Range, found: &[i64], next: Option<i64>, until: Option<i64>| {
-            let items: Vec<EventKey> = found.iter().map(|ms| key(*ms)).collect();
+            let items: Vec<Position> = found.iter().map(|ms| key(*ms)).collect();
             let page = range.page(items, 2, |one| *one);
             assert_eq!((page.next, page.searched_until), (next.map(key), until.map(key)), "{found:?}");
             assert!(page.items.len() <= 2);

@@ -1,7 +1,7 @@
 //! Reading the outbox for people and for metrics: pages, one message with its attempts, depths.
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{EventKey, MessageKey, NodeKey, Position};
 use crate::store::report::events::{QueueCount, rows_of};
 use crate::store::report::key_range::{Page, Range};
 use crate::store::{Row, Store, StoreError, sql};
@@ -10,7 +10,7 @@ use crate::store::{Row, Store, StoreError, sql};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MessageLine {
     /// Its name.
-    pub id: EventKey,
+    pub id: MessageKey,
     /// The destination's name.
     pub destination: String,
     /// What every attempt carries.
@@ -64,7 +64,7 @@ pub struct MessageAttempt {
     /// Which attempt, from 1.
     pub attempt: i64,
     /// The process that made it.
-    pub node: Option<EventKey>,
+    pub node: Option<NodeKey>,
     /// When it was claimed.
     pub started_at: Option<UnixMillis>,
     /// When it ended.
@@ -93,7 +93,7 @@ pub struct MessageFilter {
     /// Written for this event.
     pub key: Option<EventKey>,
     /// Older than this message: the cursor of the page before.
-    pub before: Option<EventKey>,
+    pub before: Option<Position>,
 }
 
 impl Store {
@@ -129,7 +129,7 @@ impl Store {
     }
 
     /// One message with its attempts and the latest answer.
-    pub async fn message(&self, id: EventKey) -> Result<Option<MessageDetail>, StoreError> {
+    pub async fn message(&self, id: MessageKey) -> Result<Option<MessageDetail>, StoreError> {
         let rows = self.query(&sql::MESSAGE_BY_ID, vec![id.into()]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
         let attempts = self.query(&sql::ATTEMPTS_OF_MESSAGE, vec![id.into()]).await?;

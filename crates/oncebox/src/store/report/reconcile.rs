@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{EventKey, Position};
 use crate::store::{Database, Row, Store, StoreError, sql};
 
 /// Rows of one page.
@@ -43,7 +43,7 @@ pub struct DoneFilter {
 impl Store {
     /// Every delivery that is marked done and fits, in the order of the keys.
     pub async fn done_deliveries(&self, filter: &DoneFilter) -> Result<Vec<DoneDelivery>, StoreError> {
-        let mut reached = EventKey::MIN;
+        let mut reached = Position::MIN;
         let mut done = Vec::new();
         loop {
             let values = vec![

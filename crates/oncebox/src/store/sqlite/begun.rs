@@ -13,7 +13,7 @@ use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::event::EventKey;
+use crate::event::NodeKey;
 use crate::store::Role;
 use crate::store::handling::begun::MARK_BYTES;
 
@@ -40,7 +40,7 @@ struct State {
 /// What one process has begun. A role that it has not announced has no list.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Record {
-    pub(in crate::store) node: EventKey,
+    pub(in crate::store) node: NodeKey,
     lists: [Option<Vec<u8>>; 3],
 }
 
@@ -64,7 +64,7 @@ impl BegunFile {
 
     /// Puts down what this process has begun in a role, in place of what it put down before. The record of an earlier
     /// process is dropped with the first write, so it must be in the database by then.
-    pub(in crate::store) fn write(&self, node: EventKey, role: Role, marks: &[u8]) -> io::Result<()> {
+    pub(in crate::store) fn write(&self, node: NodeKey, role: Role, marks: &[u8]) -> io::Result<()> {
         if marks.len() > PLACE_BYTES - HEAD_BYTES {
             return Err(io::Error::other("too many claims have begun at once"));
         }
@@ -99,7 +99,7 @@ fn offset(place: usize, turn: u64) -> u64 {
     (place as u64 * 2 + turn) * PLACE_BYTES as u64
 }
 
-fn with_head(node: EventKey, marks: &[u8]) -> Vec<u8> {
+fn with_head(node: NodeKey, marks: &[u8]) -> Vec<u8> {
     let mut bytes = Vec::with_capacity(HEAD_BYTES + marks.len());
     bytes.extend_from_slice(node.as_bytes());
     bytes.extend_from_slice(&u32::try_from(marks.len()).unwrap_or(u32::MAX).to_le_bytes());
@@ -122,13 +122,13 @@ fn read(file: &File) -> io::Result<Option<Record>> {
 }
 
 /// None where nothing was written; of a write that was cut off, what is there.
-fn read_place(file: &File, offset: u64) -> io::Result<Option<(EventKey, Vec<u8>)>> {
+fn read_place(file: &File, offset: u64) -> io::Result<Option<(NodeKey, Vec<u8>)>> {
     let mut head = [0; HEAD_BYTES];
     if read_up_to(file, &mut head, offset)? < HEAD_BYTES || head[..16] == [0; 16] {
         return Ok(None);
     }
     let (node, length) = head.split_at(16);
-    let node = EventKey::from_bytes(node.try_into().map_err(io::Error::other)?);
+    let node = NodeKey::from_bytes(node.try_into().map_err(io::Error::other)?);
     let length = u32::from_le_bytes(length.try_into().map_err(io::Error::other)?) as usize;
     let mut marks = vec![0; length.min(PLACE_BYTES - HEAD_BYTES)];
     let found = read_up_to(file, &mut marks, offset + HEAD_BYTES as u64)?;
@@ -154,8 +154,8 @@ mod tests {
     use super::*;
     use crate::store::sqlite::files::open_private;
 
-    const NODE: EventKey = EventKey::from_bytes([7; 16]);
-    const NEXT: EventKey = EventKey::from_bytes([8; 16]);
+    const NODE: NodeKey = NodeKey::from_bytes([7; 16]);
+    const NEXT: NodeKey = NodeKey::from_bytes([8; 16]);
 
     fn marks(of: &[u8]) -> Vec<u8> {
         of.iter().flat_map(|byte| [*byte; MARK_BYTES]).collect()

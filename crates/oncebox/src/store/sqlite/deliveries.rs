@@ -3,7 +3,7 @@
 use rusqlite::{Connection, params};
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, DeliveryKind, EventKind, LeaseKind, NodeKey};
 use crate::store::handling::deliveries::{ClaimedRows, LossFilter, millis};
 use crate::store::sql::{CLAIM_SQLITE, NOTE_STEADY_CLOCK, UNCLAIM_ONE, sqlite as sql};
 use crate::store::sqlite::{Tx, classify, read_rows};
@@ -19,7 +19,7 @@ impl Tx {
     pub(in crate::store) async fn claim_deliveries(
         &mut self,
         wants: Vec<Want>,
-        node: Option<EventKey>,
+        node: Option<NodeKey>,
         care: LossFilter,
         (now, steady): (UnixMillis, UnixMillis),
     ) -> Result<ClaimedRows, StoreError> {
@@ -37,11 +37,11 @@ impl Tx {
                 ];
                 let mut rows = read_rows(connection, CLAIM_SQLITE.with(care), values)?;
                 // RETURNING has an order of its own.
-                rows.sort_by_key(|row| (row.int(DUE_AT).unwrap_or(0), row.key(KEY).ok()));
+                rows.sort_by_key(|row| (row.int(DUE_AT).unwrap_or(0), row.key::<EventKind>(KEY).ok()));
                 add_events(connection, rows, bytes, &mut claims)?;
             }
             note_time(connection, claims.rows.len(), steady)?;
-            claims.rows.sort_by_key(|row| (row.int(DUE_AT).unwrap_or(0), row.key(KEY).ok()));
+            claims.rows.sort_by_key(|row| (row.int(DUE_AT).unwrap_or(0), row.key::<EventKind>(KEY).ok()));
             Ok(claims)
         })
         .await
@@ -51,7 +51,7 @@ impl Tx {
         &mut self,
         fences: Vec<Fence>,
         now: UnixMillis,
-    ) -> Result<Vec<EventKey>, StoreError> {
+    ) -> Result<Vec<DeliveryKey>, StoreError> {
         self.run(move |connection| {
             let mut finish = connection.prepare_cached(sql::FINISH).map_err(classify)?;
             let mut done = Vec::with_capacity(fences.len());
@@ -91,11 +91,11 @@ fn add_events(
     for mut row in rows {
         let is_dead = row.text(STATE)? == "dead";
         if read >= bytes && !is_dead {
-            unclaim.execute(params![row.key(0)?, row.key(1)?]).map_err(classify)?;
+            unclaim.execute(params![row.key::<DeliveryKind>(0)?, row.key::<LeaseKind>(1)?]).map_err(classify)?;
             claims.cut_off.insert(row.text(HANDLER)?);
             continue;
         }
-        let event = read_rows(connection, sql::CLAIMED_EVENT, vec![row.key(KEY)?.into()])?;
+        let event = read_rows(connection, sql::CLAIMED_EVENT, vec![row.key::<EventKind>(KEY)?.into()])?;
         let event = event.into_iter().next().ok_or(StoreError::Corrupt { what: "delivery without event" })?;
         row.0.extend(event.0);
         if let (false, Some(Value::Bytes(body))) = (is_dead, row.0.last()) {

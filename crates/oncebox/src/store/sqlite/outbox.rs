@@ -5,7 +5,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use rusqlite::{Connection, params};
 
 use crate::clock::UnixMillis;
-use crate::event::EventKey;
+use crate::event::{LeaseToken, MessageKey, NodeKey};
 use crate::store::handling::deliveries::millis;
 use crate::store::sql::sqlite as sql;
 use crate::store::sqlite::deliveries::note_time;
@@ -16,12 +16,12 @@ impl Tx {
     pub(in crate::store) async fn claim_messages(
         &mut self,
         wants: Vec<MessageWant>,
-        node: Option<EventKey>,
+        node: Option<NodeKey>,
         (now, steady): (UnixMillis, UnixMillis),
     ) -> Result<Vec<Row>, StoreError> {
         let mut token = [0; 16];
         SystemRandom::new().fill(&mut token).map_err(|_error| StoreError::Refused("there is no randomness".into()))?;
-        let token = EventKey::from_bytes(token);
+        let token = LeaseToken::from_bytes(token);
         self.run(move |connection| {
             let mut claims = Vec::new();
             for want in &wants {
@@ -44,7 +44,7 @@ impl Tx {
         &mut self,
         marks: Vec<Sent>,
         now: UnixMillis,
-    ) -> Result<Vec<EventKey>, StoreError> {
+    ) -> Result<Vec<MessageKey>, StoreError> {
         self.run(move |connection| {
             let mut mark = connection.prepare_cached(sql::SENT).map_err(classify)?;
             let mut done = Vec::with_capacity(marks.len());
@@ -60,7 +60,7 @@ impl Tx {
 
     pub(in crate::store) async fn keep_answers(
         &mut self,
-        answers: Vec<(EventKey, Bytes)>,
+        answers: Vec<(MessageKey, Bytes)>,
         now: UnixMillis,
     ) -> Result<(), StoreError> {
         self.run(move |connection| {
@@ -78,7 +78,7 @@ impl Tx {
 fn claimable(
     connection: &Connection,
     want: &MessageWant,
-    token: EventKey,
+    token: LeaseToken,
     steady: UnixMillis,
 ) -> Result<Vec<Row>, StoreError> {
     let limit = i64::try_from(want.limit).unwrap_or(i64::MAX);

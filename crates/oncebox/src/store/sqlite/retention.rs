@@ -2,7 +2,7 @@
 
 use rusqlite::{Connection, params};
 
-use crate::event::EventKey;
+use crate::event::{DeliveryKey, EventKey, Key};
 use crate::store::StoreError;
 use crate::store::retention::Trail;
 use crate::store::retention::log::{Removed, TABLES};
@@ -20,7 +20,7 @@ impl Tx {
     pub(in crate::store) async fn remove_trail(
         &mut self,
         trail: Trail,
-        deliveries: Vec<EventKey>,
+        deliveries: Vec<DeliveryKey>,
     ) -> Result<u64, StoreError> {
         let statement = match trail {
             Trail::Attempts => sql::REMOVE_ATTEMPTS,
@@ -96,7 +96,7 @@ fn remove_names(connection: &Connection, keys: &[EventKey]) -> Result<(Vec<Event
     Ok((gone, each(connection, sql::REMOVE_FINGERPRINTS, keys)?))
 }
 
-fn each(connection: &Connection, statement: &str, keys: &[EventKey]) -> Result<u64, StoreError> {
+fn each<K>(connection: &Connection, statement: &str, keys: &[Key<K>]) -> Result<u64, StoreError> {
     let mut statement = connection.prepare_cached(statement).map_err(classify)?;
     let mut rows = 0;
     for key in keys {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use super::{Broken, Context, UnitEnd, failure, isolated};
 use crate::clock::{Countdown, UnixMillis};
 use crate::delivery::Failed;
-use crate::event::EventKey;
+use crate::event::DeliveryKey;
 use crate::lane::circuit::Reached;
 use crate::store::{Claimed, Commit, Failure, Failures, Fence, Fenced, Finished, HandlerSql, RanEach, StoreError, Tx};
 use crate::worker::handler::{HandlerSpec, Work};
@@ -79,7 +79,7 @@ enum Ran {
     /// read, or a setting that lets nobody write.
     Stale { error: String },
     /// Rolled back, because these belong to somebody else by now.
-    LeaseLost(Vec<EventKey>),
+    LeaseLost(Vec<DeliveryKey>),
     /// Rolled back, because the database did not do its part.
     Away(StoreError),
     /// Rolled back at the commit by an answer that may be another one next time; a rule of the application's own may give it
@@ -227,8 +227,8 @@ impl Unit<'_> {
         }
     }
 
-    fn without(&mut self, part: &Part, lost: &[EventKey]) {
-        let lost: HashSet<&EventKey> = lost.iter().collect();
+    fn without(&mut self, part: &Part, lost: &[DeliveryKey]) {
+        let lost: HashSet<&DeliveryKey> = lost.iter().collect();
         let (gone, ours): (Vec<&Claimed>, Vec<&Claimed>) =
             part.iter().partition(|claim| lost.contains(&claim.fence.delivery));
         gone.into_iter().for_each(metric::lost);

@@ -6,7 +6,7 @@ use oncebox::Message;
 use oncebox::Once;
 use oncebox::gateway::delivery::order::order_key;
 use oncebox::gateway::delivery::{Failed, Next};
-use oncebox::gateway::event::{EventKey, KeyMaker};
+use oncebox::gateway::event::KeyMaker;
 use oncebox::gateway::store::{Claimed, Fence, Fenced, Finished, HandlerSql, PulledFailure, StoreError, Version, Want};
 use testkit::Session;
 use testkit::session::Refused;
@@ -239,10 +239,9 @@ fn taken(claimed: Claimed) -> Taken {
 
 /// Columns as the contract names them: delivery, token, key, source, `event_id`, type, body, attempt, and two times.
 fn read(row: &[String]) -> Taken {
-    let key = |text: &String| text.parse::<EventKey>().unwrap();
     assert_eq!(row.len(), 10);
     Taken {
-        fence: Fence { delivery: key(&row[0]), token: key(&row[1]) },
+        fence: Fence { delivery: row[0].parse().unwrap(), token: row[1].parse().unwrap() },
         key: row[2].clone(),
         source: row[3].clone(),
         event_id: row[4].clone(),

@@ -52,7 +52,7 @@ testkit::contract! {
         for (n, (state, age)) in
             [("sent", 91 * DAY), ("discarded", 91 * DAY), ("dead", 91 * DAY), ("ready", 91 * DAY), ("sent", 89 * DAY)].iter().enumerate()
         {
-            let id = super::literal(&world, oncebox::gateway::event::KeyMaker::default().make(now() - age));
+            let id = super::literal(&world, oncebox::gateway::event::KeyMaker::default().make::<()>(now() - age));
             world.db.execute(&format!(
                 "insert into {outbox} (id, destination, idempotency_key, body, state, due_at_ms, created_at_ms) \
                  values ({id}, 'crm', 'k{n}', {body}, '{state}', 1, {})", now() - age

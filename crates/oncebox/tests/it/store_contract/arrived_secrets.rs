@@ -63,7 +63,7 @@ testkit::contract! {
 
 fn asked(at: i64) -> Asked {
     Asked {
-        id: format!("asked-{at}-{}", oncebox::gateway::event::KeyMaker::default().make(at)),
+        id: format!("asked-{at}-{}", oncebox::gateway::event::KeyMaker::default().make::<()>(at)),
         who: "somebody".to_owned(),
         at,
     }

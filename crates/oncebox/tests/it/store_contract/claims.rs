@@ -5,9 +5,9 @@ use std::time::{Duration, Instant};
 use oncebox::Message;
 use oncebox::gateway::delivery::order::order_key;
 use oncebox::gateway::delivery::routing::NewDelivery;
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::NodeKey;
 use oncebox::gateway::store::{
-    Access, Claimed, DestinationFacts, Durability, MessageWant, NodeEntry, OnDead, Role, Store, Want,
+    Access, BegunClaim, Claimed, DestinationFacts, Durability, MessageWant, NodeEntry, OnDead, Role, Store, Want,
 };
 use testkit::{Backend, Session, TestDatabase};
 
@@ -22,7 +22,7 @@ const BLOCKED: usize = 20_000;
 const PROMPT: Duration = Duration::from_secs(3);
 
 fn node() -> NodeEntry {
-    NodeEntry { name: "here".to_owned(), node: EventKey::from_bytes([3; 16]) }
+    NodeEntry { name: "here".to_owned(), node: NodeKey::from_bytes([3; 16]) }
 }
 
 async fn with_bodies(db: TestDatabase, bodies: usize) -> World {
@@ -49,8 +49,8 @@ async fn open_as_server(db: &TestDatabase) -> Store {
     }
 }
 
-fn pairs(claims: &[Claimed]) -> Vec<(EventKey, EventKey)> {
-    claims.iter().map(|one| (one.fence.delivery, one.fence.token)).collect()
+fn begun(claims: &[Claimed]) -> Vec<BegunClaim> {
+    claims.iter().map(|one| BegunClaim::new(one.fence.delivery, one.fence.token)).collect()
 }
 
 async fn expire(world: &World) {
@@ -104,7 +104,7 @@ testkit::contract! {
         assert_eq!(world.count("attempts"), 0);
 
         let claims = claimed_by_node(&world).await;
-        let begun = pairs(&claims);
+        let begun = begun(&claims);
         world.store.write_begun(node().node, Role::Alone, &begun[..1]).await.unwrap();
         world.store.write_begun(node().node, Role::Together, &begun[1..2]).await.unwrap();
         expire(&world).await;
@@ -120,9 +120,9 @@ testkit::contract! {
         world.store.register_node(&node(), NOW).await.unwrap();
         world.store.write_begun(node().node, Role::Alone, &[]).await.unwrap();
         let claims = world.store.claim(&[want(BILLING, 2)], Some(node().node), NOW).await.unwrap().claimed;
-        world.store.write_begun(node().node, Role::Together, &pairs(&claims)).await.unwrap();
+        world.store.write_begun(node().node, Role::Together, &begun(&claims)).await.unwrap();
         // Another process of the name begins, when this one is proved dead.
-        let next = NodeEntry { node: EventKey::from_bytes([4; 16]), ..node() };
+        let next = NodeEntry { node: NodeKey::from_bytes([4; 16]), ..node() };
         world.store.register_node(&next, NOW).await.unwrap();
         let reclaimed = world.store.reclaim(node().node, NOW).await.unwrap();
         assert!(reclaimed.iter().all(|one| !one.used && !one.dead), "{reclaimed:?}");
@@ -132,7 +132,7 @@ testkit::contract! {
         world.store.write_begun(next.node, Role::Alone, &[]).await.unwrap();
         let alone = world.store.claim_lost(&want(BILLING, 100), next.node, NOW).await.unwrap().claimed;
         assert_eq!(alone.len(), 1);
-        world.store.write_begun(next.node, Role::Alone, &pairs(&alone)).await.unwrap();
+        world.store.write_begun(next.node, Role::Alone, &begun(&alone)).await.unwrap();
         expire(&world).await;
         // Both were due at one moment, so either may have come first.
         let mut states = states(&world);
@@ -146,11 +146,11 @@ testkit::contract! {
         dead.register_node(&node(), NOW).await.unwrap();
         dead.write_begun(node().node, Role::Alone, &[]).await.unwrap();
         let claims = dead.claim(&[want(BILLING, 2)], Some(node().node), NOW).await.unwrap().claimed;
-        dead.write_begun(node().node, Role::Alone, &pairs(&claims)[..1]).await.unwrap();
+        dead.write_begun(node().node, Role::Alone, &begun(&claims)[..1]).await.unwrap();
         drop(dead);
 
         let store = open_as_server(&world.db).await;
-        let next = NodeEntry { node: EventKey::from_bytes([4; 16]), ..node() };
+        let next = NodeEntry { node: NodeKey::from_bytes([4; 16]), ..node() };
         store.register_node(&next, NOW).await.unwrap();
         // It may begin something of its own before it takes the other's claims.
         store.write_begun(next.node, Role::Together, &[]).await.unwrap();
@@ -175,7 +175,7 @@ testkit::contract! {
         }
         let want = MessageWant { destination: "crm".to_owned(), limit: 9, bytes: usize::MAX, lease: LEASE };
         let claims = world.store.claim_messages(&[want], Some(node().node), NOW).await.unwrap().claimed;
-        let begun = [(claims[0].fence.id, claims[0].fence.token)];
+        let begun = [BegunClaim::new(claims[0].fence.id, claims[0].fence.token)];
         world.store.register_node(&node(), NOW).await.unwrap();
         world.store.write_begun(node().node, Role::Relay, &begun).await.unwrap();
         world.db.execute(&format!("update {} set lease_until_ms = 1", world.db.table("outbox")));

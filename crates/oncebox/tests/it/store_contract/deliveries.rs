@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use oncebox::RetryPolicy;
 use oncebox::gateway::delivery::Next;
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::{LeaseToken, NodeKey};
 use oncebox::gateway::store::{
     Claimed, DeliveryFilter, Failure, Fence, Fenced, Finished, HandlerFacts, NodeEntry, OnDead, Want,
 };
@@ -83,7 +83,7 @@ testkit::contract! {
         let world = processing(db).await;
         let event = world.event("evt_1", r#"{"a":1}"#);
         world.insert_one(event.clone()).await;
-        let node = EventKey::from_bytes([9; 16]);
+        let node = NodeKey::from_bytes([9; 16]);
         let claims = world.store.claim(&[want(BILLING, 10)], Some(node), NOW).await.unwrap();
         assert_eq!((claims.claimed.len(), claims.buried.len()), (1, 0));
         let one = &claims.claimed[0];
@@ -126,7 +126,7 @@ testkit::contract! {
         let world = processing(db).await;
         world.insert([world.event("evt_1", "a"), world.event("evt_2", "b")]).await;
         let claimed = claim(&world, 10).await;
-        let stale = Fence { token: EventKey::from_bytes([1; 16]), ..claimed[1].fence };
+        let stale = Fence { token: LeaseToken::from_bytes([1; 16]), ..claimed[1].fence };
         assert_eq!(finish(&world, &[claimed[0].fence, stale]).await, Finished::LeaseLost(vec![stale.delivery]));
         assert_eq!(states(&world), [["claimed", "1"], ["claimed", "1"]]);
     }
@@ -226,7 +226,7 @@ testkit::contract! {
 
     async fn only_the_claims_of_a_dead_process_are_reclaimed(db: TestDatabase) {
         let world = processing(db).await;
-        let entry = |name: &str, n: u8| NodeEntry { name: name.to_owned(), node: EventKey::from_bytes([n; 16]) };
+        let entry = |name: &str, n: u8| NodeEntry { name: name.to_owned(), node: NodeKey::from_bytes([n; 16]) };
         let (old, other, new) = (entry("a", 1), entry("b", 2), entry("a", 3));
         for (n, node) in [Some(&old), Some(&other), None].into_iter().enumerate() {
             if let Some(entry) = node {
@@ -319,7 +319,7 @@ fn a_node_lock_is_for_one_session() {
         assert!(other.lock_node("a").await.unwrap().is_none());
         assert!(other.lock_node("b").await.unwrap().is_some());
         // A process by its key: gone only while no session holds its lock, and asking takes nothing from anybody.
-        let node = EventKey::from_bytes([7; 16]);
+        let node = NodeKey::from_bytes([7; 16]);
         let living = other.lock_node(&node.to_string()).await.unwrap().unwrap();
         assert!(!lock.proves_gone(node).await.unwrap());
         drop(living);

@@ -28,7 +28,7 @@ fn covered(world: &World, id: &str) -> NewEvent {
 }
 
 async fn forget(world: &World, filter: ActionFilter) -> i64 {
-    let id = format!("forget {}", world.keys.make(NOW));
+    let id = format!("forget {}", world.keys.make::<()>(NOW));
     let action = Action { id, kind: ActionKind::Forget, filter, who: "ann".to_owned() };
     let counted = world.store.count_action(ActionKind::Forget, &action.filter).await.unwrap();
     let acted = world.store.act(&action, None, NOW).await.unwrap();

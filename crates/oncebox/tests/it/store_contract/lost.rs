@@ -1,6 +1,6 @@
 //! Deliveries that were lost with their worker are claimed apart: a few together once, then each alone.
 
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::NodeKey;
 use oncebox::gateway::limits::LOST_TOGETHER_MAX;
 use oncebox::gateway::store::Claimed;
 use testkit::TestDatabase;
@@ -8,8 +8,8 @@ use testkit::TestDatabase;
 use super::deliveries::{BILLING, claim, end_leases, fail, make_due, processing, want};
 use crate::world::{NOW, World};
 
-fn node() -> EventKey {
-    EventKey::from_bytes([3; 16])
+fn node() -> NodeKey {
+    NodeKey::from_bytes([3; 16])
 }
 
 const EVENTS: usize = 40;

@@ -22,7 +22,7 @@ testkit::contract! {
         let mut runner = TestRunner::new(Config { cases: CASES, failure_persistence: None, ..Config::default() });
         let outcome = runner.run(&batches(), |batches| {
             // Sources share nothing, so that one database serves all cases.
-            let source = world.keys.make(NOW).to_string();
+            let source = world.keys.make::<()>(NOW).to_string();
             block_in_place(|| Handle::current().block_on(compare(&world, &source, batches)))
         });
         outcome.unwrap();

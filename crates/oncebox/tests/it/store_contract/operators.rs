@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use oncebox::gateway::delivery::Next;
 use oncebox::gateway::delivery::routing::Route;
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::{EventKey, Position};
 use oncebox::gateway::store::{ActionFilter, DeliveryFilter, DoneFilter, EventFilter, Failure, FirstTries, StoreError};
 use testkit::TestDatabase;
 
@@ -73,13 +73,13 @@ testkit::contract! {
             let page = world.store.events_after(after, filter, limit, 100).await.unwrap();
             page.items.into_iter().map(|event| event.event_id).collect::<Vec<_>>()
         };
-        assert_eq!(since(first, &all, 10).await, ["evt_2", "evt_3"]);
-        assert_eq!(since(first, &all, 1).await, ["evt_2"]);
-        assert_eq!(since(EventKey::at(0), &all, 10).await.len(), 3);
+        assert_eq!(since(first.position(), &all, 10).await, ["evt_2", "evt_3"]);
+        assert_eq!(since(first.position(), &all, 1).await, ["evt_2"]);
+        assert_eq!(since(Position::at(0), &all, 10).await.len(), 3);
         let other = EventFilter { source: Some("other".to_owned()), event_type: Some("invoice.*".to_owned()), ..all };
-        assert_eq!(since(EventKey::at(0), &other, 10).await, ["evt_3"]);
+        assert_eq!(since(Position::at(0), &other, 10).await, ["evt_3"]);
         // However rare the wanted are, a look examines so many rows and says where the next one goes on.
-        let page = world.store.events_after(EventKey::at(0), &other, 10, 2).await.unwrap();
+        let page = world.store.events_after(Position::at(0), &other, 10, 2).await.unwrap();
         assert_eq!((page.items.len(), page.next.is_some()), (0, true));
         let page = world.store.events_after(page.next.unwrap(), &other, 10, 2).await.unwrap();
         assert_eq!((page.items[0].event_id.as_str(), page.next), ("evt_3", None));

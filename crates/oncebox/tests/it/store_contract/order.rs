@@ -5,7 +5,7 @@ use std::time::Duration;
 use oncebox::gateway::delivery::Next;
 use oncebox::gateway::delivery::order::{Revision, order_key};
 use oncebox::gateway::delivery::routing::NewDelivery;
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::{Key, Mark};
 use oncebox::gateway::store::{Aged, Change, Fenced, Finished, NewEvent, OnDead, Prerequisite, Version};
 use oncebox_verify::BodyPointer;
 use testkit::{Backend, TestDatabase};
@@ -34,8 +34,8 @@ async fn newer(world: &World, version: impl Into<Revision>, or_equal: bool) -> V
 
 async fn once_per(world: &World, mark: u8, delivery: u8, now: i64) -> Change {
     let mut tx = world.store.begin().await.unwrap();
-    let key = |n| EventKey::from_bytes([n; 16]);
-    let answer = tx.once_per(key(mark), key(delivery), Duration::from_secs(600), now).await.unwrap();
+    let (mark, delivery) = (Key::from_bytes([mark; 16]), Key::from_bytes([delivery; 16]));
+    let answer = tx.once_per(mark, delivery, Duration::from_secs(600), now).await.unwrap();
     committed(tx).await.unwrap();
     answer
 }
@@ -160,7 +160,7 @@ testkit::contract! {
 
     async fn who_waits_is_woken_by_what_it_waits_for(db: TestDatabase) {
         let world = processing(db).await;
-        let mark = EventKey::from_bytes([3; 16]);
+        let mark = Mark::from_bytes([3; 16]);
         let within = Duration::from_secs(600);
         world.insert_one(world.event("evt_1", "{}")).await;
         let claimed = claim(&world, 1).await;
@@ -184,13 +184,13 @@ testkit::contract! {
         world.db.execute(&format!("update {} set wait_until_ms = 1", world.db.table("deliveries")));
         let claimed = claim(&world, 1).await;
         let mut tx = world.store.begin().await.unwrap();
-        let answer = tx.wait_for(claimed[0].fence, EventKey::from_bytes([3; 16]), Duration::from_secs(600), NOW).await;
+        let answer = tx.wait_for(claimed[0].fence, Mark::from_bytes([3; 16]), Duration::from_secs(600), NOW).await;
         assert_eq!(answer.unwrap(), Prerequisite::Overdue);
     }
 
     async fn a_done_prerequisite_is_kept(db: TestDatabase) {
         let world = processing(db).await;
-        let (done, wanted, waited) = (EventKey::from_bytes([3; 16]), EventKey::from_bytes([4; 16]), EventKey::from_bytes([5; 16]));
+        let (done, wanted, waited) = (Mark::from_bytes([3; 16]), Mark::from_bytes([4; 16]), Mark::from_bytes([5; 16]));
         let within = Duration::from_secs(600);
         world.insert(["evt_1", "evt_2"].map(|id| world.event(id, "{}"))).await;
         let claimed = claim(&world, 2).await;
@@ -209,7 +209,7 @@ testkit::contract! {
     }
 }
 
-fn key_text(world: &World, key: EventKey) -> String {
+fn key_text<K>(world: &World, key: Key<K>) -> String {
     match world.db.backend() {
         Backend::Sqlite => format!("x'{}'", key.to_string().replace('-', "")),
         Backend::Postgres => format!("'{key}'"),

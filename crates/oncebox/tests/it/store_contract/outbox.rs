@@ -5,7 +5,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use oncebox::Message;
 use oncebox::gateway::delivery::Next;
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::{EventKey, MessageKey, NodeKey};
 use oncebox::gateway::store::{
     Action, ActionError, ActionFilter, ActionKind, ClaimedMessage, DestinationFacts, Fenced, HandlerSql,
     MessageFailure, MessageFence, MessageFilter, MessageWant, NodeEntry, RanEach, Sent, SentMarks, StoreError,
@@ -30,7 +30,7 @@ async fn sending(db: TestDatabase) -> World {
 #[derive(Debug, PartialEq, Eq)]
 enum Written {
     /// It goes out.
-    Fresh(EventKey),
+    Fresh(MessageKey),
     /// Its key was there before: that message stays as it is.
     Kept,
 }
@@ -41,7 +41,7 @@ async fn write(world: &World, message: Message) -> Result<Written, StoreError> {
     Ok(if is_new { Written::Fresh(id) } else { Written::Kept })
 }
 
-async fn fresh(world: &World, message: Message) -> EventKey {
+async fn fresh(world: &World, message: Message) -> MessageKey {
     match write(world, message).await.unwrap() {
         Written::Fresh(id) => id,
         Written::Kept => panic!("it was there"),
@@ -157,7 +157,7 @@ testkit::contract! {
         assert_eq!((detail.line.key, detail.line.handler.as_deref()), (Some(event.key), Some("billing")));
         assert_eq!((detail.line.step.as_deref(), detail.body), (Some("notify"), b"first".to_vec()));
         assert_eq!(detail.order_key, Some(event.key.to_string().replace('-', "")));
-        let unknown = write(&world, Message::new("crm", "").step(event.key, "notify")).await;
+        let unknown = write(&world, Message::new("crm", "").step(event.key.of_delivery("nobody"), "notify")).await;
         assert!(unknown.is_err_and(|error| error.chain().contains("no delivery") || error.chain().contains("no such delivery")));
     }
 
@@ -296,7 +296,7 @@ testkit::contract! {
     async fn a_dead_process_gives_its_messages_back_at_once(db: TestDatabase) {
         let world = sending(db).await;
         fresh(&world, Message::new("crm", "")).await;
-        let node = |byte| NodeEntry { name: "here".to_owned(), node: EventKey::from_bytes([byte; 16]) };
+        let node = |byte| NodeEntry { name: "here".to_owned(), node: NodeKey::from_bytes([byte; 16]) };
         world.store.register_node(&node(1), NOW).await.unwrap();
         let want = MessageWant { destination: "crm".to_owned(), limit: 1, bytes: usize::MAX, lease: LEASE };
         world.store.claim_messages(&[want], Some(node(1).node), NOW).await.unwrap();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use oncebox::Clock;
 use oncebox::Message;
 use oncebox::gateway::delivery::Next;
-use oncebox::gateway::event::EventKey;
+use oncebox::gateway::event::NodeKey;
 use oncebox::gateway::store::{
     Claimed, DestinationFacts, Failure, Fenced, MessageFailure, MessageFence, MessageWant, NewEvent, NodeEntry, Store,
 };
@@ -33,7 +33,7 @@ fn event(world: &World, id: &str, clock: &Clock) -> NewEvent {
 }
 
 async fn claim(store: &Store, clock: &Clock) -> Vec<Claimed> {
-    store.claim(&[want(BILLING, 10)], Some(EventKey::from_bytes([1; 16])), clock.now()).await.unwrap().claimed
+    store.claim(&[want(BILLING, 10)], Some(NodeKey::from_bytes([1; 16])), clock.now()).await.unwrap().claimed
 }
 
 async fn fail(store: &Store, claimed: &Claimed, after: Duration, clock: &Clock) {
@@ -158,7 +158,7 @@ fn messages_keep_their_lease_and_their_retry() {
 fn a_process_that_was_paused_takes_the_time_from_those_that_ran() {
     run(async |world, clock| {
         let store = &world.store;
-        let other = NodeEntry { name: "other".to_owned(), node: EventKey::from_bytes([9; 16]) };
+        let other = NodeEntry { name: "other".to_owned(), node: NodeKey::from_bytes([9; 16]) };
         store.register_node(&other, clock.now()).await.unwrap();
         world.insert_one(event(&world, "evt", &clock)).await;
         claim(store, &clock).await;
