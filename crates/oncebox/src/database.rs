@@ -36,10 +36,9 @@ pub(crate) use migrate::{is_true, migrate_with};
 pub use statement::Dialect;
 pub(crate) use statement::Statement;
 pub use value::{Row, Value};
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub(crate) use verb::claimed::count;
 pub use verb::claimed::{Buried, Claimed, Fence, Fenced};
-pub(crate) use verb::claimed::{Claim, fenced, kept, millis, read_claim};
+pub(crate) use verb::claimed::{Claim, count, fenced, kept, millis, read_claim};
+pub use verb::deliveries::{Expired, Failure};
 pub(crate) use verb::marked::{ENDED, is_open};
 pub(crate) use verb::messages::send;
 pub(crate) use verb::remembered::{has_identity, is_remembered, remember};
@@ -52,7 +51,7 @@ use crate::clock::UnixMillis;
 /// Only types that are a transaction implement it, so that a mark cannot be committed before the work it stands for.
 pub trait Transaction {
     /// Whose SQL it understands.
-    const DIALECT: Dialect;
+    fn dialect(&self) -> Dialect;
 
     /// Runs a statement and gives its rows.
     fn query(&mut self, sql: &str, values: Vec<Value>) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send;
@@ -87,12 +86,12 @@ pub trait Pool: Clone + Send + Sync + 'static {
 
 /// The rows of a statement of ours.
 async fn query<T: Transaction>(tx: &mut T, text: &Statement, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-    tx.query(text.in_dialect(T::DIALECT), values).await
+    tx.query(text.in_dialect(tx.dialect()), values).await
 }
 
 /// How many rows a statement of ours touched.
 async fn execute<T: Transaction>(tx: &mut T, text: &Statement, values: Vec<Value>) -> Result<u64, StoreError> {
-    tx.execute(text.in_dialect(T::DIALECT), values).await
+    tx.execute(text.in_dialect(tx.dialect()), values).await
 }
 
 /// The time as a process tells it.
@@ -111,7 +110,7 @@ async fn query_at<T: Transaction>(
     values: Vec<Value>,
     now: At,
 ) -> Result<Vec<Row>, StoreError> {
-    tx.query(text.in_dialect(T::DIALECT), text.with(values, now.steady)).await
+    tx.query(text.in_dialect(tx.dialect()), text.with(values, now.steady)).await
 }
 
 /// As [`execute`], for a statement that asks for the steady time.
@@ -121,7 +120,7 @@ async fn execute_at<T: Transaction>(
     values: Vec<Value>,
     now: At,
 ) -> Result<u64, StoreError> {
-    tx.execute(text.in_dialect(T::DIALECT), text.with(values, now.steady)).await
+    tx.execute(text.in_dialect(tx.dialect()), text.with(values, now.steady)).await
 }
 
 /// Commits, for callers to whom every other answer is an error.

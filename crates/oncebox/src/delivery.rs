@@ -3,7 +3,7 @@
 
 pub(crate) mod chance;
 pub(crate) mod handler_error;
-pub(crate) mod metric;
+pub mod metric;
 pub mod order;
 pub mod retry;
 pub mod routing;

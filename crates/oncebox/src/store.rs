@@ -6,6 +6,21 @@
 //!
 //! Methods on [`Store`] open their own transaction; functions that take a [`Tx`] join the caller's.
 
+/// A match over the databases that are compiled in: an arm for each, or one for both.
+macro_rules! by_database {
+    ($kind:ident, $on:expr, $inner:ident => $both:expr) => {
+        by_database!($on, $kind::Sqlite($inner) => $both, $kind::Postgres($inner) => $both)
+    };
+    ($on:expr, $sqlite:pat => $on_sqlite:expr, $postgres:pat => $on_postgres:expr $(,)?) => {
+        match $on {
+            #[cfg(feature = "sqlite")]
+            $sqlite => $on_sqlite,
+            #[cfg(feature = "postgres")]
+            $postgres => $on_postgres,
+        }
+    };
+}
+
 mod handling;
 mod insert;
 mod operate;
@@ -61,8 +76,9 @@ pub use sqlite::backup::Copied;
 
 use sql::Statement;
 
-use crate::database::migrate_with;
+use crate::clock::UnixMillis;
 use crate::database::steady::Steady;
+use crate::database::{At, Pool, Transaction, migrate_with};
 use crate::fault::Faults;
 
 /// The database. Cheap to clone.
@@ -79,6 +95,17 @@ enum Database {
     Sqlite(sqlite::Database),
     #[cfg(feature = "postgres")]
     Postgres(postgres::Database),
+}
+
+/// What a transaction is for: on Postgres each has sessions of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Session {
+    /// Whatever has no other.
+    Work,
+    /// Events that come in.
+    Ingest,
+    /// Statements that ended their session before.
+    Isolated,
 }
 
 /// Whether a database that may forget what it acknowledged is refused.
@@ -126,117 +153,81 @@ impl Store {
 
     /// Which database it is, in one word.
     pub fn kind(&self) -> &'static str {
-        match &self.database {
-            #[cfg(feature = "sqlite")]
+        by_database!(&self.database,
             Database::Sqlite(_) => "sqlite",
-            #[cfg(feature = "postgres")]
             Database::Postgres(_) => "postgres",
-        }
+        )
     }
 
     /// What makes this database unsafe to acknowledge from, if anything.
     pub fn unsafe_because(&self) -> Option<&str> {
-        match &self.database {
-            #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => database.unsafe_because(),
-            #[cfg(feature = "postgres")]
-            Database::Postgres(database) => database.unsafe_because(),
-        }
+        by_database!(Database, &self.database, database => database.unsafe_because())
     }
 
     /// Opens a write transaction.
     pub async fn begin(&self) -> Result<Tx, StoreError> {
-        self.faults.at("store.begin").await?;
-        let inner = match &self.database {
-            #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => TxInner::Sqlite(database.begin().await?),
-            #[cfg(feature = "postgres")]
-            Database::Postgres(database) => TxInner::Postgres(Box::new(database.begin().await?)),
-        };
-        Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), poisoned: false })
+        self.begin_on(Session::Work).await
     }
 
     /// As [`Store::begin`], for events that come in: on Postgres on a session that no application's statement has touched.
     pub async fn begin_ingest(&self) -> Result<Tx, StoreError> {
-        match &self.database {
-            #[cfg(feature = "sqlite")]
-            Database::Sqlite(_) => self.begin().await,
-            #[cfg(feature = "postgres")]
-            Database::Postgres(database) => {
-                self.faults.at("store.begin").await?;
-                let inner = TxInner::Postgres(Box::new(database.begin_ingest().await?));
-                Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), poisoned: false })
-            }
-        }
-    }
-
-    /// Why no connection could be made the last time, by host; none on SQLite, and none since one could.
-    pub fn trouble(&self) -> Option<String> {
-        match &self.database {
-            #[cfg(feature = "sqlite")]
-            Database::Sqlite(_) => None,
-            #[cfg(feature = "postgres")]
-            Database::Postgres(database) => database.trouble(),
-        }
+        self.begin_on(Session::Ingest).await
     }
 
     /// As [`Store::begin`], for statements that have ended their session before: it is one that nobody else uses.
     pub async fn begin_isolated(&self) -> Result<Tx, StoreError> {
-        match &self.database {
+        self.begin_on(Session::Isolated).await
+    }
+
+    async fn begin_on(&self, session: Session) -> Result<Tx, StoreError> {
+        self.faults.at("store.begin").await?;
+        let inner = by_database!(&self.database,
             // Its one writer is no session that a statement could end.
-            #[cfg(feature = "sqlite")]
-            Database::Sqlite(_) => self.begin().await,
-            #[cfg(feature = "postgres")]
-            Database::Postgres(database) => {
-                self.faults.at("store.begin").await?;
-                let inner = TxInner::Postgres(Box::new(database.begin_isolated().await?));
-                Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), poisoned: false })
-            }
-        }
+            Database::Sqlite(database) => TxInner::Sqlite(database.begin(session).await?),
+            Database::Postgres(database) => TxInner::Postgres(Box::new(database.begin(session).await?)),
+        );
+        Ok(Tx { inner, faults: self.faults.clone(), steady: self.steady.clone(), poisoned: false })
+    }
+
+    /// Why no connection could be made the last time, by host; none on SQLite, and none since one could.
+    pub fn trouble(&self) -> Option<String> {
+        by_database!(&self.database,
+            Database::Sqlite(_) => None,
+            Database::Postgres(database) => database.trouble(),
+        )
     }
 
     /// Overwrites from now on what this process deletes, so that its bytes are gone from the file once the log has been
     /// moved: on SQLite, at the price of writing every freed page. Postgres has nothing of the kind.
     pub async fn overwrite_deleted(&self) -> Result<(), StoreError> {
-        match &self.database {
-            #[cfg(feature = "sqlite")]
+        by_database!(&self.database,
             Database::Sqlite(database) => database.overwrite_deleted().await,
-            #[cfg(feature = "postgres")]
             Database::Postgres(_) => Ok(()),
-        }
+        )
     }
 
     /// Resolves when the store can no longer write: on SQLite, that a flush failed, the file was
     /// removed or replaced, or the writer broke.
     /// Postgres heals by itself, so there this never ends.
     pub async fn failed(&self) {
-        match &self.database {
-            #[cfg(feature = "sqlite")]
+        by_database!(&self.database,
             Database::Sqlite(database) => database.failed().await,
-            #[cfg(feature = "postgres")]
             Database::Postgres(_) => std::future::pending().await,
-        }
+        )
     }
 
     /// Ends the work of this process with the database; every later call fails.
     pub async fn close(&self) {
-        match &self.database {
-            #[cfg(feature = "sqlite")]
+        by_database!(&self.database,
             Database::Sqlite(database) => database.close().await,
-            #[cfg(feature = "postgres")]
             Database::Postgres(database) => database.close(),
-        }
+        )
     }
 
     /// Brings the schema up to date and says how many steps that took.
     pub async fn migrate(&self) -> Result<usize, StoreError> {
         self.faults.at("store.migrate").await?;
-        match &self.database {
-            #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => migrate_with(database, &self.faults).await,
-            #[cfg(feature = "postgres")]
-            Database::Postgres(database) => migrate_with(database, &self.faults).await,
-        }
+        migrate_with(&self.clone().with_faults(Faults::none()), &self.faults).await
     }
 
     /// Asks the database whether it answers.
@@ -251,13 +242,13 @@ impl Store {
 
     /// Reads outside any transaction.
     async fn query(&self, statement: &Statement, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        let values = statement.with(values, self.steady.now());
-        match &self.database {
-            #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => database.query(statement.sqlite(), values).await,
-            #[cfg(feature = "postgres")]
-            Database::Postgres(database) => database.query(statement.postgres(), values).await,
-        }
+        let (sql, values) = (statement.in_dialect(self.dialect()), statement.with(values, self.steady.now()));
+        by_database!(Database, &self.database, database => database.query(sql, values).await)
+    }
+
+    /// The time that a verb is handed.
+    fn at(&self, wall: UnixMillis) -> At {
+        At { wall, steady: self.steady.now() }
     }
 }
 
@@ -314,32 +305,19 @@ impl Tx {
 
     /// Runs a statement and says how many rows it touched.
     async fn execute(&mut self, statement: &Statement, values: Vec<Value>) -> Result<u64, StoreError> {
-        let before = std::mem::replace(&mut self.poisoned, true);
-        self.faults.at("store.execute").await?;
         let values = statement.with(values, self.steady.now());
-        let rows = match &mut self.inner {
-            #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(tx) => tx.execute(statement.sqlite(), values).await?,
-            #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.execute(statement.postgres(), values).await?,
-        };
-        self.poisoned = before;
-        Ok(rows)
+        Transaction::execute(self, statement.in_dialect(self.dialect()), values).await
     }
 
     /// Runs a statement that answers with rows.
     async fn query(&mut self, statement: &Statement, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        let before = std::mem::replace(&mut self.poisoned, true);
-        self.faults.at("store.execute").await?;
         let values = statement.with(values, self.steady.now());
-        let rows = match &mut self.inner {
-            #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(tx) => tx.query(statement.sqlite(), values).await?,
-            #[cfg(feature = "postgres")]
-            TxInner::Postgres(tx) => tx.query(statement.postgres(), values).await?,
-        };
-        self.poisoned = before;
-        Ok(rows)
+        Transaction::query(self, statement.in_dialect(self.dialect()), values).await
+    }
+
+    /// The time that a verb is handed.
+    fn at(&self, wall: UnixMillis) -> At {
+        At { wall, steady: self.steady.now() }
     }
 
     /// Commits, for callers to whom every other answer is an error.
@@ -348,5 +326,47 @@ impl Tx {
             Commit::Committed => Ok(()),
             Commit::Failed(error) | Commit::Unknown(error) => Err(error),
         }
+    }
+}
+
+/// The store is a pool like an application's own, so that verbs are written once for both.
+impl Pool for Store {
+    type Tx = Tx;
+
+    async fn begin(&self) -> Result<Tx, StoreError> {
+        Self::begin(self).await
+    }
+
+    async fn commit(tx: Tx) -> Commit {
+        tx.commit().await
+    }
+}
+
+impl Transaction for Tx {
+    fn dialect(&self) -> Dialect {
+        by_database!(&self.inner, TxInner::Sqlite(_) => Dialect::Sqlite, TxInner::Postgres(_) => Dialect::Postgres)
+    }
+
+    async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
+        let before = std::mem::replace(&mut self.poisoned, true);
+        self.faults.at("store.execute").await?;
+        let rows = by_database!(TxInner, &mut self.inner, tx => tx.query(sql, values).await?);
+        self.poisoned = before;
+        Ok(rows)
+    }
+
+    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
+        let before = std::mem::replace(&mut self.poisoned, true);
+        self.faults.at("store.execute").await?;
+        let rows = by_database!(TxInner, &mut self.inner, tx => tx.execute(sql, values).await?);
+        self.poisoned = before;
+        Ok(rows)
+    }
+
+    async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        let before = std::mem::replace(&mut self.poisoned, true);
+        by_database!(TxInner, &mut self.inner, tx => tx.batch(sql).await?);
+        self.poisoned = before;
+        Ok(())
     }
 }

@@ -36,7 +36,8 @@ pub(crate) async fn migrate_with<P: Pool>(pool: &P, faults: &Faults) -> Result<u
 
 async fn is_up_to_date<P: Pool>(pool: &P) -> Result<bool, StoreError> {
     let mut tx = pool.begin().await?;
-    let up_to_date = pending(Schema::of(P::Tx::DIALECT), &recorded(&mut tx).await?)?.is_empty();
+    let recorded = recorded(&mut tx).await?;
+    let up_to_date = pending(Schema::of(tx.dialect()), &recorded)?.is_empty();
     // There is nothing to commit; a connection whose transaction ended cleanly goes back to its pool.
     let _ = P::commit(tx).await;
     Ok(up_to_date)
@@ -54,12 +55,13 @@ async fn try_migrate<P: Pool>(pool: &P, faults: &Faults) -> Result<usize, StoreE
 /// Runs what is still to run, in the caller's transaction.
 pub(super) async fn run_pending<T: Transaction>(tx: &mut T, faults: &Faults) -> Result<usize, StoreError> {
     // A schema that cannot be worked with is refused before anything is written.
-    pending(Schema::of(T::DIALECT), &recorded(tx).await?)?;
-    tx.batch(sql::CREATE_MIGRATIONS.in_dialect(T::DIALECT)).await?;
-    if T::DIALECT == Dialect::Postgres {
+    let dialect = tx.dialect();
+    pending(Schema::of(dialect), &recorded(tx).await?)?;
+    tx.batch(sql::CREATE_MIGRATIONS.in_dialect(dialect)).await?;
+    if dialect == Dialect::Postgres {
         tx.batch(sql::LOCK_MIGRATIONS).await?;
     }
-    let steps = pending(Schema::of(T::DIALECT), &recorded(tx).await?)?;
+    let steps = pending(Schema::of(dialect), &recorded(tx).await?)?;
     for step in &steps {
         faults.at("migrate.step").await?;
         tx.batch(step.sql()).await?;

@@ -7,14 +7,16 @@ use super::{Dialect, Statement};
 
 macro_rules! shared {
     ($($name:ident = $file:literal;)*) => {
-        $(pub(super) static $name: LazyLock<Statement> =
+        $(pub(crate) static $name: LazyLock<Statement> =
             LazyLock::new(|| Statement::new(include_str!(concat!("../../sql/", $file))));)*
+        #[cfg(all(test, feature = "rusqlite"))]
+        pub(crate) const SHARED: &[(&str, &LazyLock<Statement>)] = &[$(($file, &$name)),*];
     };
 }
 
 macro_rules! of_two {
     ($($name:ident = $postgres:literal, $sqlite:literal;)*) => {
-        $(pub(super) static $name: LazyLock<Statement> = LazyLock::new(|| {
+        $(pub(crate) static $name: LazyLock<Statement> = LazyLock::new(|| {
             Statement::of_two(
                 include_str!(concat!("../../sql/", $postgres)),
                 include_str!(concat!("../../sql/", $sqlite)),
@@ -22,6 +24,9 @@ macro_rules! of_two {
         });)*
     };
 }
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) use {of_two, shared};
 
 shared! {
     HAS_IDENTITY = "shared/has_identity.sql";

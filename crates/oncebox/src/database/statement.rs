@@ -103,11 +103,6 @@ impl Statement {
         }
     }
 
-    #[cfg(feature = "postgres")]
-    pub(crate) fn postgres(&self) -> &str {
-        &self.postgres
-    }
-
     #[cfg(feature = "sqlite")]
     pub(crate) fn sqlite(&self) -> &str {
         &self.sqlite

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::clock::{Clock, UnixMillis};
-use crate::database::{Row, StoreError, Value};
+use crate::database::{Dialect, Row, StoreError, Value};
 use crate::event::NodeKey;
 
 /// A difference beyond this is a jump; below it clocks drift, and it is followed.
@@ -43,7 +43,9 @@ struct Hand {
 /// What the database says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Told {
-    /// The wall clock that it goes by.
+    /// Whether the wall clock that it goes by is that of our own process, as on SQLite.
+    pub(crate) own: bool,
+    /// What that clock says.
     pub(crate) wall: UnixMillis,
     /// What is added to it.
     pub(crate) offset: i64,
@@ -71,8 +73,6 @@ pub(crate) struct Asked(Duration);
 
 /// Where the offset is kept.
 pub(crate) trait Times {
-    /// Whether the wall clock is that of our own process, as on SQLite.
-    fn is_own(&self) -> bool;
     /// Reads what stands there. `wall` is the time where the database has no clock of its own.
     fn told(&self, wall: UnixMillis) -> impl Future<Output = Result<Told, StoreError>> + Send;
     /// Changes the offset, and says whether it did.
@@ -91,9 +91,10 @@ impl Jump {
 
 impl Told {
     /// Columns: wall, offset, seen, settled.
-    pub(crate) fn read(rows: &[Row]) -> Result<Self, StoreError> {
+    pub(crate) fn read(rows: &[Row], dialect: Dialect) -> Result<Self, StoreError> {
         let row = rows.first().ok_or(StoreError::Corrupt { what: "steady clock" })?;
-        Ok(Self { wall: row.int(0)?, offset: row.int(1)?, seen: row.int(2)?, settled: row.int(3)? })
+        let own = dialect == Dialect::Sqlite;
+        Ok(Self { own, wall: row.int(0)?, offset: row.int(1)?, seen: row.int(2)?, settled: row.int(3)? })
     }
 
     fn steady(&self) -> UnixMillis {
@@ -129,9 +130,9 @@ impl Steady {
         if self.0.get().is_some() {
             return Ok(());
         }
-        // What tells how much time passed must be as real as the clock that it is compared with.
-        let clock = if times.is_own() { clock.clone() } else { Clock::system() };
         let mut told = times.told(clock.now()).await?;
+        // What tells how much time passed must be as real as the clock that it is compared with.
+        let clock = if told.own { clock.clone() } else { Clock::system() };
         let back = told.steady().saturating_sub(told.seen);
         if told.seen > 0 && back < -JUMP_MS {
             let jump = Jump { by: back, settled: told.settled, expected: None };
@@ -142,7 +143,7 @@ impl Steady {
         }
         let hand = Hand { at: clock.monotonic(), steady: told.steady(), offset: told.offset, settled: told.settled };
         // Whoever came first keeps it.
-        let _ = self.0.set(Kept { clock, own: times.is_own(), hand: Mutex::new(hand) });
+        let _ = self.0.set(Kept { clock, own: told.own, hand: Mutex::new(hand) });
         Ok(())
     }
 
@@ -250,7 +251,7 @@ mod tests {
     /// What is judged of a steady time that many milliseconds after the last comparison, asked for after one second and
     /// answered after `answered_ms`.
     fn judged(answered_ms: u64, steady_ms: i64, settled: i64) -> Judged {
-        let told = Told { wall: START + steady_ms + 5000, offset: -5000, seen: START, settled };
+        let told = Told { own: false, wall: START + steady_ms + 5000, offset: -5000, seen: START, settled };
         judge(&hand(), Duration::from_secs(101), Duration::from_millis(100_000 + answered_ms), &told)
     }
 
@@ -287,7 +288,7 @@ mod tests {
 
     #[test]
     fn what_another_process_settled_is_taken_over() {
-        let told = Told { wall: START + 86_400_000, offset: -86_399_000, seen: START, settled: 4 };
+        let told = Told { own: false, wall: START + 86_400_000, offset: -86_399_000, seen: START, settled: 4 };
         let after = Duration::from_millis(101_010);
         let Judged::Told(now) = judge(&hand(), Duration::from_secs(101), after, &told) else { panic!("settled twice") };
         assert_eq!(now, Hand { at: after, steady: START + 1010, offset: -86_399_000, settled: 4 });

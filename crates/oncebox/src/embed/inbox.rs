@@ -26,7 +26,7 @@ use crate::clock::Clock;
 use crate::database::steady::Steady;
 use crate::database::verb::deliveries;
 use crate::database::verb::steady::PoolTimes;
-use crate::database::{At, Pool, StoreError};
+use crate::database::{At, Pool, StoreError, commit_or_fail};
 use crate::delivery::handler_error::HandlerError;
 use crate::delivery::retry::RetryPolicy;
 use crate::limits::LEASES_EVERY;
@@ -176,7 +176,12 @@ async fn expire_leases<P: Pool>(shared: Shared<P>, every: Duration, stopping: Sh
         if let Err(error) = shared.steady.compare(&PoolTimes(&shared.pool), None).await {
             tracing::warn!("comparing clocks waits for the database: {}", error.chain());
         }
-        match deliveries::expire(&shared.pool, shared.at()).await {
+        let expired = async {
+            let mut tx = shared.pool.begin().await?;
+            let expired = deliveries::expire(&mut tx, shared.at()).await?;
+            commit_or_fail::<P>(tx).await.map(|()| expired.len())
+        };
+        match expired.await {
             Ok(0) => {}
             Ok(count) => {
                 tracing::warn!("{count} deliveries were taken back from workers that went silent");

@@ -12,7 +12,6 @@ pub(super) mod inspect;
 pub(super) mod outbox;
 pub(super) mod reconcile;
 pub(super) mod retention;
-mod seam;
 pub(super) mod tls;
 
 use std::sync::Arc;
@@ -24,7 +23,7 @@ use deadpool_postgres::ClientWrapper;
 use futures_util::future::join;
 
 use super::sql::postgres as sql;
-use super::{Commit, Durability, Row, StoreError, Value};
+use super::{Commit, Durability, Row, Session, StoreError, Value};
 pub(super) use crate::database::driver::tokio_postgres::{as_params, classify, read_row};
 use crate::database::refused_commit;
 use crate::store::postgres::batch::Staged;
@@ -37,6 +36,9 @@ pub(super) use crate::store::postgres::connect::Object;
 const POOL_WAIT: Duration = Duration::from_secs(2);
 /// How long one step of a transaction may take before the connection counts as lost.
 pub(super) const STEP_WAIT: Duration = Duration::from_secs(10);
+/// How long several statements may take: a migration of a large table takes its time. Whoever waits for another node's
+/// steps waits as long.
+const BATCH_WAIT: Duration = Duration::from_secs(6 * 60 * 60);
 /// How long the referee's question may take. Nobody waits that long for a lock there, so it is the link that is silent,
 /// and a sender still waits when the batch is tried again on another.
 const FIRST_WAIT: Duration = Duration::from_secs(5);
@@ -152,23 +154,14 @@ impl Database {
         Ok(Object::take(self.readers.get().await.map_err(no_connection)?).into_client())
     }
 
-    /// Takes a connection; BEGIN travels with the first step.
-    pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
-        self.begin_on(&self.pool).await
-    }
-
-    /// As [`Database::begin`], on a session on which nothing but our own statements ever ran.
-    pub(super) async fn begin_ingest(&self) -> Result<Tx, StoreError> {
-        self.begin_on(&self.ingest).await
-    }
-
-    /// As [`Database::begin`], on a session that is no loss to anybody else: a new one plans everything anew, and whoever
-    /// gets it from the pool waits for that.
-    pub(super) async fn begin_isolated(&self) -> Result<Tx, StoreError> {
-        self.begin_on(&self.apart).await
-    }
-
-    async fn begin_on(&self, pool: &Pool) -> Result<Tx, StoreError> {
+    /// Takes a connection; BEGIN travels with the first step. A session that statements ended is no loss to anybody else
+    /// on a pool of its own: a new one plans everything anew, and whoever gets it waits for that.
+    pub(super) async fn begin(&self, session: Session) -> Result<Tx, StoreError> {
+        let pool = match session {
+            Session::Work => &self.pool,
+            Session::Ingest => &self.ingest,
+            Session::Isolated => &self.apart,
+        };
         let client = pool.get().await.map_err(no_connection)?;
         Ok(Tx {
             client: Some(client),
@@ -364,6 +357,10 @@ impl Tx {
             })
             .await?;
         rows.iter().map(read_row).collect()
+    }
+
+    pub(super) async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        self.step_within(BATCH_WAIT, async |client| client.batch_execute(sql).await).await
     }
 
     pub(super) async fn commit(mut self) -> Commit {

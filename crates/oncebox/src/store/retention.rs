@@ -202,13 +202,11 @@ impl Store {
 
     /// Gives freed pages back to the file system, a few at a time, and says whether there may be more.
     pub async fn reclaim_space(&self) -> Result<bool, StoreError> {
-        match &self.database {
-            #[cfg(feature = "sqlite")]
+        by_database!(&self.database,
             Database::Sqlite(database) => database.reclaim_space().await,
             // Dropped partitions are gone at once; the rest is for autovacuum.
-            #[cfg(feature = "postgres")]
             Database::Postgres(_) => Ok(false),
-        }
+        )
     }
 
     /// Ends the stop that a jump of the clock caused, with a line in the audit log; false when nothing was stopped.
@@ -231,41 +229,33 @@ impl Tx {
     }
 
     async fn lock_payloads(&mut self, keys: Vec<EventKey>) -> Result<Vec<EventKey>, StoreError> {
-        match &mut self.inner {
+        by_database!(&mut self.inner,
             // The one writer is us.
-            #[cfg(feature = "sqlite")]
             TxInner::Sqlite(_) => Ok(keys),
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.lock_payloads(&keys).await,
-        }
+        )
     }
 
     async fn remove_payloads(&mut self, keys: Vec<EventKey>) -> Result<u64, StoreError> {
-        match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.remove_payloads(keys).await,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.remove_payloads(&keys).await,
-        }
+        )
     }
 
     /// What was removed, and the keys whose identities were among it.
     async fn remove_events(&mut self, keys: Vec<EventKey>) -> Result<(Removed, Vec<EventKey>), StoreError> {
-        match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.remove_events(keys).await,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.remove_events(&keys).await,
-        }
+        )
     }
 
     async fn remove_trail(&mut self, trail: Trail, deliveries: Vec<DeliveryKey>) -> Result<u64, StoreError> {
-        match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.remove_trail(trail, deliveries).await,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.remove_trail(trail, &deliveries).await,
-        }
+        )
     }
 }
 

@@ -1,35 +1,23 @@
 //! One constant per statement. The files are written for Postgres, so that they can be pasted into psql; what SQLite is told
-//! instead stands in them or follows from them (`adapter/statement.rs`). Places of a text are filled in by a `Template`.
+//! instead stands in them or follows from them (`database/statement.rs`). Places of a text are filled in by a `Template`.
 
 use std::sync::LazyLock;
 
 pub(super) use crate::database::Statement;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::database::sql as claims;
+pub(super) use crate::database::sql::{
+    APPLIED_MIGRATIONS, APPLIED_REPEATABLES, HAS_IDENTITY, HAS_MIGRATIONS, HAS_ORDER_KEYS, STEADY_CLOCK,
+};
+use crate::database::sql::{of_two, shared};
 use crate::database::template::Template;
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
 use crate::store::handling::deliveries::LossFilter;
 
-macro_rules! shared {
-    ($($name:ident = $file:literal;)*) => {
-        $(pub(super) static $name: LazyLock<Statement> =
-            LazyLock::new(|| Statement::new(include_str!(concat!("../../sql/", $file))));)*
-        #[cfg(all(test, feature = "rusqlite"))]
-        const SHARED: &[(&str, &LazyLock<Statement>)] = &[$(($file, &$name)),*];
-    };
-}
-
-#[cfg(feature = "sqlite")]
-pub(super) static UNCLAIM_ONE: LazyLock<Statement> =
-    LazyLock::new(|| Statement::new(include_str!("../../sql/shared/unclaim_one.sql")));
 #[cfg(feature = "sqlite")]
 pub(super) static COPY_BEGUN: LazyLock<Statement> =
     LazyLock::new(|| Statement::new(include_str!("../../sql/shared/copy_begun.sql")));
 
 shared! {
     PING = "shared/ping.sql";
-    STEADY_CLOCK = "shared/steady_clock.sql";
-    SETTLE_STEADY_CLOCK = "shared/settle_steady_clock.sql";
     NOTE_STEADY_CLOCK = "shared/note_steady_clock.sql";
     ALERTS = "shared/alerts.sql";
     ALERT_TOLD = "shared/alert_told.sql";
@@ -90,7 +78,6 @@ shared! {
     ACTION_EVENTS = "shared/action_events.sql";
     EVENTS_EDGE = "shared/events_edge.sql";
     ACTION_COUNT_EVENTS = "shared/action_count_events.sql";
-    HAS_IDENTITY = "shared/has_identity.sql";
     HAS_LEDGER_KEY = "shared/has_ledger_key.sql";
     LEDGER_KEYS_BETWEEN = "shared/ledger_keys_between.sql";
     WAITING_ACTION_COUNT = "shared/waiting_action_count.sql";
@@ -114,19 +101,12 @@ shared! {
     EVENTS_AFTER = "shared/events_after.sql";
     HELD_PAGE = "shared/held_page.sql";
     STOPPED_PAGE = "shared/stopped_page.sql";
-    RECORD_ATTEMPT = "shared/record_attempt.sql";
-    END_ATTEMPT = "shared/end_attempt.sql";
-    GIVE_BACK = "shared/give_back.sql";
-    EXTEND_LEASE = "shared/extend_lease.sql";
     LENGTHEN_LEASE = "shared/lengthen_lease.sql";
     SETTLED = "shared/settled.sql";
     CLAIM_OF = "shared/claim_of.sql";
-    HAS_ORDER_KEYS = "shared/has_order_keys.sql";
     DUE = "shared/due.sql";
     LEASES_ENDED = "shared/leases_ended.sql";
-    EXPIRE_LEASES = "shared/expire_leases.sql";
     RECLAIM = "shared/reclaim.sql";
-    LOST_ATTEMPT = "shared/lost_attempt.sql";
     REGISTER_NODE = "shared/register_node.sql";
     DROP_DEAD_NODE = "shared/drop_dead_node.sql";
     OTHER_NODES = "shared/other_nodes.sql";
@@ -207,22 +187,8 @@ shared! {
     LEDGER_ROWS_BEFORE = "shared/ledger_rows_before.sql";
 }
 
-macro_rules! of_two {
-    ($($name:ident = $postgres:literal, $sqlite:literal;)*) => {
-        $(pub(super) static $name: LazyLock<Statement> = LazyLock::new(|| {
-            Statement::of_two(
-                include_str!(concat!("../../sql/", $postgres)),
-                include_str!(concat!("../../sql/", $sqlite)),
-            )
-        });)*
-    };
-}
-
 of_two! {
     COUNT_BARE_EVENTS = "postgres/count_bare_events.sql", "sqlite/count_bare_events.sql";
-    HAS_MIGRATIONS = "postgres/has_migrations.sql", "sqlite/has_migrations.sql";
-    APPLIED_MIGRATIONS = "postgres/applied_migrations.sql", "sqlite/applied_migrations.sql";
-    APPLIED_REPEATABLES = "postgres/applied_repeatables.sql", "sqlite/applied_repeatables.sql";
     SCHEMA_PIECES = "postgres/schema_pieces.sql", "sqlite/schema_pieces.sql";
     DURABLE_SETTINGS = "postgres/durable_settings.sql", "sqlite/durable_settings.sql";
 }
@@ -261,11 +227,9 @@ pub(super) static QUICK_CHECK: LazyLock<Statement> =
     LazyLock::new(|| Statement::of_two("", include_str!("../../sql/sqlite/quick_check.sql")));
 
 /// The claim of one database, once for each care: what differs is which deliveries it may take.
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
 #[derive(Debug)]
 pub(super) struct Claim([String; 4]);
 
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
 impl Claim {
     /// `text`: the claim of what a condition says, about a row of this name whose handler has these attempts.
     fn new(row: &str, attempts: &str, text: impl Fn(&str) -> String) -> Self {
@@ -434,7 +398,7 @@ mod tests {
             connection.execute_batch(step.sql).unwrap();
         }
         connection.execute_batch(SQLITE.repeatable.sql).unwrap();
-        for (name, statement) in SHARED.iter().chain(FILLED) {
+        for (name, statement) in SHARED.iter().chain(claims::SHARED).chain(FILLED) {
             let text = statement.sqlite();
             let said: String = text.lines().filter(|line| !line.starts_with("--")).collect();
             for word in OF_POSTGRES {

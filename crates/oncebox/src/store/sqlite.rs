@@ -15,7 +15,6 @@ pub(super) mod multi_row;
 pub(super) mod outbox;
 pub(super) mod reconcile;
 pub(super) mod retention;
-mod seam;
 pub(super) mod writer;
 
 use std::fs::{File, TryLockError};
@@ -27,7 +26,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, params_from_iter};
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
-use super::{Commit, Durability, Row, StoreError, Value};
+use super::{Commit, Durability, Row, Session, StoreError, Value};
 pub(super) use crate::database::driver::rusqlite::{classify, read_row, read_rows};
 use crate::store::sqlite::begun::BegunFile;
 use crate::store::sqlite::checkpoint::{Checkpointer, LOG_PAGES, leave_log_at_close};
@@ -138,12 +137,12 @@ impl Database {
 
     /// Has the writer overwrite with zeros whatever it deletes from now on.
     pub(super) async fn overwrite_deleted(&self) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
+        let mut tx = self.begin(Session::Work).await?;
         tx.run(|connection| connection.pragma_update(None, "secure_delete", true).map_err(classify)).await
     }
 
     /// Takes a place in the line; BEGIN happens before the first step.
-    pub(super) async fn begin(&self) -> Result<Tx, StoreError> {
+    pub(super) async fn begin(&self, _: Session) -> Result<Tx, StoreError> {
         let (steps, receiver) = mpsc::channel(1);
         let (refusal, refused) = oneshot::channel();
         self.writer.send(Begin { steps: receiver, refusal }).await.map_err(gone)?;
@@ -168,7 +167,7 @@ impl Database {
     pub(super) async fn close(&self) {
         self.readers.slots.close();
         self.readers.free.lock().unwrap_or_else(PoisonError::into_inner).clear();
-        if let Ok(tx) = self.begin().await {
+        if let Ok(tx) = self.begin(Session::Work).await {
             // A thread that ends by itself does not take it any more.
             let _ = tx.steps.send(Step::Close).await;
         }
@@ -269,6 +268,11 @@ impl Tx {
     pub(super) async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
         let sql = sql.to_owned();
         self.run(move |connection| read_rows(connection, &sql, values)).await
+    }
+
+    pub(super) async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
+        let sql = sql.to_owned();
+        self.run(move |connection| connection.execute_batch(&sql).map_err(classify)).await
     }
 
     pub(super) async fn commit(mut self) -> Commit {

@@ -3,24 +3,18 @@
 use super::{NodeEntry, Store, StoreError, sql};
 use crate::clock::{Clock, UnixMillis};
 use crate::database::steady::{Jump, Times, Told};
+use crate::database::verb::steady::PoolTimes;
 use crate::event::NodeKey;
 use crate::limits::LEASES_EVERY;
 use crate::shutdown::Shutdown;
 
 impl Times for Store {
-    fn is_own(&self) -> bool {
-        self.kind() == "sqlite"
-    }
-
     async fn told(&self, wall: UnixMillis) -> Result<Told, StoreError> {
-        Told::read(&self.query(&sql::STEADY_CLOCK, vec![wall.into()]).await?)
+        Told::read(&self.query(&sql::STEADY_CLOCK, vec![wall.into()]).await?, self.dialect())
     }
 
     async fn settle(&self, jump: Jump, node: Option<NodeKey>) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
-        let rows = tx.execute(&sql::SETTLE_STEADY_CLOCK, jump.values(node)).await?;
-        tx.commit_or_fail().await?;
-        Ok(rows == 1)
+        PoolTimes(self).settle(jump, node).await
     }
 }
 

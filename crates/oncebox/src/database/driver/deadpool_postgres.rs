@@ -57,7 +57,9 @@ impl Tx {
 }
 
 impl Transaction for Tx {
-    const DIALECT: Dialect = Dialect::Postgres;
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
 
     async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
         let client = self.client()?;

@@ -24,7 +24,9 @@ use crate::database::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value
 pub struct Tx(deadpool::Object<AsyncPgConnection>);
 
 impl Transaction for AsyncPgConnection {
-    const DIALECT: Dialect = Dialect::Postgres;
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
 
     async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
         must_be_open(self)?;
@@ -45,7 +47,9 @@ impl Transaction for AsyncPgConnection {
 }
 
 impl Transaction for Tx {
-    const DIALECT: Dialect = Dialect::Postgres;
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
 
     async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
         Transaction::query(&mut **self, sql, values).await

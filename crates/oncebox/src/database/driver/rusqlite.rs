@@ -34,7 +34,9 @@ pub fn send(tx: &mut rusqlite::Transaction<'_>, message: &Message) -> Result<(),
 }
 
 impl Transaction for rusqlite::Transaction<'_> {
-    const DIALECT: Dialect = Dialect::Sqlite;
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
 
     fn query(&mut self, sql: &str, values: Vec<Value>) -> impl Future<Output = Result<Vec<Row>, StoreError>> + Send {
         std::future::ready(read_rows(self, sql, values))

@@ -77,7 +77,9 @@ impl Pool for Database {
 }
 
 impl Transaction for Tx {
-    const DIALECT: Dialect = Dialect::Sqlite;
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
 
     async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
         let sql = sql.to_owned();

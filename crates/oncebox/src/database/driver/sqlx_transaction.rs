@@ -8,7 +8,9 @@ macro_rules! transaction {
         pub struct Tx(sqlx::Transaction<'static, $database>);
 
         impl Transaction for sqlx::Transaction<'_, $database> {
-            const DIALECT: Dialect = $dialect;
+            fn dialect(&self) -> Dialect {
+                $dialect
+            }
 
             async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
                 let rows = bound(sql, values).fetch_all(&mut **self).await.map_err(classify)?;
@@ -27,7 +29,9 @@ macro_rules! transaction {
         }
 
         impl Transaction for Tx {
-            const DIALECT: Dialect = $dialect;
+            fn dialect(&self) -> Dialect {
+                $dialect
+            }
 
             async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
                 self.0.query(sql, values).await

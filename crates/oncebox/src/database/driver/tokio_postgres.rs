@@ -7,7 +7,9 @@ use crate::database::{Dialect, Row, StoreError, Transaction, Value, classify_pos
 use crate::event::Key;
 
 impl Transaction for tokio_postgres::Transaction<'_> {
-    const DIALECT: Dialect = Dialect::Postgres;
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
 
     async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
         let rows = tokio_postgres::Transaction::query(self, sql, &as_params(&values)).await.map_err(classify)?;

@@ -8,15 +8,52 @@ use crate::clock::UnixMillis;
 use crate::database::sql::LossFilter;
 use crate::database::{
     At, Buried, Claim, Claimed, Dialect, Fence, Fenced, Pool, Row, StoreError, Transaction, Value, commit_or_fail,
-    execute, execute_at, fenced, is_open, kept, millis, query, query_at, read_claim, sql,
+    count, execute, execute_at, fenced, is_open, kept, millis, query, query_at, read_claim, sql,
 };
 use crate::delivery::Next;
 use crate::delivery::retry::RetryPolicy;
-use crate::event::{DeliveryKind, EventKey, EventKind, NodeKind};
+use crate::event::{DeliveryKey, EventKey, EventKind, NodeKind};
 use crate::limits::CLAIMED_BYTES_MAX;
 
 /// Leases ended in one transaction.
-const SLICE: i64 = 500;
+pub(crate) const SLICE: i64 = 500;
+/// Why a delivery is dead whose event has no bytes any more.
+pub(crate) const PAYLOAD_GONE: &str = "the payload is gone";
+
+/// A failed attempt and what was decided about it.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// Whose it is.
+    pub fence: Fence,
+    /// What happens next.
+    pub next: Next,
+    /// Why it failed, for people.
+    pub error: String,
+    /// The target's answer, where there was one.
+    pub status: Option<u16>,
+}
+
+/// A delivery taken back from a worker that went silent.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// The delivery.
+    pub delivery: DeliveryKey,
+    /// The event's key.
+    pub key: EventKey,
+    /// The source's name.
+    pub source: String,
+    /// The sender's id.
+    pub event_id: String,
+    /// The handler's name.
+    pub handler: String,
+    /// The attempt that was lost.
+    pub attempt: u32,
+    /// True when it was the last one.
+    pub dead: bool,
+    /// Whether it used an attempt: false when it had not begun, or when it had begun together with others and only one
+    /// attempt is left.
+    pub used: bool,
+}
 
 /// What a claim brought.
 #[derive(Debug, Default)]
@@ -68,6 +105,7 @@ pub(crate) async fn claim<P: Pool>(
     now: At,
 ) -> Result<Claims, StoreError> {
     let mut tx = pool.begin().await?;
+    let dialect = tx.dialect();
     let lost = !query_at(&mut tx, &sql::HAS_LOST, vec![handler.into(), now.wall.into()], now).await?.is_empty();
     let (care, most) = match (lost, is_idle) {
         (true, true) => (LossFilter::Lost, 1),
@@ -80,7 +118,7 @@ pub(crate) async fn claim<P: Pool>(
     let in_order = !query(&mut tx, &sql::HAS_ORDER_KEYS, vec![handler.into()]).await?.is_empty();
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let mut values = vec![handler.into(), most.into(), millis(lease).into(), Value::Null];
-    values.extend(match P::Tx::DIALECT {
+    values.extend(match dialect {
         Dialect::Sqlite => vec![now.wall.into(), now.steady.unwrap_or(now.wall).into()],
         Dialect::Postgres => vec![now.steady.into(), i64::try_from(CLAIMED_BYTES_MAX).unwrap_or(i64::MAX).into()],
     });
@@ -91,7 +129,8 @@ pub(crate) async fn claim<P: Pool>(
             Claim::Claimed(claimed) => claims.claimed.push(claimed),
             Claim::Buried(buried) => claims.buried.push(buried),
             Claim::Empty(fence, buried) => {
-                fail(&mut tx, fence, Next::Dead, "the payload is gone", now).await?;
+                let error = PAYLOAD_GONE.to_owned();
+                fail(&mut tx, &Failure { fence, next: Next::Dead, error, status: None }, now).await?;
                 claims.buried.push(buried);
             }
         }
@@ -102,72 +141,115 @@ pub(crate) async fn claim<P: Pool>(
 
 /// Marks a delivery done together with whatever else this marked transaction writes.
 pub(crate) async fn finish<T: Transaction>(tx: &mut T, fence: Fence, now: UnixMillis) -> Result<Finished, StoreError> {
+    let dialect = tx.dialect();
     // Asked before, because outside of a transaction the statement would commit by itself.
-    if T::DIALECT == Dialect::Sqlite && !is_open(tx).await? {
+    if dialect == Dialect::Sqlite && !is_open(tx).await? {
         return Ok(Finished::Ended);
     }
     match fenced(execute(tx, &sql::FINISH_ONE, fence.values([now.into()])).await?) {
         Fenced::Recorded => Ok(Finished::Recorded),
-        Fenced::LeaseLost if T::DIALECT == Dialect::Postgres && !is_open(tx).await? => Ok(Finished::Ended),
+        Fenced::LeaseLost if dialect == Dialect::Postgres && !is_open(tx).await? => Ok(Finished::Ended),
         Fenced::LeaseLost => Ok(Finished::LeaseLost),
     }
 }
 
-/// Records a failed attempt and what was decided about it.
-pub(crate) async fn fail<T: Transaction>(
-    tx: &mut T,
-    fence: Fence,
-    next: Next,
-    error: &str,
-    now: At,
-) -> Result<Fenced, StoreError> {
-    let (state, outcome, pause) = match next {
+/// Records a failed attempt.
+pub(crate) async fn fail<T: Transaction>(tx: &mut T, failure: &Failure, now: At) -> Result<Fenced, StoreError> {
+    let (state, outcome, pause) = match failure.next {
         Next::Retry { after } => ("ready", "failed", Some(millis(after))),
         Next::Dead => ("dead", "dead", None),
         Next::Held => ("held", "held", None),
     };
-    let error = kept(error);
-    let attempt = fence.values([now.wall.into(), outcome.into(), Value::Null, error.as_str().into()]);
+    let status = failure.status.map(i64::from);
+    end_attempt(tx, failure.fence, (state, outcome, pause), status, &failure.error, now).await
+}
+
+/// Writes down how an attempt ended otherwise than done: the delivery's state then, the attempt's outcome, and the pause
+/// before the next.
+pub(crate) async fn end_attempt<T: Transaction>(
+    tx: &mut T,
+    fence: Fence,
+    (state, outcome, pause): (&str, &str, Option<i64>),
+    status: Option<i64>,
+    why: &str,
+    now: At,
+) -> Result<Fenced, StoreError> {
+    let why = kept(why);
+    let attempt = fence.values([now.wall.into(), outcome.into(), status.into(), why.as_str().into()]);
     if execute(tx, &sql::RECORD_ATTEMPT, attempt).await? == 0 {
         return Ok(Fenced::LeaseLost);
     }
-    let delivery = fence.values([now.wall.into(), state.into(), pause.into(), error.as_str().into()]);
+    let delivery = fence.values([now.wall.into(), state.into(), pause.into(), why.as_str().into()]);
     execute_at(tx, &sql::END_ATTEMPT, delivery, now).await.map(fenced)
 }
 
-/// Lets a worker keep a delivery for `lease` from now.
-pub(crate) async fn extend<P: Pool>(pool: &P, fence: Fence, lease: Duration, now: At) -> Result<Fenced, StoreError> {
+/// Lets a worker keep a delivery for `lease` from now, and says until when by steady time; none when it was lost.
+pub(crate) async fn extend<P: Pool>(
+    pool: &P,
+    fence: Fence,
+    lease: Duration,
+    now: At,
+) -> Result<Option<UnixMillis>, StoreError> {
     let mut tx = pool.begin().await?;
     let values = fence.values([now.wall.into(), millis(lease).into()]);
     let rows = query_at(&mut tx, &sql::EXTEND_LEASE, values, now).await?;
     commit_or_fail::<P>(tx).await?;
-    Ok(if rows.is_empty() { Fenced::LeaseLost } else { Fenced::Recorded })
+    rows.first().map(|row| row.int(0)).transpose()
 }
 
-/// Puts a claim back in line without using an attempt.
-pub(crate) async fn give_back<P: Pool>(pool: &P, fence: Fence, now: At) -> Result<Fenced, StoreError> {
+/// Puts claims back in line without using an attempt: a clean stop, or a circuit that is open for `pause`.
+pub(crate) async fn give_back<P: Pool>(
+    pool: &P,
+    fences: &[Fence],
+    pause: Duration,
+    now: At,
+) -> Result<Vec<Fenced>, StoreError> {
     let mut tx = pool.begin().await?;
-    let rows = execute_at(&mut tx, &sql::GIVE_BACK, fence.values([now.wall.into(), Value::Int(0)]), now).await?;
-    commit_or_fail::<P>(tx).await?;
-    Ok(fenced(rows))
-}
-
-/// Takes back what is claimed beyond its lease, whoever has it, and says how many that were.
-pub(crate) async fn expire<P: Pool>(pool: &P, now: At) -> Result<usize, StoreError> {
-    let mut tx = pool.begin().await?;
-    let error = "the lease ended without an answer";
-    let values = vec![now.wall.into(), SLICE.into(), error.into()];
-    let rows = query_at(&mut tx, &sql::EXPIRE_LEASES, values, now).await?;
-    for row in &rows {
-        let (node, started) = (row.optional_key::<NodeKind>(5)?.into(), row.optional_int(6)?.into());
-        let values =
-            vec![row.key::<DeliveryKind>(0)?.into(), row.int(4)?.into(), node, started, now.wall.into(), error.into()];
-        if row.text(9)? == error {
-            execute(&mut tx, &sql::LOST_ATTEMPT, values).await?;
-        }
+    let mut outcomes = Vec::with_capacity(fences.len());
+    for fence in fences {
+        let values = fence.values([now.wall.into(), millis(pause).into()]);
+        outcomes.push(fenced(execute_at(&mut tx, &sql::GIVE_BACK, values, now).await?));
     }
     commit_or_fail::<P>(tx).await?;
-    Ok(rows.len())
+    Ok(outcomes)
+}
+
+/// Takes back what is claimed beyond its lease, whoever has it, at most 500.
+pub(crate) async fn expire<T: Transaction>(tx: &mut T, now: At) -> Result<Vec<Expired>, StoreError> {
+    let error = "the lease ended without an answer";
+    let rows = query_at(tx, &sql::EXPIRE_LEASES, vec![now.wall.into(), SLICE.into(), error.into()], now).await?;
+    record_lost(tx, &rows, error, now.wall).await
+}
+
+/// Writes down the attempts that were lost with these deliveries, which were taken back.
+pub(crate) async fn record_lost<T: Transaction>(
+    tx: &mut T,
+    rows: &[Row],
+    error: &str,
+    now: UnixMillis,
+) -> Result<Vec<Expired>, StoreError> {
+    let mut expired = Vec::with_capacity(rows.len());
+    for row in rows {
+        let (node, started) = (row.optional_key::<NodeKind>(5)?.into(), row.optional_int(6)?.into());
+        let delivery: DeliveryKey = row.key(0)?;
+        let values = vec![delivery.into(), row.int(4)?.into(), node, started, now.into(), error.into()];
+        let used = row.text(9)? == error;
+        if used {
+            execute(tx, &sql::LOST_ATTEMPT, values).await?;
+        }
+        expired.push(Expired {
+            delivery,
+            key: row.key(1)?,
+            handler: row.text(2)?,
+            // An event is never removed before its deliveries; its line in the log is no reason to fail.
+            source: row.optional_text(7)?.unwrap_or_default(),
+            event_id: row.optional_text(8)?.unwrap_or_default(),
+            attempt: count(row.int(4)?),
+            dead: row.text(3)? == "dead",
+            used,
+        });
+    }
+    Ok(expired)
 }
 
 /// What fits into the bytes; the rest is put back. On Postgres the claim itself says which that is.
@@ -177,7 +259,7 @@ async fn without_excess<T: Transaction>(tx: &mut T, mut rows: Vec<Row>) -> Resul
     let (mut fitting, mut bytes) = (Vec::with_capacity(rows.len()), 0);
     for mut row in rows {
         let is_dead = row.text(4)? == "dead";
-        let fits = match T::DIALECT {
+        let fits = match tx.dialect() {
             Dialect::Sqlite => is_dead || bytes < CLAIMED_BYTES_MAX,
             Dialect::Postgres => row.int(17)? != 0,
         };
@@ -186,7 +268,7 @@ async fn without_excess<T: Transaction>(tx: &mut T, mut rows: Vec<Row>) -> Resul
             execute(tx, &sql::UNCLAIM_ONE, fence.values([])).await?;
             continue;
         }
-        if T::DIALECT == Dialect::Sqlite {
+        if tx.dialect() == Dialect::Sqlite {
             add_event(tx, &mut row).await?;
         }
         if let (false, Some(Value::Bytes(body))) = (is_dead, row.0.get(16)) {

@@ -11,12 +11,12 @@ pub(crate) const ENDED: &str = "the work ended its transaction (commit or rollba
 
 /// Marks an open transaction.
 pub(crate) async fn mark<T: Transaction>(tx: &mut T) -> Result<(), StoreError> {
-    tx.batch(sql::MARK.in_dialect(T::DIALECT)).await
+    tx.batch(sql::MARK.in_dialect(tx.dialect())).await
 }
 
 /// Whether the marked transaction is still the one that is open. Ask once: on SQLite asking takes the mark away.
 pub(crate) async fn is_open<T: Transaction>(tx: &mut T) -> Result<bool, StoreError> {
-    if T::DIALECT == Dialect::Postgres {
+    if tx.dialect() == Dialect::Postgres {
         return Ok(!tx.query(sql::IS_MARKED, Vec::new()).await?.is_empty());
     }
     match tx.batch(sql::RELEASE_MARK).await {

@@ -8,7 +8,7 @@ use tokio_util::task::AbortOnDropHandle;
 use super::context::{Context, End};
 use super::lane::Lane;
 use crate::database::verb::deliveries;
-use crate::database::{Claimed, ENDED, Fence, Fenced, Pool, StoreError, commit_or_fail};
+use crate::database::{Claimed, ENDED, Failure, Fence, Fenced, Pool, StoreError, commit_or_fail};
 use crate::delivery::chance::chance;
 use crate::delivery::handler_error::HandlerError;
 use crate::delivery::metric::{Outcome, counted, took};
@@ -73,8 +73,8 @@ async fn heartbeat<P: Pool>(lane: &Lane<P>, fence: Fence) {
         let now = lane.shared.at();
         // Longer than a third, the answer is of no use; and a handler on SQLite may itself be in the way of it.
         match tokio::time::timeout(lease / 3, deliveries::extend(&lane.shared.pool, fence, lease, now)).await {
-            Ok(Ok(Fenced::LeaseLost)) => return,
-            Ok(Ok(Fenced::Recorded)) | Err(_) => {}
+            Ok(Ok(None)) => return,
+            Ok(Ok(Some(_))) | Err(_) => {}
             Ok(Err(error)) => tracing::debug!(handler = &*lane.name, "a lease was not extended: {}", error.chain()),
         }
     }
@@ -109,12 +109,13 @@ impl Told {
         };
         let retry = &lane.registered.options.retry;
         let next = after_failure(retry, self.attempt, self.attempts_before, failed, chance());
-        let error = error.chain();
+        let (fence, error) = (self.fence, error.chain());
         counted(&lane.name, self.attempt, next.into());
         self.warn(lane, &format!("failed, then {next:?}: {error}"));
         let recorded = async {
             let mut tx = lane.shared.pool.begin().await?;
-            let fenced = deliveries::fail(&mut tx, self.fence, next, &error, lane.shared.at()).await?;
+            let failure = Failure { fence, next, error, status: None };
+            let fenced = deliveries::fail(&mut tx, &failure, lane.shared.at()).await?;
             commit_or_fail::<P>(tx).await?;
             Ok::<_, StoreError>(fenced)
         };
@@ -128,7 +129,8 @@ impl Told {
 
 /// Puts a claim back in line at a stop.
 pub(super) async fn give_back<P: Pool>(lane: &Lane<P>, fence: Fence, limit: Duration) {
-    let given = deliveries::give_back(&lane.shared.pool, fence, lane.shared.at());
+    let fences = [fence];
+    let given = deliveries::give_back(&lane.shared.pool, &fences, Duration::ZERO, lane.shared.at());
     if !matches!(tokio::time::timeout(limit, given).await, Ok(Ok(_))) {
         tracing::warn!(handler = &*lane.name, "a claim ends with its lease");
     }

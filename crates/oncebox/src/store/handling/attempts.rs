@@ -2,26 +2,10 @@
 
 use std::time::Duration;
 
-pub use crate::database::Fenced;
-pub(in crate::store) use crate::database::{fenced, kept};
-use crate::store::handling::deliveries::millis;
-use crate::store::{Fence, Store, StoreError, Tx, Value, sql};
-
 use crate::clock::UnixMillis;
-use crate::delivery::Next;
-
-/// A failed attempt and what was decided about it.
-#[derive(Clone, Debug)]
-pub struct Failure {
-    /// Whose it is.
-    pub fence: Fence,
-    /// What happens next.
-    pub next: Next,
-    /// Why it failed, for people.
-    pub error: String,
-    /// The target's answer, where there was one.
-    pub status: Option<u16>,
-}
+use crate::database::verb::deliveries;
+pub use crate::database::{Failure, Fenced};
+use crate::store::{Fence, Store, StoreError, Tx, Value, sql};
 
 impl Store {
     /// Records failed attempts in one transaction, each with its own answer.
@@ -45,14 +29,7 @@ impl Store {
         pause: Duration,
         now: UnixMillis,
     ) -> Result<Vec<Fenced>, StoreError> {
-        let mut tx = self.begin().await?;
-        let mut outcomes = Vec::with_capacity(fences.len());
-        for fence in fences {
-            let values = fence.values([Value::Int(now), Value::Int(millis(pause))]);
-            outcomes.push(fenced(tx.execute(&sql::GIVE_BACK, values).await?));
-        }
-        tx.commit_or_fail().await?;
-        Ok(outcomes)
+        deliveries::give_back(self, fences, pause, self.at(now)).await
     }
 
     /// Lets a worker keep a delivery for `lease` from now; none when it was lost.
@@ -62,11 +39,8 @@ impl Store {
         lease: Duration,
         now: UnixMillis,
     ) -> Result<Option<UnixMillis>, StoreError> {
-        let mut tx = self.begin().await?;
-        let values = fence.values([Value::Int(now), Value::Int(millis(lease))]);
-        let rows = tx.query(&sql::EXTEND_LEASE, values).await?;
-        tx.commit_or_fail().await?;
-        rows.first().map(|row| Ok(self.steady.wall_of(row.int(0)?))).transpose()
+        let until = deliveries::extend(self, fence, lease, self.at(now)).await?;
+        Ok(until.map(|until| self.steady.wall_of(until)))
     }
 
     /// Lets whoever pulled a delivery keep it for the handler's own lease from now, or as long as before where that is
@@ -82,41 +56,13 @@ impl Store {
 impl Tx {
     /// Records a failed attempt.
     pub async fn fail(&mut self, failure: &Failure, now: UnixMillis) -> Result<Fenced, StoreError> {
-        let (state, outcome, pause) = match failure.next {
-            Next::Retry { after } => ("ready", "failed", Some(millis(after))),
-            Next::Dead => ("dead", "dead", None),
-            Next::Held => ("held", "held", None),
-        };
-        self.end_attempt(failure.fence, End { state, outcome, pause }, &failure.error, failure.status, now).await
+        let now = self.at(now);
+        deliveries::fail(self, failure, now).await
     }
 
     /// Ends a delivery that must not run, because something newer was applied, in the transaction that decided so.
     pub async fn supersede(&mut self, fence: Fence, reason: &str, now: UnixMillis) -> Result<Fenced, StoreError> {
-        self.end_attempt(fence, End { state: "superseded", outcome: "superseded", pause: None }, reason, None, now)
-            .await
+        let now = self.at(now);
+        deliveries::end_attempt(self, fence, ("superseded", "superseded", None), None, reason, now).await
     }
-
-    async fn end_attempt(
-        &mut self,
-        fence: Fence,
-        end: End,
-        error: &str,
-        status: Option<u16>,
-        now: UnixMillis,
-    ) -> Result<Fenced, StoreError> {
-        let error = kept(error);
-        let status = status.map(i64::from);
-        let attempt = fence.values([now.into(), end.outcome.into(), status.into(), error.as_str().into()]);
-        if self.execute(&sql::RECORD_ATTEMPT, attempt).await? == 0 {
-            return Ok(Fenced::LeaseLost);
-        }
-        let delivery = fence.values([now.into(), end.state.into(), end.pause.into(), error.as_str().into()]);
-        self.execute(&sql::END_ATTEMPT, delivery).await.map(fenced)
-    }
-}
-
-struct End {
-    state: &'static str,
-    outcome: &'static str,
-    pause: Option<i64>,
 }

@@ -8,6 +8,7 @@ use std::collections::HashSet;
 use std::time::Duration;
 
 use crate::clock::UnixMillis;
+use crate::database::verb::deliveries::PAYLOAD_GONE;
 pub use crate::database::{Buried, Claimed, Fence};
 use crate::database::{Claim, read_claim};
 pub(in crate::store) use crate::database::{count, millis};
@@ -136,12 +137,10 @@ impl Tx {
         let mut sorted = fences.to_vec();
         // Sorted, as everything that two nodes may write at once.
         sorted.sort_unstable_by_key(|fence| fence.delivery);
-        let done = match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        let done = by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.finish(sorted, now).await?,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.finish(&sorted).await?,
-        };
+        );
         let _ = now;
         if done.len() == fences.len() {
             self.poisoned = before;
@@ -163,7 +162,7 @@ impl Tx {
                 }
                 Claim::Buried(buried) => claims.buried.push(buried),
                 Claim::Empty(fence, buried) => {
-                    let error = "the payload is gone".to_owned();
+                    let error = PAYLOAD_GONE.to_owned();
                     self.fail(&Failure { fence, next: Next::Dead, error, status: None }, now).await?;
                     claims.buried.push(buried);
                 }
@@ -180,11 +179,9 @@ impl Tx {
         now: UnixMillis,
     ) -> Result<ClaimedRows, StoreError> {
         let (_, steady) = (now, self.steady.now());
-        match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.claim_deliveries(wants.to_vec(), node, care, (now, steady.unwrap_or(now))).await,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.claim_deliveries(wants, node, care, steady).await,
-        }
+        )
     }
 }

@@ -61,45 +61,30 @@ pub enum Failures {
 impl Store {
     /// Whose SQL the handlers of this store are written in.
     pub fn dialect(&self) -> Dialect {
-        match &self.database {
-            #[cfg(feature = "sqlite")]
+        by_database!(&self.database,
             Database::Sqlite(_) => Dialect::Sqlite,
-            #[cfg(feature = "postgres")]
             Database::Postgres(_) => Dialect::Postgres,
-        }
+        )
     }
 
     /// What the database says against a handler's statements: syntax, and names that are not there. Nothing is run.
     pub async fn prepare_handler(&self, sql: &HandlerSql) -> Result<Vec<String>, StoreError> {
         let statements: Vec<String> = sql.preparable().map(str::to_owned).collect();
-        match &self.database {
-            #[cfg(feature = "sqlite")]
+        by_database!(&self.database,
             Database::Sqlite(database) => database.prepare_each(statements).await,
-            #[cfg(feature = "postgres")]
             Database::Postgres(database) => database.prepare_each(&statements).await,
-        }
+        )
     }
 }
 
 impl Tx {
-    pub(in crate::store) fn dialect(&self) -> Dialect {
-        match &self.inner {
-            #[cfg(feature = "sqlite")]
-            TxInner::Sqlite(_) => Dialect::Sqlite,
-            #[cfg(feature = "postgres")]
-            TxInner::Postgres(_) => Dialect::Postgres,
-        }
-    }
-
     /// Waits until it is this transaction's turn, where only one can write at a time: a deadline that is set after this
     /// counts the work and not the line before it.
     pub async fn turn(&mut self) -> Result<(), StoreError> {
-        match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.turn().await,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(_) => Ok(()),
-        }
+        )
     }
 
     /// Runs a handler's statements for each of the claimed deliveries, in their order, all within `deadline`.

@@ -5,35 +5,11 @@
 //! claim without a node, so a restart of ours takes nothing from them.
 
 use crate::clock::UnixMillis;
+pub use crate::database::Expired;
 use crate::database::steady::Told;
-use crate::event::{DeliveryKey, DeliveryKind, EventKey, NodeKey, NodeKind};
-use crate::store::handling::deliveries::count;
-use crate::store::{Database, Row, Store, StoreError, Tx, Value, sql};
-
-/// Leases ended in one transaction.
-const SLICE: i64 = 500;
-
-/// A delivery taken back from a worker that went silent.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expired {
-    /// The delivery.
-    pub delivery: DeliveryKey,
-    /// The event's key.
-    pub key: EventKey,
-    /// The source's name.
-    pub source: String,
-    /// The sender's id.
-    pub event_id: String,
-    /// The handler's name.
-    pub handler: String,
-    /// The attempt that was lost.
-    pub attempt: u32,
-    /// True when it was the last one.
-    pub dead: bool,
-    /// Whether it used an attempt: false when it had not begun, or when it had begun together with others and only one
-    /// attempt is left.
-    pub used: bool,
-}
+use crate::database::verb::deliveries::{self, SLICE, record_lost};
+use crate::event::NodeKey;
+use crate::store::{Database, Store, StoreError, Tx, sql};
 
 /// A node's name and the key of this process of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -142,9 +118,7 @@ impl Store {
     /// Takes back what is claimed beyond its lease: at most 500, so call it again until it returns fewer.
     pub async fn expire_leases(&self, now: UnixMillis) -> Result<Vec<Expired>, StoreError> {
         let mut tx = self.begin_judging().await?;
-        let error = "the lease ended without an answer";
-        let rows = tx.query(&sql::EXPIRE_LEASES, vec![now.into(), SLICE.into(), error.into()]).await?;
-        let expired = tx.record_lost(&rows, error, now).await?;
+        let expired = deliveries::expire(&mut tx, self.at(now)).await?;
         tx.commit_or_fail().await?;
         Ok(expired)
     }
@@ -164,7 +138,7 @@ impl Store {
         let rows = self.query(&sql::CHORES, values).await?;
         let row = rows.first().ok_or(StoreError::Corrupt { what: "steady clock" })?;
         let chores = Chores { leases_ended: row.int(4)? != 0, has_kin: row.int(5)? > 0 };
-        self.steady.compare_with(self, Some(entry.node), asked, Told::read(&rows)?).await?;
+        self.steady.compare_with(self, Some(entry.node), asked, Told::read(&rows, self.dialect())?).await?;
         Ok(chores)
     }
 
@@ -195,7 +169,7 @@ impl Store {
             let values = vec![now.into(), SLICE.into(), error.into(), dead.into()];
             let rows = tx.query(&sql::RECLAIM, values).await?;
             let last = rows.is_empty();
-            reclaimed.extend(tx.record_lost(&rows, error, now).await?);
+            reclaimed.extend(record_lost(&mut tx, &rows, error, now).await?);
             if last {
                 tx.execute(&sql::DROP_DEAD_NODE, vec![dead.into()]).await?;
             }
@@ -215,32 +189,6 @@ impl Tx {
     ) -> Result<(), StoreError> {
         let values = vec![entry.node.into(), entry.name.as_str().into(), now.into()];
         self.execute(&sql::REGISTER_NODE, values).await.map(drop)
-    }
-
-    async fn record_lost(&mut self, rows: &[Row], error: &str, now: UnixMillis) -> Result<Vec<Expired>, StoreError> {
-        let mut expired = Vec::with_capacity(rows.len());
-        for row in rows {
-            let node: Value = row.optional_key::<NodeKind>(5)?.into();
-            let started: Value = row.optional_int(6)?.into();
-            let values =
-                vec![row.key::<DeliveryKind>(0)?.into(), row.int(4)?.into(), node, started, now.into(), error.into()];
-            let used = row.text(9)? == error;
-            if used {
-                self.execute(&sql::LOST_ATTEMPT, values).await?;
-            }
-            expired.push(Expired {
-                delivery: row.key(0)?,
-                key: row.key(1)?,
-                handler: row.text(2)?,
-                // An event is never removed before its deliveries; its line in the log is no reason to fail.
-                source: row.optional_text(7)?.unwrap_or_default(),
-                event_id: row.optional_text(8)?.unwrap_or_default(),
-                attempt: count(row.int(4)?),
-                dead: row.text(3)? == "dead",
-                used,
-            });
-        }
-        Ok(expired)
     }
 }
 

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use crate::clock::UnixMillis;
+use crate::database::fenced;
 use crate::delivery::order::{Revision, finer_key};
 use crate::event::{DeliveryKey, Mark};
-use crate::store::handling::attempts::fenced;
 use crate::store::handling::deliveries::millis;
 use crate::store::{Fence, Fenced, StoreError, Tx, sql};
 

@@ -35,12 +35,10 @@ impl Store {
 impl Tx {
     async fn add_arrivals(&mut self, counts: Vec<ArrivalCount>) -> Result<(), StoreError> {
         self.faults.at("arrivals.add").await?;
-        match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.add_arrivals(counts).await,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.add_arrivals(&counts).await,
-        }
+        )
     }
 }
 

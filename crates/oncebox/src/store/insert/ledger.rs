@@ -328,12 +328,10 @@ impl Tx {
     async fn claim_identities(&mut self, wanted: Vec<(Identity, EventKey)>) -> Result<Vec<Owner>, StoreError> {
         assert!(wanted.is_sorted(), "keys reach the database sorted, or two nodes deadlock");
         let count = wanted.len();
-        let owners = match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        let owners = by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.claim_identities(wanted).await?,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.claim_identities(&wanted).await?,
-        };
+        );
         assert_eq!(owners.len(), count, "one owner for each identity");
         Ok(owners)
     }
@@ -343,21 +341,17 @@ impl Tx {
         wanted: Vec<(Fingerprint, EventKey)>,
     ) -> Result<Vec<Owner>, StoreError> {
         assert!(wanted.is_sorted(), "keys reach the database sorted, or two nodes deadlock");
-        match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.claim_fingerprints(wanted).await,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.claim_fingerprints(&wanted).await,
-        }
+        )
     }
 
     async fn stage_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {
-        match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.stage_rows(events, rows, self.steady.clone()).await,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.stage_rows(events, rows, self.steady.now()).await,
-        }
+        )
     }
 }
 

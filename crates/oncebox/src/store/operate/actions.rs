@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 
 use crate::clock::UnixMillis;
+use crate::database::Transaction as _;
 use crate::delivery::routing::Routes;
 use crate::event::{EventKey, Position};
 use crate::limits::PAGE_EXAMINED_MAX;

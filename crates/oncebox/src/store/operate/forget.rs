@@ -55,12 +55,10 @@ impl Tx {
     }
 
     async fn remove_names(&mut self, keys: Vec<EventKey>) -> Result<Vec<EventKey>, StoreError> {
-        let (gone, _) = match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        let (gone, _) = by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.remove_names(keys).await?,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.remove_names(&keys).await?,
-        };
+        );
         Ok(gone)
     }
 }

@@ -4,6 +4,7 @@
 //! kept by the claim as always.
 
 use crate::clock::UnixMillis;
+use crate::database::Transaction as _;
 use crate::event::Position;
 use crate::store::operate::actions::{Progress, SLICE, Slice, count, first_int};
 use crate::store::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};

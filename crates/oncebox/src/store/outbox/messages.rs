@@ -9,9 +9,9 @@ use std::time::Duration;
 use bytes::Bytes;
 
 use crate::clock::UnixMillis;
+use crate::database::{fenced, kept};
 use crate::delivery::Next;
 use crate::event::{EventKey, LeaseToken, MessageKey, MessageKind, NodeKey};
-use crate::store::handling::attempts::{fenced, kept};
 use crate::store::handling::deliveries::{count, millis};
 use crate::store::{Fenced, Row, Store, StoreError, Tx, TxInner, Value, sql};
 use crate::trace::Traceparent;
@@ -130,12 +130,10 @@ impl Store {
         self.faults.at("outbox.claim").await?;
         let mut tx = self.begin().await?;
         let (_, steady) = (now, tx.steady.now());
-        let mut rows = match &mut tx.inner {
-            #[cfg(feature = "sqlite")]
+        let mut rows = by_database!(&mut tx.inner,
             TxInner::Sqlite(tx) => tx.claim_messages(wants.to_vec(), node, (now, steady.unwrap_or(now))).await?,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.claim_messages(wants, node, steady).await?,
-        };
+        );
         // RETURNING has an order of its own.
         rows.sort_by_key(|row| (row.int(6).unwrap_or(0), row.key::<MessageKind>(0).ok()));
         let mut claims = MessageClaims::default();
@@ -182,12 +180,10 @@ impl Tx {
         sorted.sort_unstable_by_key(|mark| mark.fence.id);
         let answers: Vec<_> = sorted.iter().map(|mark| (mark.fence.id, mark.answer.clone())).collect();
         let _ = now;
-        let done = match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        let done = by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.sent(sorted, now).await?,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.sent(&sorted).await?,
-        };
+        );
         if done.len() < marks.len() {
             let lost = marks.iter().map(|mark| mark.fence.id).filter(|id| !done.contains(id));
             return Ok(SentMarks::LeaseLost(lost.collect()));
@@ -220,12 +216,10 @@ impl Tx {
             return Ok(());
         }
         let _ = now;
-        match &mut self.inner {
-            #[cfg(feature = "sqlite")]
+        by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.keep_answers(answers, now).await,
-            #[cfg(feature = "postgres")]
             TxInner::Postgres(tx) => tx.keep_answers(&answers).await,
-        }
+        )
     }
 }
 

@@ -53,12 +53,10 @@ pub struct Fault {
 impl Store {
     /// The keys that the ledger has for these identities, in their order.
     pub async fn ledger_keys(&self, identities: &[Identity]) -> Result<Vec<Option<EventKey>>, StoreError> {
-        match &self.database {
-            #[cfg(feature = "sqlite")]
+        by_database!(&self.database,
             Database::Sqlite(database) => database.ledger_keys(identities.to_vec()).await,
-            #[cfg(feature = "postgres")]
             Database::Postgres(database) => database.ledger_keys(identities).await,
-        }
+        )
     }
 
     /// Looks everything over and tells after each slice how many rows were looked at so far.

@@ -66,12 +66,7 @@ impl Store {
     /// The first column of a query that is not ours, as text. It can change nothing.
     pub async fn business_ids(&self, query: &str) -> Result<HashSet<String>, StoreError> {
         let query = query.trim().trim_end_matches(';');
-        match &self.database {
-            #[cfg(feature = "sqlite")]
-            Database::Sqlite(database) => database.first_column(query).await,
-            #[cfg(feature = "postgres")]
-            Database::Postgres(database) => database.first_column(query).await,
-        }
+        by_database!(Database, &self.database, database => database.first_column(query).await)
     }
 }
 

@@ -3,9 +3,10 @@
 use rusqlite::{Connection, params};
 
 use crate::clock::UnixMillis;
+use crate::database::sql::UNCLAIM_ONE;
 use crate::event::{DeliveryKey, DeliveryKind, EventKind, LeaseKind, NodeKey};
 use crate::store::handling::deliveries::{ClaimedRows, LossFilter, millis};
-use crate::store::sql::{CLAIM_SQLITE, NOTE_STEADY_CLOCK, UNCLAIM_ONE, sqlite as sql};
+use crate::store::sql::{CLAIM_SQLITE, NOTE_STEADY_CLOCK, sqlite as sql};
 use crate::store::sqlite::{Tx, classify, read_rows};
 use crate::store::{Fence, Row, StoreError, Value, Want};
 

@@ -63,7 +63,7 @@ impl Tx {
 impl Database {
     /// Only in a file that was made to give pages back; in an older one they are used again and the file stays as long.
     pub(in crate::store) async fn reclaim_space(&self) -> Result<bool, StoreError> {
-        let mut tx = self.begin().await?;
+        let mut tx = self.begin(crate::store::Session::Work).await?;
         let more = tx
             .run(|connection| {
                 let number = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i64>(0));
