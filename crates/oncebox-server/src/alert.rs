@@ -36,7 +36,6 @@ pub(crate) struct Readings {
     pub(crate) held: Vec<(String, i64)>,
     /// The handler whose oldest delivery has been due longest, and for how long.
     pub(crate) oldest: Option<(String, Duration)>,
-    /// What was counted within the window.
     pub(crate) lately: Counts,
     /// Whose clock ours is farthest from, and by how many milliseconds we are ahead.
     pub(crate) clock: Option<(String, i64)>,
@@ -53,17 +52,14 @@ pub(crate) struct Readings {
 /// What is to be told.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Notice {
-    /// About what.
     pub(crate) condition: Condition,
     /// Whether it begins, lasts or is over.
     pub(crate) phase: Phase,
     /// Since when it lasts.
     pub(crate) since: UnixMillis,
-    /// The number.
     pub(crate) value: f64,
     /// From which number on it is wrong.
     pub(crate) limit: f64,
-    /// The sentence.
     pub(crate) text: String,
 }
 

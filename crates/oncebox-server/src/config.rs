@@ -51,23 +51,14 @@ use crate::query::names::Configured;
 /// A config that was checked.
 #[derive(Clone, Debug)]
 pub(crate) struct Config {
-    /// The listeners and their limits.
     pub(crate) server: ServerConfig,
-    /// How log lines look.
     pub(crate) log: LogFormat,
-    /// The database.
     pub(crate) store: StoreConfig,
-    /// How long things are kept.
     pub(crate) retention: RetentionConfig,
-    /// Who sends.
     pub(crate) sources: Vec<SourceConfig>,
-    /// Who reacts.
     pub(crate) handlers: Vec<HandlerConfig>,
-    /// Where the outbox may send.
     pub(crate) destinations: Vec<DestinationConfig>,
-    /// Who is told when something is wrong.
     pub(crate) alerts: Vec<AlertConfig>,
-    /// Where traces go.
     pub(crate) telemetry: TelemetryConfig,
     /// What is allowed but a person should know.
     pub(crate) warnings: Vec<String>,
@@ -100,12 +91,8 @@ pub(crate) struct Reach {
 impl Config {
     /// Reads a file, with the process's environment and secret files.
     pub(crate) fn load(path: &Path, overrides: &Overrides) -> Result<Self, Problems> {
-        let text = read_text(path)?;
-        let file_name = path.display().to_string();
-        let mut config = Self::parse(&text, &file_name, &real(overrides))?;
-        let document = parse_toml(&text, &file_name)?;
-        config.warnings.extend(readable::warnings(path, &document, &config.store.url));
-        Ok(config)
+        let Examined { config, problems, .. } = Self::examine(path, overrides)?;
+        Problems::found(&path.display().to_string(), problems).map(|()| config)
     }
 
     /// Reads a text; `file_name` is only for the places of problems.
@@ -185,15 +172,14 @@ impl Reach {
         let mut root = root(&report, outside, &document);
         let server = ServerConfig::read(root.section("server"));
         let of_store = Report::new(file_name, text);
-        let mut apart = Table::new(Scope { report: &of_store, ..root.scope().clone() }, &document);
-        let store = StoreConfig::read(apart.section("store"));
+        let store = StoreConfig::read(self::root(&of_store, outside, &document).section("store"));
         // What is wrong with a source is for `check` to say.
         let unheard = Report::new(file_name, text);
-        let mut rest = Table::new(Scope { report: &unheard, ..root.scope().clone() }, &document);
+        let mut rest = self::root(&unheard, outside, &document);
         let (sources, handlers) = (rest.sections("source"), rest.sections("handler"));
         let destinations = names_of(&rest.sections("destination"));
         let (sources_named, handlers_named) = (names_of(&sources), names_of(&handlers));
-        let routes = routes(&root, &document, &sources_named);
+        let routes = routes(&report, outside, &document, &sources_named);
         let configured = Configured { sources: sources_named, handlers: handlers_named, destinations, routes };
         let senders = sources.into_iter().filter_map(source::sender).collect();
         // A token that this shell does not have is the server's; whoever needs one is asked for it.
@@ -206,12 +192,10 @@ impl Reach {
 }
 
 /// Which handler wants what; none where that cannot be told, since too much would run.
-fn routes(root: &Table<'_>, document: &DeTable<'_>, sources: &[String]) -> Option<Routes> {
-    let scope = root.scope();
-    let report = scope.report.apart();
-    let mut table = Table::new(Scope { report: &report, ..scope.clone() }, document);
+fn routes(of: &Report<'_>, outside: &Outside<'_>, document: &DeTable<'_>, sources: &[String]) -> Option<Routes> {
+    let report = of.apart();
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
-    let handlers = table.sections("handler").into_iter();
+    let handlers = root(&report, outside, document).sections("handler").into_iter();
     let routes = handlers.filter_map(|mut table| handler::read_route(&mut table, &sources, false).0).collect();
     report.finish().ok().map(|_| Routes::new(routes))
 }

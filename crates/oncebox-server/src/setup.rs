@@ -11,7 +11,6 @@ use oncebox_verify::Source;
 /// What a reload replaces: all or nothing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
-    /// Sources by name.
     pub(crate) sources: HashMap<String, Arc<Source>>,
     /// Sources as the config has them, without secrets that arrived.
     pub(crate) configured: HashMap<String, Arc<Source>>,
@@ -25,7 +24,6 @@ pub(crate) struct Setup {
     pub(crate) run_here: HashSet<String>,
     /// Whether the ledger's memory may be shorter than the senders' retries.
     pub(crate) retention_forced: bool,
-    /// The names of the destinations.
     pub(crate) destinations: Vec<String>,
     /// The body limit of sources that set none, in bytes.
     pub(crate) body_bytes_max: usize,

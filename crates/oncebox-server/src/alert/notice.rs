@@ -11,11 +11,8 @@ use crate::query::view::time;
 /// What is sent, and from where.
 #[derive(Clone, Debug)]
 pub(crate) struct NoticeBody<'a> {
-    /// The alert's name.
     pub(crate) alert: &'a str,
-    /// The node that tells.
     pub(crate) node: &'a str,
-    /// When.
     pub(crate) at: UnixMillis,
     /// Where people reach the dashboard.
     pub(crate) dashboard: Option<&'a str>,

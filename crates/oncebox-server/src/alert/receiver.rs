@@ -15,7 +15,6 @@ const PAUSE: Duration = Duration::from_secs(1);
 /// Somebody who is told. Cheap to clone.
 #[derive(Clone, Debug)]
 pub(crate) struct Receiver {
-    /// What it wants to know.
     pub(crate) config: AlertConfig,
     client: Outgoing,
 }

@@ -35,15 +35,12 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// What the numbers are read from.
 #[derive(Debug)]
 pub(crate) struct Parts {
-    /// The database.
     pub(crate) store: Store,
-    /// The time.
     pub(crate) clock: Clock,
     /// What this process counted.
     pub(crate) metrics: PrometheusHandle,
     /// What the senders' clocks say.
     pub(crate) senders: SenderClock,
-    /// What this node is called.
     pub(crate) node: String,
 }
 
@@ -70,7 +67,6 @@ impl Alerts {
 
 struct Watch {
     parts: Parts,
-    /// Which process this is.
     key: NodeKey,
     lock: Option<NodeLock>,
     /// What all processes counted, on the node that looks.

@@ -16,19 +16,14 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Who is told what.
 #[derive(Clone, Debug)]
 pub(crate) struct AlertConfig {
-    /// Its name.
     pub(crate) name: String,
     /// Where. Never shown, because whoever knows it can write there.
     pub(crate) url: Target,
-    /// The form of what is sent.
     pub(crate) kind: AlertKind,
-    /// What it is about.
     pub(crate) limits: Limits,
-    /// How often the numbers are looked at.
     pub(crate) every: Duration,
     /// How soon to tell again while it lasts.
     pub(crate) repeat: Duration,
-    /// How long one call may take.
     pub(crate) timeout: Duration,
     /// Link-local addresses it may reach.
     pub(crate) allow: Vec<AddressRange>,
@@ -103,7 +98,6 @@ const CONDITIONS: [(Condition, &str, &str, Unit, u32); 11] = [
 /// From which number on something is wrong.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Limits {
-    /// What to look at.
     pub(crate) on: Vec<Condition>,
     /// By the place of a condition in the table; see [`Limits::of`].
     pub(crate) at: [f64; CONDITIONS.len()],

@@ -18,23 +18,16 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 /// Where the outbox may send.
 #[derive(Clone, Debug)]
 pub(crate) struct DestinationConfig {
-    /// Its name.
     pub(crate) name: String,
     /// Where; a message may add a path below it.
     pub(crate) url: Target,
-    /// Headers of every call.
     pub(crate) headers: HeaderMap,
-    /// How fast at most.
     pub(crate) rate: Option<Rate>,
-    /// How long one call may take.
     pub(crate) timeout: Duration,
-    /// Calls at once.
     pub(crate) concurrency: usize,
-    /// When to try again and when to give up.
     pub(crate) retry: RetryPolicy,
     /// Statuses that are tried again though they look permanent.
     pub(crate) retry_on: Vec<u16>,
-    /// Signs each call by Standard Webhooks.
     pub(crate) signing: Option<SigningKey>,
     /// Link-local addresses it may reach.
     pub(crate) allow: Vec<AddressRange>,

@@ -32,13 +32,10 @@ const SQL_BYTES_MAX: usize = 64 * 1024;
 pub(crate) struct HandlerConfig {
     /// Its name and which events it wants.
     pub(crate) route: Route,
-    /// How it works.
     pub(crate) kind: HandlerKind,
     /// How long a worker may keep a delivery.
     pub(crate) lease: Duration,
-    /// When to try again and when to give up.
     pub(crate) retry: RetryPolicy,
-    /// Deliveries at once.
     pub(crate) concurrency: usize,
     /// What order asks for, beside the route's one at a time.
     pub(crate) order: OrderRules,
@@ -62,13 +59,10 @@ pub(crate) enum HandlerKind {
 /// The application that an `http` handler calls.
 #[derive(Clone, Debug)]
 pub(crate) struct HttpHandler {
-    /// Where.
     pub(crate) url: Target,
     /// How long one call may take; always shorter than the lease.
     pub(crate) timeout: Duration,
-    /// Signs the call.
     pub(crate) signing: Option<SigningKey>,
-    /// How fast at most.
     pub(crate) rate: Option<Rate>,
     /// Link-local addresses it may reach.
     pub(crate) allow: Vec<AddressRange>,

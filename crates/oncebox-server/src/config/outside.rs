@@ -32,11 +32,8 @@ impl std::fmt::Debug for Outside<'_> {
 /// Values from the command line or the environment; they win over the file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Overrides {
-    /// In place of `server.listen`.
     pub(crate) listen: Option<SocketAddr>,
-    /// In place of `server.admin_listen`.
     pub(crate) admin_listen: Option<SocketAddr>,
-    /// In place of `store.url`.
     pub(crate) database: Option<StoreUrl>,
     /// In place of `server.admin_token`; a blank one counts as none.
     pub(crate) admin_token: Option<Secret>,

@@ -15,9 +15,7 @@ pub(crate) struct Problem {
     pub(crate) place: Option<Place>,
     /// The key it is about, such as `source.stripe.secrets[0]`.
     pub(crate) path: String,
-    /// What is wrong.
     pub(crate) what: String,
-    /// What to do about it.
     pub(crate) cure: String,
 }
 

@@ -25,13 +25,9 @@ const HOUR: Duration = Duration::from_secs(3600);
 /// The listeners and their limits.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerConfig {
-    /// The public listener.
     pub(crate) listen: SocketAddr,
-    /// The listener of the admin API and metrics.
     pub(crate) admin_listen: SocketAddr,
-    /// The operator's token.
     pub(crate) admin_token: Option<Secret>,
-    /// The viewer's token.
     pub(crate) viewer_token: Option<Secret>,
     /// Names under which the admin listener is reached, beside `localhost` and plain addresses.
     pub(crate) admin_hosts: Vec<String>,
@@ -41,15 +37,10 @@ pub(crate) struct ServerConfig {
     pub(crate) dev_option: Option<String>,
     /// The largest body in bytes, unless a source says otherwise.
     pub(crate) body_limit: usize,
-    /// Requests held at once.
     pub(crate) in_flight: usize,
-    /// Body bytes held at once.
     pub(crate) in_flight_bytes: usize,
-    /// Open connections at once.
     pub(crate) connections: usize,
-    /// How long a stop may take.
     pub(crate) grace: Duration,
-    /// Whether this node runs handlers.
     pub(crate) workers: bool,
     /// How many hops of X-Forwarded-For to believe.
     pub(crate) trusted_proxies: usize,

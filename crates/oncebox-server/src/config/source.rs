@@ -29,7 +29,6 @@ const TOLERANCE_MAX: Duration = Duration::from_secs(7 * 86_400);
 /// One configured sender.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceConfig {
-    /// What judges its requests.
     pub(crate) source: Arc<Source>,
     /// How long its identities and payloads are kept.
     pub(crate) retention: RetentionConfig,

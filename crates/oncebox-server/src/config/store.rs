@@ -18,7 +18,6 @@ const WRITERS_MAX: usize = 64;
 /// The database and how it is written to.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreConfig {
-    /// Where everything is kept.
     pub(crate) url: StoreUrl,
     /// `unsafe = true`: accept a database that does not flush.
     pub(crate) accept_unflushed: bool,

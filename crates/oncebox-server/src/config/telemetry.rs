@@ -12,7 +12,6 @@ use super::web;
 pub(crate) struct TelemetryConfig {
     /// The collector's base URL, OTLP over HTTP; none sends nothing.
     pub(crate) otlp: Option<Target>,
-    /// Headers of every call to it.
     pub(crate) headers: HeaderMap,
 }
 

@@ -84,6 +84,33 @@ fn every_commented_setting_of_the_default_file_parses() {
     assert_eq!((crm.retry_on.as_slice(), crm.headers.len(), crm.ordered_by_key), (&[404][..], 1, true));
 }
 
+/// Whoever adds a key to a reader adds it to the file, too: the reader itself says which keys it knows.
+#[test]
+fn every_key_stands_in_the_default_file() {
+    let odd = "zzzzzzzzzzzz = 1";
+    let handler = "[[handler]]\nname = 'h'\n";
+    for section in [
+        format!("[server]\n{odd}"),
+        format!("[log]\n{odd}"),
+        format!("[store]\n{odd}"),
+        format!("[retention]\n{odd}"),
+        format!("{handler}pull = true\n{odd}"),
+        format!("{handler}pull = true\nretry = {{ {odd} }}"),
+        format!("{handler}http = {{ url = 'https://a.example', {odd} }}"),
+        format!("{handler}sql = 'select 1'\norder = {{ key = '/a', rule = 'serial', {odd} }}"),
+        format!("{handler}sql = 'select 1'\nwait_for = {{ type = 't', key = '/a', on = '/b', {odd} }}"),
+        format!("{handler}sql = 'select 1'\nonce_per = {{ fields = ['/a'], {odd} }}"),
+        format!("[[destination]]\nname = 'd'\nurl = 'https://a.example'\n{odd}"),
+        format!("[[alert]]\nurl = {{ value = 'https://a.example' }}\n{odd}"),
+    ] {
+        let found = lines(&section);
+        let keys = found.iter().find_map(|line| line.split_once("unknown key; use one of ")).expect("the keys").1;
+        let is_there = |key: &str| DEFAULT_FILE.contains(&format!("{key} = "));
+        let missing: Vec<&str> = keys.split(", ").filter(|key| !is_there(key)).collect();
+        assert_eq!(missing, [""; 0], "{section}");
+    }
+}
+
 /// The sample that users are shown; the keys it only mentions are in the default file.
 #[test]
 fn the_documented_sample_parses() {

@@ -13,13 +13,9 @@ use oncebox::gateway::worker::handler::{CallError, Target, Working};
 /// Posts events to the user's application.
 #[derive(Debug)]
 pub(crate) struct HttpTarget {
-    /// The client to call with.
     pub(crate) client: Outgoing,
-    /// Where to.
     pub(crate) url: outgoing::Target,
-    /// How long a call may take.
     pub(crate) timeout: Duration,
-    /// Signs the calls.
     pub(crate) signing: Option<SigningKey>,
     /// The time that is signed.
     pub(crate) clock: Clock,

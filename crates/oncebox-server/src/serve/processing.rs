@@ -51,7 +51,6 @@ pub(crate) struct Processing {
 struct Running {
     workers: Workers,
     relay: Relay,
-    /// Which process this is.
     node: NodeKey,
     clock: Clock,
 }
