@@ -9,6 +9,7 @@ mod gauges;
 mod hot_key;
 mod http;
 mod idle;
+mod large_backlog;
 pub(crate) mod nodes;
 mod order;
 mod poison;

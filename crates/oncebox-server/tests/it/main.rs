@@ -1,45 +1,13 @@
-//! The program from the outside: the real binary on a real port, every test on both databases.
+//! The program from the outside: the real binary on a real port, every test on both databases. One room for each part.
 
-mod actions;
-mod alerts;
-mod answers;
-mod api;
-mod arming;
-mod bad_http;
-mod bad_input;
+mod admin;
 mod chance;
-mod config;
-mod crash_points;
-mod disconnect;
-mod duplicates;
-mod erasing;
-mod explain_many;
-mod fetched_keys;
-mod file_gone;
-mod flush;
+mod dashboard;
+mod faults;
 mod handling;
-mod handshakes;
-mod hosts;
-mod identity;
-mod joined;
-mod kill;
-mod large_backlog;
-mod lost_claims;
-mod metrics;
-mod migrating;
-mod nodes;
-#[cfg(feature = "otel")]
-mod otel;
-mod outage;
-mod pages;
-mod private_files;
-mod refusals;
+mod observe;
+mod public;
 mod relay;
 mod retention;
-mod security;
-mod security_forms;
-mod sessions;
-mod stop;
-mod trace;
-mod unproved;
+mod serve;
 mod world;

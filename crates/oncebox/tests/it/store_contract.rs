@@ -1,34 +1,10 @@
-//! What the store means, on both databases: one file for each duty. Where the two differ, a test here fails.
+//! What the store means, on both databases: one room for each duty. Where the two differ, a test here fails.
 
-mod acting;
 mod actions;
 mod alerts;
-mod arrivals;
-mod arrived_secrets;
-mod backup;
-mod cancel;
-mod claims;
-mod concurrent;
-mod conflicts;
+mod database;
 pub(crate) mod deliveries;
-mod durability;
-mod effects;
-mod erase;
 mod insert;
-mod inspect;
-mod joined;
-mod lost;
-mod migrate;
-mod model;
 mod once;
-mod operators;
-mod order;
 mod outbox;
-mod overlap;
-mod plans;
-mod repeated;
 mod reports;
-mod sessions;
-mod time;
-mod tls;
-mod views;

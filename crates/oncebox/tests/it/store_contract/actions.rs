@@ -1,5 +1,9 @@
 //! What operators do to many.
 
+mod acting;
+mod conflicts;
+mod erase;
+
 use oncebox::gateway::delivery::Next;
 use oncebox::gateway::delivery::routing::{Glob, Route, Routes};
 use oncebox::gateway::fault::Faults;

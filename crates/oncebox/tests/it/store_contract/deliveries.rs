@@ -1,5 +1,11 @@
 //! Claiming, finishing, failing, leases.
 
+mod claims;
+mod effects;
+mod lost;
+mod order;
+mod time;
+
 use std::time::Duration;
 
 use oncebox::RetryPolicy;

@@ -1,5 +1,12 @@
 //! Inserting: what becomes of an event by what is there already, apart from repeated bytes (`repeated`).
 
+mod arrivals;
+mod arrived_secrets;
+mod concurrent;
+mod joined;
+mod model;
+mod repeated;
+
 use oncebox::gateway::store::Inserted::{Accepted, Conflict, ConflictAgain, Duplicate, Held};
 use testkit::TestDatabase;
 

@@ -1,5 +1,10 @@
 //! Reading for people: pages, one event, counts.
 
+mod inspect;
+mod operators;
+mod plans;
+mod views;
+
 use oncebox::gateway::event::EventKey;
 use oncebox::gateway::store::{Action, ActionFilter, ActionKind, EventFilter, NewEvent, QueueCount, SourceCount};
 use oncebox_verify::OnRepeat;

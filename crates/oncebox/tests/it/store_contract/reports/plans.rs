@@ -315,7 +315,7 @@ fn plan(db: &TestDatabase, mut text: String, values: &[Bound]) -> Vec<String> {
             db.query(&format!("explain query plan {text}")).into_iter().map(|mut row| row.remove(3)).collect()
         }
         Backend::Postgres => {
-            let settings = include_str!("../../../sql/postgres/reader.sql");
+            let settings = include_str!("../../../../sql/postgres/reader.sql");
             let lines = db.query(&format!("{settings}; explain (analyze, timing off) {text}"));
             lines.into_iter().map(|mut row| row.remove(0)).collect()
         }

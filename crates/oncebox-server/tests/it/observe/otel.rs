@@ -6,7 +6,7 @@ use data_encoding::HEXLOWER;
 use testkit::receiver::Receiver;
 use testkit::{TestDatabase, contract};
 
-use crate::trace::setup;
+use crate::observe::trace::setup;
 use crate::world::{PATIENCE, World, custom, wait_until};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";

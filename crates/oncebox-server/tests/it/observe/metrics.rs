@@ -10,9 +10,9 @@ use testkit::{TestDatabase, contract};
 use crate::handling::{HASTY, LEDGER, event};
 use crate::world::{PATIENCE, STRIPE, Setup, World, custom, now, stripe, wait_until};
 
-const PAGE: &str = include_str!("../../../../docs/metrics.md");
-const DASHBOARD: &str = include_str!("../../../../ops/grafana/oncebox.json");
-const RULES: &str = include_str!("../../../../ops/prometheus/alerts.yml");
+const PAGE: &str = include_str!("../../../../../docs/metrics.md");
+const DASHBOARD: &str = include_str!("../../../../../ops/grafana/oncebox.json");
+const RULES: &str = include_str!("../../../../../ops/prometheus/alerts.yml");
 /// Labels that Prometheus adds or that stand for a bucket.
 const FOREIGN: [&str; 3] = ["job", "instance", "le"];
 

@@ -9,7 +9,7 @@ use oncebox::gateway::store::{
 };
 use testkit::TestDatabase;
 
-use super::deliveries::{BILLING, claim, processing};
+use crate::store_contract::deliveries::{BILLING, claim, processing};
 use crate::world::{HANDLERS, NOW, SOURCE, World, held};
 
 fn routes() -> Routes {

@@ -4,7 +4,7 @@
 use testkit::http::Answer;
 use testkit::{TestDatabase, contract};
 
-use crate::security::{OPERATOR, VIEWER, ask, bury, log_in, state, with_tokens};
+use crate::admin::security::{OPERATOR, VIEWER, ask, bury, log_in, state, with_tokens};
 use crate::world::World;
 
 const FORM: (&str, &str) = ("content-type", "application/x-www-form-urlencoded");

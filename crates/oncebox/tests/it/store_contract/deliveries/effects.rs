@@ -6,7 +6,7 @@ use oncebox::gateway::delivery::Failed;
 use oncebox::gateway::store::{Claimed, Failures, Finished, HandlerSql, RanEach, Tx};
 use testkit::{Backend, TestDatabase};
 
-use super::deliveries::{claim, processing, states};
+use super::{claim, processing, states};
 use crate::world::{ALL, NOW, World, committed, run_handler};
 
 const DEADLINE: Duration = Duration::from_secs(5);

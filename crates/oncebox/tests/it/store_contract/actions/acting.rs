@@ -6,7 +6,7 @@ use oncebox::gateway::delivery::Next;
 use oncebox::gateway::store::{Action, ActionFilter, ActionKind};
 use testkit::{Backend, TestDatabase};
 
-use super::deliveries::{claim, fail, processing};
+use crate::store_contract::deliveries::{claim, fail, processing};
 use crate::world::{HANDLERS, NOW, SOURCE, held};
 
 fn action(id: &str, kind: ActionKind, handler: Option<&str>) -> Action {

@@ -13,7 +13,7 @@ use testkit::{Backend, TestDatabase};
 use crate::handling::LEDGER;
 use crate::world::{BIN, PATIENCE, Setup, World, custom, wait_until};
 
-const ROLES: &str = include_str!("../../../../docs/sql/roles.sql");
+const ROLES: &str = include_str!("../../../../../docs/sql/roles.sql");
 
 const EVENTS: usize = 60;
 const HASTY: &str = "retry = { attempts = 4, base = \"100ms\", cap = \"200ms\" }\n";

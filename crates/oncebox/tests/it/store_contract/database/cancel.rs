@@ -145,8 +145,8 @@ async fn the_referee_inserts_nothing_outside_a_transaction() {
     let world = World::new(TestDatabase::fresh(Backend::Postgres)).await;
     let array = "array['01a1e148-c9c7-76c7-94f7-d4794eebf00b']";
     for (statement, table) in [
-        (include_str!("../../../sql/postgres/claim_identities.sql"), "ledger"),
-        (include_str!("../../../sql/postgres/claim_fingerprints.sql"), "repeats"),
+        (include_str!("../../../../sql/postgres/claim_identities.sql"), "ledger"),
+        (include_str!("../../../../sql/postgres/claim_fingerprints.sql"), "repeats"),
     ] {
         let statement = statement.replace("$1", array).replace("$2", array);
         assert!(world.db.query(&statement).is_empty());

@@ -6,7 +6,7 @@ use oncebox::gateway::store::{Access, Durability, HandlerSql, Store, StoreError}
 use testkit::postgres::{Cluster, Options};
 use testkit::{Backend, TestDatabase};
 
-use super::deliveries::{claim, processing};
+use crate::store_contract::deliveries::{claim, processing};
 use crate::world::World;
 use crate::world::{ALL, committed, open, open_with, run_handler};
 

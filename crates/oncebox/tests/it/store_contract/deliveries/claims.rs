@@ -11,7 +11,7 @@ use oncebox::gateway::store::{
 };
 use testkit::{Backend, Session, TestDatabase};
 
-use super::deliveries::{BILLING, LEASE, claim, end_leases, fail, make_due, processing, register, states, want};
+use super::{BILLING, LEASE, claim, end_leases, fail, make_due, processing, register, states, want};
 use crate::application;
 use crate::world::{NOW, World, open};
 

@@ -10,7 +10,7 @@ use oncebox::gateway::store::{Aged, Change, Fenced, Finished, NewEvent, OnDead, 
 use oncebox_verify::BodyPointer;
 use testkit::{Backend, TestDatabase};
 
-use super::deliveries::{BILLING, claim, fail, finish, make_due, processing, register, states};
+use super::{BILLING, claim, fail, finish, make_due, processing, register, states};
 use crate::world::{NOW, World, committed};
 
 fn serial(world: &World, id: &str, key: &str) -> NewEvent {

@@ -6,7 +6,7 @@ use oncebox::gateway::store::{ActionError, Depth, Erasure, Failure, Inserted, Su
 use oncebox_verify::BodyPointer;
 use testkit::{Backend, TestDatabase};
 
-use super::deliveries::{claim, finish, processing};
+use crate::store_contract::deliveries::{claim, finish, processing};
 use crate::world::{NOW, SOURCE, World};
 
 const POINTER: &str = "/data/customer";

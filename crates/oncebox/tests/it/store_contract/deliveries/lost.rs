@@ -5,7 +5,7 @@ use oncebox::gateway::limits::LOST_TOGETHER_MAX;
 use oncebox::gateway::store::Claimed;
 use testkit::TestDatabase;
 
-use super::deliveries::{BILLING, claim, end_leases, fail, make_due, processing, want};
+use super::{BILLING, claim, end_leases, fail, make_due, processing, want};
 use crate::world::{NOW, World};
 
 fn node() -> NodeKey {

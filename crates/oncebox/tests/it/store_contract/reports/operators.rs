@@ -8,7 +8,7 @@ use oncebox::gateway::event::{EventKey, Position};
 use oncebox::gateway::store::{ActionFilter, DeliveryFilter, DoneFilter, EventFilter, Failure, FirstTries, StoreError};
 use testkit::TestDatabase;
 
-use super::deliveries::{BILLING, claim, finish, processing};
+use crate::store_contract::deliveries::{BILLING, claim, finish, processing};
 use crate::world::{NOW, SOURCE, World, held};
 
 async fn fail(world: &World, fence: oncebox::gateway::store::Fence, next: Next) {

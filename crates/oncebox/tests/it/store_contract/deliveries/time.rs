@@ -12,7 +12,7 @@ use oncebox::gateway::store::{
 };
 use testkit::{Backend, TestDatabase};
 
-use super::deliveries::{BILLING, LEASE, processing, want};
+use super::{BILLING, LEASE, processing, want};
 use crate::application;
 use crate::world::{NOW, World, committed, open};
 

@@ -7,7 +7,7 @@ use oncebox::gateway::store::{Claimed, Commit, HandlerSql, Inserted, RanEach, Tx
 use testkit::postgres::{Cluster, Options};
 use testkit::{Backend, TestDatabase};
 
-use super::deliveries::{claim, processing};
+use crate::store_contract::deliveries::{claim, processing};
 use crate::world::{ALL, World, committed, run_handler};
 
 const DEADLINE: Duration = Duration::from_secs(5);

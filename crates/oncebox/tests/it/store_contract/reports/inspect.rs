@@ -5,7 +5,7 @@ use oncebox::gateway::event::EventKey;
 use oncebox::gateway::store::{Action, ActionFilter, ActionKind, Depth};
 use testkit::{Backend, TestDatabase};
 
-use super::deliveries::{claim, fail, finish, processing};
+use crate::store_contract::deliveries::{claim, fail, finish, processing};
 use crate::world::{NOW, World, fingerprinted, held};
 use oncebox_verify::OnRepeat;
 

@@ -1,0 +1,4 @@
+//! The dashboard: its pages and its forms.
+
+mod forms;
+mod pages;
