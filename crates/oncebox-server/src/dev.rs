@@ -67,8 +67,8 @@ pub(crate) fn dev_config(
                 retention: config.retention.clone(),
                 allow_from: Vec::new(),
             }),
-            Err(problems) => {
-                let first = problems.first().map(|problem| problem.message.as_str()).unwrap_or_default();
+            Err(wrong) => {
+                let first = wrong.problems.first().map(|problem| problem.message.as_str()).unwrap_or_default();
                 config.warnings.push(format!("{slug} is left out: {first}"));
             }
         }

@@ -153,7 +153,7 @@ impl Server {
         let senders = ingest.sender_clock();
         let watched = watched(&self.store, &clock, &metrics, &senders, &self.config);
         let alerts = Alerts::start(watched, self.alerts, draining.clone());
-        let ingest = ingest.with_errands(Arc::new(vendors::calls(clock.clone())?));
+        let ingest = ingest.with_vendor_client(Arc::new(vendors::calls(clock.clone())?));
         let refreshing = tokio::spawn(refresh_keys(ingest.clone(), self.setup.clone(), draining.clone()));
         let arrived =
             ArrivedSecrets::new(self.store.clone(), self.secret_key.as_ref(), clock.clone(), self.setup.clone());

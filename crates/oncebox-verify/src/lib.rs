@@ -6,11 +6,9 @@
 //! fetched first, it says ([`Verdict::NeedsKey`]).
 //!
 //! ```
-//! use oncebox_verify::{Sample, Secret, Source, SourceSpec, Verdict, sample};
+//! use oncebox_verify::{Sample, Secret, Source, Verdict, sample};
 //!
-//! let mut spec = SourceSpec::named("payments", "stripe").ok_or("no such provider")?;
-//! spec.secrets = vec![Secret::new("whsec_0123456789abcdef")];
-//! let source = Source::build(spec).map_err(|problems| format!("{problems:?}"))?;
+//! let source = Source::of_provider("payments", "stripe", [Secret::new("whsec_0123456789abcdef")])?;
 //!
 //! // What Stripe would send; a server builds the request from what it received.
 //! let now = 1_700_000_000_000;
@@ -24,6 +22,9 @@
 //!
 //! A provider is data: a [`Description`] out of the catalogue ([`provider_names`]), a user's own, or one laid over the
 //! other. The few whose scheme no description can say have a file of their own in `provider/vendor/`.
+//!
+//! What a caller has to act on ([`Verdict`], [`Reason`], [`OnRepeat`]) is exhaustive on purpose: a new case must not fall into
+//! somebody's `_`.
 
 #[doc(hidden)]
 pub mod calendar;
@@ -48,7 +49,7 @@ pub use provider::spec::SourceSpec;
 pub use read::pointer::BodyPointer;
 pub use request::Request;
 pub use secret::Secret;
-pub use source::{HeadVerdict, Source};
+pub use source::{HeadVerdict, Source, SourceError};
 pub use tools::diagnose::likely_cause;
 pub use tools::sample::{Sample, id_for, sample, sample_settings};
 pub use verdict::*;

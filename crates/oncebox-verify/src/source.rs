@@ -38,9 +38,33 @@ pub struct Source {
     success: Option<Reply>,
 }
 
+/// Why a source cannot be built: every problem at once.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}", problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))]
+#[non_exhaustive]
+pub struct SourceError {
+    /// What is wrong, key by key.
+    pub problems: Vec<Problem>,
+}
+
 impl Source {
+    /// A provider of the catalogue with its secrets and nothing else said; [`Source::build`] takes all there is to say.
+    pub fn of_provider(
+        name: &str,
+        provider: &str,
+        secrets: impl IntoIterator<Item = Secret>,
+    ) -> Result<Self, SourceError> {
+        let Some(mut spec) = SourceSpec::named(name, provider) else {
+            let (key, message) = ("provider".to_owned(), format!("{provider:?} is not in the catalogue"));
+            let cure = "write one of provider_names(), or describe the sender in a SourceSpec".to_owned();
+            return Err(SourceError { problems: vec![Problem { key, message, cure }] });
+        };
+        spec.secrets = secrets.into_iter().collect();
+        Self::build(spec)
+    }
+
     /// Checks a spec; every problem at once.
-    pub fn build(spec: SourceSpec) -> Result<Self, Vec<Problem>> {
+    pub fn build(spec: SourceSpec) -> Result<Self, SourceError> {
         let mut problems = Vec::new();
         // A secret that is still to arrive is one: until then nothing is taken for an event.
         let awaits_secret = spec.description.brings_secret();
@@ -49,7 +73,7 @@ impl Source {
         check_rest(&spec, &mut problems);
         let handshakes = HandshakeRules::compile(&spec, &mut problems);
         if !problems.is_empty() {
-            return Err(problems);
+            return Err(SourceError { problems });
         }
         let identity = IdentityRules::new(&spec, &handshakes, verifier.as_ref());
         let mut methods = vec![Method::POST];
@@ -118,7 +142,7 @@ impl Source {
     }
 
     /// The same source with a secret that arrived added behind those of the config.
-    pub fn with_secret(&self, secret: Secret) -> Result<Self, Vec<Problem>> {
+    pub fn with_secret(&self, secret: Secret) -> Result<Self, SourceError> {
         let mut spec = self.spec.clone();
         spec.secrets.push(secret);
         Self::build(spec)

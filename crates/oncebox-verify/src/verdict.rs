@@ -26,6 +26,7 @@ pub enum Verdict {
 
 /// A secret that a handshake brings, with the answer that accepts it.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct HandshakeSecret {
     /// The secret.
     pub secret: Secret,
@@ -121,6 +122,7 @@ pub enum OnOtherBody {
 
 /// Why a verified event is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum HeldReason {
     /// The id is not where the provider puts it.
     NoId,
@@ -177,6 +179,7 @@ pub struct Reply {
 
 /// Where a request failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Step {
     /// Where it comes from.
     Address,
@@ -324,6 +327,7 @@ pub struct KeyWanted {
 
 /// Whose certificate it must be.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Proof {
     /// One for this name, or for a name below it.
     Below(&'static str),
@@ -353,6 +357,7 @@ impl Proof {
 
 /// A URL that a verified request wants visited (SNS: the confirmation of a subscription).
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Visit {
     /// The URL, held against the vendor's own hosts.
     pub url: String,

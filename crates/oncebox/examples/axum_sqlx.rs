@@ -11,7 +11,7 @@ use axum::routing::post;
 use oncebox::Clock;
 use oncebox::database::migrate;
 use oncebox::{Answer, Receiver, Verified};
-use oncebox_verify::{Secret, Source, SourceSpec};
+use oncebox_verify::{Secret, Source};
 use sqlx::PgPool;
 use testkit::{Backend, TestDatabase};
 
@@ -69,9 +69,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     migrate(&pool).await?;
     sqlx::query("create table orders (event text, amount bigint)").execute(&pool).await?;
 
-    let mut spec = SourceSpec::named("stripe", "stripe").ok_or("the catalogue has stripe")?;
-    spec.secrets = vec![Secret::new(SECRET)];
-    let source = Source::build(spec).map_err(|problems| format!("{problems:?}"))?;
+    let source = Source::of_provider("stripe", "stripe", [Secret::new(SECRET)])?;
     let receiver = Receiver::new(source, Clock::system());
 
     let app = Router::new().route("/in/stripe", post(stripe)).with_state(App { pool, receiver });

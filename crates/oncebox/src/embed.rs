@@ -3,4 +3,4 @@
 #[cfg(feature = "axum")]
 mod extract;
 pub mod inbox;
-pub mod receive;
+pub(crate) mod receive;

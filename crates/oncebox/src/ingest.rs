@@ -100,7 +100,7 @@ pub struct Context<'a> {
 
 impl Ingest {
     /// The same, with somebody who fetches keys and visits confirmations; without, both are refused.
-    pub fn with_errands(self, vendor_client: Arc<dyn VendorClient>) -> Self {
+    pub fn with_vendor_client(self, vendor_client: Arc<dyn VendorClient>) -> Self {
         Self { vendors: Arc::new(KeyFetcher::new(vendor_client)), ..self }
     }
 

@@ -34,6 +34,7 @@ pub struct Message {
 
 /// What makes a message this one and no other: its idempotency key comes from here.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Origin {
     /// A step of a delivery: the same over attempts, restarts and replays.
     Delivery {
@@ -50,6 +51,7 @@ pub enum Origin {
 
 /// How a call is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Method {
     /// POST.
     #[default]
@@ -66,6 +68,7 @@ pub enum Method {
 
 /// Why a message cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum MessageError {
     /// The destination's name.
     #[error("a destination's name is 1 to 64 letters, digits, dots, dashes and underscores")]

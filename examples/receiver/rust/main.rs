@@ -12,7 +12,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, Method, StatusCode};
 use axum::{Json, Router, routing::any};
 use oncebox::Clock;
-use oncebox_verify::{Request, Secret, Source, SourceSpec, Verdict};
+use oncebox_verify::{Request, Secret, Source, Verdict};
 use rusqlite::Connection;
 use serde_json::{Value, json};
 
@@ -30,9 +30,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let secret =
         std::env::var("RECEIVER_SECRET").map_err(|_unset| "set RECEIVER_SECRET to the destination's secret")?;
     // Calls are signed by Standard Webhooks, which is in the catalogue.
-    let mut spec = SourceSpec::named("oncebox", "standard-webhooks").ok_or("it is in the catalogue")?;
-    spec.secrets = vec![Secret::new(secret)];
-    let sender = Source::build(spec).map_err(|problems| format!("{problems:?}"))?;
+    let sender = Source::of_provider("oncebox", "standard-webhooks", [Secret::new(secret)])?;
     let database = Connection::open(database)?;
     database.execute("CREATE TABLE IF NOT EXISTS effects (key TEXT PRIMARY KEY, body TEXT NOT NULL)", [])?;
     let receiver = Arc::new(Receiver {

@@ -149,7 +149,7 @@ fn signer(args: &SendArgs, target: &Target) -> anyhow::Result<Signer> {
     let (secrets, path_token) = by_form(&spec.description, secret);
     spec.secrets = secrets;
     spec.path_token = spec.path_token.or_else(|| path_token.clone());
-    let source = Source::build(spec).map_err(|problems| provider_args::refuse(&args.provider, &problems))?;
+    let source = Source::build(spec).map_err(|wrong| provider_args::refuse(&args.provider, &wrong.problems))?;
     Ok(Signer { source, path_token, secret_from })
 }
 

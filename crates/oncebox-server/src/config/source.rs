@@ -74,7 +74,7 @@ impl SourceConfig {
         spec.stale_after = holds_stale.then_some(retention.ledger);
         provider?;
         let report = |problem| report(&all, &as_written(problem, &positions));
-        let source = Source::build(spec).map_err(|problems| problems.into_iter().for_each(report)).ok()?;
+        let source = Source::build(spec).map_err(|wrong| wrong.problems.into_iter().for_each(report)).ok()?;
         name.map(|_| Self { source: Arc::new(source), retention, allow_from })
     }
 }

@@ -94,7 +94,7 @@ mod tests {
         let set = |(name, value): &(&str, &str)| Setting { name: (*name).to_owned(), value: Secret::new(*value) };
         let settings: Vec<Setting> = settings.iter().map(set).collect();
         let built = spec("hook", provider, vec![Secret::new("s3cret")], &settings)
-            .and_then(|spec| Source::build(spec).map_err(|problems| refuse(provider, &problems)));
+            .and_then(|spec| Source::build(spec).map_err(|wrong| refuse(provider, &wrong.problems)));
         match (built, refusal) {
             (Ok(_), None) => {}
             (Err(error), Some(part)) => assert!(error.to_string().contains(part), "{error}"),

@@ -82,7 +82,8 @@ pub enum SecretForm {
 }
 
 /// Why a description's key was refused.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{key}: {message}: {cure}")]
 pub struct Problem {
     /// The key it is about, as written in the config (`sig`, `ts.past`, `secrets`, …).
     pub key: String,

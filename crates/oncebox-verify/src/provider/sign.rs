@@ -31,6 +31,7 @@ pub struct Draft {
 
 /// Why a draft cannot be signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
 pub enum SignError {
     /// Only the vendor's private key could sign.
     #[error("this provider signs with a private key that only the vendor has")]

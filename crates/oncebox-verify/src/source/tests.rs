@@ -37,10 +37,10 @@ pub(super) fn source(provider: &str) -> Source {
 }
 
 /// A source described whole, as in a `[[source]]` table.
-pub(super) fn custom(keys: &str, secrets: &[&str]) -> Result<Source, Vec<Problem>> {
+pub(super) fn custom(keys: &str, secrets: &[&str]) -> Result<Source, SourceError> {
     let mut spec = spec("custom", secrets);
     for (key, value) in &keys.parse::<toml::Table>().unwrap() {
-        spec.description.set(key, value).map_err(|problem| vec![problem])?;
+        spec.description.set(key, value).map_err(|problem| SourceError { problems: vec![problem] })?;
     }
     Source::build(spec)
 }

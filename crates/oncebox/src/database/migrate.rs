@@ -15,6 +15,16 @@ const TRIES: usize = 5;
 /// Brings the schema up to date over an application's own pool, and says how many steps that took.
 ///
 /// Only looks when there is nothing to do, so that a role that may not create anything can call it too.
+///
+/// ```
+/// use oncebox::database::{Pool, StoreError, migrate};
+///
+/// async fn set_up<P: Pool>(pool: &P) -> Result<(), StoreError> {
+///     let steps = migrate(pool).await?;
+///     println!("{steps} migrations applied");
+///     Ok(())
+/// }
+/// ```
 pub async fn migrate<P: Pool>(pool: &P) -> Result<usize, StoreError> {
     migrate_with(pool, &Faults::none()).await
 }

@@ -9,6 +9,7 @@ use crate::clock::UnixMillis;
 
 /// Whose SQL it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Dialect {
     /// SQLite.
     Sqlite,

@@ -4,6 +4,7 @@ type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Why code could not handle an event. Any error becomes [`HandlerError::Retry`]; rejecting is always explicit.
 #[derive(Debug)]
+#[non_exhaustive]
 pub enum HandlerError {
     /// Another try may succeed.
     Retry(BoxError),

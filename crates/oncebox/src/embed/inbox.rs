@@ -70,6 +70,26 @@ impl Default for Options {
 }
 
 /// The handlers of an application over its own pool.
+///
+/// ```
+/// use oncebox::Clock;
+/// use oncebox::database::{Pool, StoreError, Transaction};
+/// use oncebox::inbox::{Inbox, Options, Running};
+///
+/// async fn start<P: Pool>(pool: P) -> Result<Running, StoreError> {
+///     let billing = Options { concurrency: 8, ..Options::default() };
+///     Inbox::new(pool, Clock::system())
+///         .on("billing", billing, |context| {
+///             Box::pin(async move {
+///                 let (event, tx) = context.event_and_tx().await?;
+///                 tx.execute("insert into orders (event) values ($1)", vec![event.id.as_str().into()]).await?;
+///                 Ok(())
+///             })
+///         })
+///         .start()
+///         .await
+/// }
+/// ```
 pub struct Inbox<P: Pool> {
     shared: Shared<P>,
     handlers: BTreeMap<Arc<str>, Registered<P>>,

@@ -29,6 +29,16 @@ use oncebox_verify::{Accepted, HeldReason, Identified, Reply, Request, Source, V
 const BODY_BYTES_MAX: usize = 1024 * 1024;
 
 /// Judges the requests of one source. Cheap to clone.
+///
+/// ```
+/// use oncebox::verify::{Secret, Source};
+/// use oncebox::{Clock, Receiver};
+///
+/// let source = Source::of_provider("payments", "stripe", [Secret::new("whsec_0123456789abcdef")])?;
+/// let receiver = Receiver::new(source, Clock::system());
+/// assert_eq!(receiver.source().name(), "payments");
+/// # Ok::<(), oncebox::verify::SourceError>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Receiver {
     source: Arc<Source>,
@@ -38,6 +48,7 @@ pub struct Receiver {
 
 /// An event that its sender is known to have sent.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Event {
     /// The source's name.
     pub source: Arc<str>,
@@ -70,7 +81,7 @@ impl Receiver {
     }
 
     /// The same, with somebody who fetches vendors' keys and visits confirmations; without, both are refused.
-    pub fn with_errands(self, vendor_client: Arc<dyn VendorClient>) -> Self {
+    pub fn with_vendor_client(self, vendor_client: Arc<dyn VendorClient>) -> Self {
         Self { vendors: Arc::new(KeyFetcher::new(vendor_client)), ..self }
     }
 

@@ -32,7 +32,7 @@ pub struct Fetched {
     pub max_age: Option<Duration>,
 }
 
-/// Why an errand failed: a sentence for the log, without any secret.
+/// Why a call to a vendor failed: a sentence for the log, without any secret.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct VendorError(pub String);

@@ -47,7 +47,7 @@ impl Rig {
         let mut spec = SourceSpec::named("sns", "aws-sns").unwrap();
         spec.settings.insert("topic_arn".to_owned(), Secret::new(TOPIC));
         let source = Arc::new(Source::build(spec).unwrap());
-        Self { world, amazon, clock, ingest: ingest.with_errands(Arc::new(calls)), source, batcher }
+        Self { world, amazon, clock, ingest: ingest.with_vendor_client(Arc::new(calls)), source, batcher }
     }
 
     async fn send(&self, message: &Value) -> String {

@@ -145,7 +145,7 @@ impl Lines<'_> {
 fn source(provider: &str, secret: &Secret) -> anyhow::Result<Source> {
     let mut spec = SourceSpec::named(provider, provider).context("the catalogue lacks this provider")?;
     spec.secrets = vec![secret.clone()];
-    Source::build(spec).map_err(|problems| crate::dev::provider_args::refuse(provider, &problems))
+    Source::build(spec).map_err(|wrong| crate::dev::provider_args::refuse(provider, &wrong.problems))
 }
 
 #[cfg(test)]

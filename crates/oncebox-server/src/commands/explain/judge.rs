@@ -70,7 +70,7 @@ impl Judge {
         without_url.settings.remove("public_url");
         let signs_url = match Source::build(without_url) {
             Ok(_) => false,
-            Err(problems) => problems.iter().any(|problem| problem.key == "public_url"),
+            Err(wrong) => wrong.problems.iter().any(|problem| problem.key == "public_url"),
         };
         if signs_url {
             // Everything else that is wrong is told now, not at the first line.
@@ -150,7 +150,7 @@ fn configured(args: &ExplainArgs, name: &str) -> anyhow::Result<Judge> {
 
 fn build(spec: SourceSpec) -> anyhow::Result<Source> {
     let provider = spec.provider.clone();
-    Source::build(spec).map_err(|problems| provider_args::refuse(&provider, &problems))
+    Source::build(spec).map_err(|wrong| provider_args::refuse(&provider, &wrong.problems))
 }
 
 #[cfg(test)]

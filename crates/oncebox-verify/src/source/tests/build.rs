@@ -5,7 +5,7 @@ use super::*;
 fn problems(spec: SourceSpec) -> Vec<String> {
     match Source::build(spec) {
         Ok(_) => Vec::new(),
-        Err(problems) => problems.into_iter().map(|problem| problem.key).collect(),
+        Err(wrong) => wrong.problems.into_iter().map(|problem| problem.key).collect(),
     }
 }
 
@@ -103,7 +103,7 @@ fn a_time_that_is_not_signed_is_refused() {
     };
     assert!(custom(&keys("{ts}{body}"), &["s"]).is_ok());
     assert!(custom(&keys("{header:x-t}{body}"), &["s"]).is_ok());
-    assert_eq!(custom(&keys("{body}"), &["s"]).unwrap_err()[0].key, "ts");
+    assert_eq!(custom(&keys("{body}"), &["s"]).unwrap_err().problems[0].key, "ts");
 }
 
 #[test]
@@ -114,13 +114,13 @@ fn an_id_that_is_not_signed_cannot_be_called_so() {
         )
     };
     assert!(custom(&keys("{header:x-id}.{body}"), &["s"]).is_ok());
-    assert_eq!(custom(&keys("{body}"), &["s"]).unwrap_err()[0].key, "id_signed");
+    assert_eq!(custom(&keys("{body}"), &["s"]).unwrap_err().problems[0].key, "id_signed");
 }
 
 #[test]
 fn wrong_keys_are_named_and_values_are_not_quoted() {
     let check = |toml: &str, key: &str| {
-        let problem = custom(toml, &["s"]).unwrap_err().remove(0);
+        let problem = custom(toml, &["s"]).unwrap_err().problems.remove(0);
         assert_eq!(problem.key, key, "{toml}");
         assert!(!problem.cure.is_empty());
         assert!(!format!("{problem:?}").contains("SECRET"), "{problem:?}");

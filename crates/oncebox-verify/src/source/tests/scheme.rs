@@ -179,7 +179,7 @@ fn handshakes_by_head() {
     let head = Request { method: Method::HEAD, ..request(&[], b"") };
     assert_eq!(line(&source, &head), "reply ");
     assert_eq!(line(&source, &request(&[], b"")), "signature missing_signature");
-    assert_eq!(custom(&keys.replace("HEAD", "POST"), &["s"]).unwrap_err()[0].key, "handshake");
+    assert_eq!(custom(&keys.replace("HEAD", "POST"), &["s"]).unwrap_err().problems[0].key, "handshake");
 }
 
 #[test]
@@ -187,7 +187,7 @@ fn handshakes_by_get() {
     let keys = "mac = 'hmac-sha256'\nmsg = '{body}'\nid = 'json:/id'\nsig = { header = ['x-s'] }
         [handshake]\nmethod = 'GET'\nsigned = false\nwhen = 'query:hub.mode == subscribe'\nreply = 'query:hub.challenge'
         check = { 'query:hub.verify_token' = 'verify_token' }";
-    assert_eq!(custom(keys, &["s"]).unwrap_err()[0].key, "verify_token");
+    assert_eq!(custom(keys, &["s"]).unwrap_err().problems[0].key, "verify_token");
     let mut meta = spec("custom", &["s"]);
     for (key, value) in &keys.parse::<toml::Table>().unwrap() {
         meta.description.set(key, value).unwrap();

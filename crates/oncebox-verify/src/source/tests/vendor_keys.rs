@@ -64,12 +64,12 @@ fn decode(text: &Value) -> Vec<u8> {
 #[test]
 fn a_public_key_is_no_shared_secret() {
     for provider in ["netlify", "monday"] {
-        let problems = Source::build(spec(provider, &[vendor::SNS_CERTIFICATE])).unwrap_err();
-        assert_eq!(problems[0].key, "secrets[0]", "{provider}");
+        let wrong = Source::build(spec(provider, &[vendor::SNS_CERTIFICATE])).unwrap_err();
+        assert_eq!(wrong.problems[0].key, "secrets[0]", "{provider}");
     }
     assert!(Source::build(spec("plaid", &["just text"])).is_err());
     assert!(Source::build(spec("plaid", &[vendor::SNS_CERTIFICATE])).is_err(), "an RSA key is not for ES256");
-    assert_eq!(Source::build(spec("plaid", &[])).unwrap_err()[0].key, "secrets");
+    assert_eq!(Source::build(spec("plaid", &[])).unwrap_err().problems[0].key, "secrets");
 }
 
 #[test]
@@ -168,7 +168,7 @@ fn sns_by_a_given_certificate() {
     assert_eq!(sns_line(&source, &changed), "signature mismatch");
     changed["Signature"] = "".into();
     assert_eq!(sns_line(&source, &changed), "signature missing_signature");
-    assert_eq!(Source::build(spec("aws-sns", &[])).unwrap_err()[0].key, "topic_arn");
+    assert_eq!(Source::build(spec("aws-sns", &[])).unwrap_err().problems[0].key, "topic_arn");
 }
 
 #[test]

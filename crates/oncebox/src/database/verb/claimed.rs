@@ -31,6 +31,7 @@ pub enum Fenced {
 
 /// A claimed delivery with all that a handler needs.
 #[derive(Clone, Debug)]
+#[non_exhaustive]
 pub struct Claimed {
     /// The delivery and the claim's token.
     pub fence: Fence,
@@ -66,6 +67,7 @@ pub struct Claimed {
 
 /// A delivery that was due and became a dead letter in place of being claimed.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Buried {
     /// The delivery.
     pub delivery: DeliveryKey,

@@ -11,6 +11,17 @@ use crate::message::{Message, Origin};
 ///
 /// With a key of your own ([`Message::key`]) a second write of the same message changes nothing; without, every write is
 /// another message. Inside a handler use [`Context::send`](crate::embed::inbox::Context::send), which derives the key.
+///
+/// ```
+/// use oncebox::database::{StoreError, Transaction};
+/// use oncebox::{Message, outbox};
+///
+/// async fn confirm<T: Transaction>(tx: &mut T, order: u64) -> Result<(), StoreError> {
+///     let mail = Message::new("mail", format!("{{\"order\":{order}}}")).key(format!("confirmation-{order}"));
+///     // The relay sends it once this transaction has committed, and never if it rolls back.
+///     outbox::send(tx, &mail).await
+/// }
+/// ```
 pub async fn send<T: Transaction>(tx: &mut T, message: &Message) -> Result<(), StoreError> {
     message.check().map_err(|wrong| StoreError::Refused(wrong.into()))?;
     let (delivery, step, key) = match &message.origin {

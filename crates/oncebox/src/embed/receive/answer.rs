@@ -16,6 +16,7 @@ pub struct Answer {
 
 /// What an answer stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Outcome {
     /// The work of at least one event was committed.
     Fresh,
