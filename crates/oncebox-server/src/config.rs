@@ -20,7 +20,6 @@ pub(crate) mod source;
 pub(crate) mod store;
 mod suggest;
 pub(crate) mod telemetry;
-pub(crate) mod units;
 pub(crate) mod web;
 
 #[cfg(test)]
@@ -31,6 +30,7 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use oncebox::gateway::delivery::routing::Routes;
+pub(crate) use oncebox_verify::units;
 use oncebox_verify::{Description, Secret};
 use toml::de::DeTable;
 

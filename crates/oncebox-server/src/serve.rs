@@ -3,14 +3,13 @@
 //! Stopping: no new connections, running requests finish, then the batcher stores what was submitted, then the admin
 //! listener goes. Reloading replaces sources and routes in one step, or not at all.
 
-pub(crate) mod destinations;
 pub(crate) mod handler_sql;
-pub(crate) mod handlers;
 pub(crate) mod http_target;
 pub(crate) mod processing;
 pub(crate) mod reload;
 pub(crate) mod retention;
 pub(crate) mod signals;
+pub(crate) mod targets;
 pub(crate) mod vendors;
 
 use std::collections::HashMap;

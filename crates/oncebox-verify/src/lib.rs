@@ -35,6 +35,8 @@ mod request;
 mod secret;
 mod source;
 mod tools;
+#[doc(hidden)]
+pub mod units;
 mod verdict;
 
 pub use digest::{Digest, Fingerprint, Identity, IdentityKind, sha256};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use anyhow::Context as _;
 use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
-use oncebox::gateway::outgoing::{Call, Outgoing, Policy, Settings};
+use oncebox::gateway::outgoing::{Call, Outgoing};
 
 use crate::config::alert::AlertConfig;
+use crate::config::web;
 
 /// How often a notice is tried before the next look decides anew, and the first pause in between.
 const TRIES_MAX: u32 = 3;
@@ -22,13 +22,7 @@ pub(crate) struct Receiver {
 impl Receiver {
     /// Builds all receivers, or none.
     pub(crate) fn all(configs: &[AlertConfig]) -> anyhow::Result<Vec<Self>> {
-        configs.iter().map(|config| Self::new(config).with_context(|| format!("alert {}", config.name))).collect()
-    }
-
-    fn new(config: &AlertConfig) -> anyhow::Result<Self> {
-        let policy = Policy::Operator { allow: config.allow.clone() };
-        let client = Outgoing::new(Settings::new(policy)).context("cannot set up TLS")?;
-        Ok(Self { config: config.clone(), client })
+        configs.iter().map(|config| Ok(Self { config: config.clone(), client: web::client(&config.allow)? })).collect()
     }
 
     /// Sends a body, a few times if need be. The error is a sentence without the address.

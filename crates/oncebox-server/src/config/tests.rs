@@ -304,6 +304,11 @@ fn a_ledger_outlives_the_senders_retries() {
         6,
         "who knows better says so"
     );
+    assert_eq!(
+        days(&format!("{adyen}retry_window = '2d12h'\nretention = {{ ledger = '5d' }}")),
+        5,
+        "a description has the words for time that the rest of the file has"
+    );
     let refused = |place: &str, kept: &str| {
         format!(
             "{place}: the ledger forgets after {kept}, the sender may retry for 30d; keep it for \"60d\", or set force = \

@@ -1,14 +1,15 @@
 //! Pieces of HTTP in the config: URLs, header names, address ranges. URLs are never quoted: they may hold a password.
 
 use std::net::IpAddr;
+use std::time::Duration;
 
+use anyhow::Context as _;
 use http::{HeaderMap, HeaderName, HeaderValue};
 use oncebox::gateway::lane::rate::Rate;
 use oncebox::gateway::outgoing::forward::SigningKey;
-use oncebox::gateway::outgoing::{AddressRange, Policy, Target, TargetError};
+use oncebox::gateway::outgoing::{AddressRange, Outgoing, Policy, Settings, Target, TargetError};
 
 use super::reader::{Item, Table};
-use super::units::parse_rate;
 
 /// Headers that we set ourselves, or that belong to the connection.
 const RESERVED_HEADERS: [&str; 10] = [
@@ -68,9 +69,28 @@ pub(crate) fn public_url(item: &Item<'_>) -> Option<String> {
     Some(target.uri().to_string().trim_end_matches('/').to_owned())
 }
 
+/// A client for what the operator named: it may reach what [`target_url`] lets pass.
+pub(crate) fn client(allow: &[AddressRange]) -> anyhow::Result<Outgoing> {
+    Outgoing::new(Settings::new(Policy::Operator { allow: allow.to_vec() })).context("cannot set up TLS")
+}
+
 /// Takes `rate = "50/s"`.
 pub(crate) fn rate(table: &mut Table<'_>) -> Option<Rate> {
     table.take("rate")?.parsed(parse_rate, "a rate such as \"50/s\" or \"100/m\"")
+}
+
+/// Reads `"50/s"`, `"100/m"`, `"1000/h"`.
+fn parse_rate(text: &str) -> Option<Rate> {
+    let (number, unit) = text.split_once('/')?;
+    let period = match unit {
+        "s" => Duration::from_secs(1),
+        "m" => Duration::from_secs(60),
+        "h" => Duration::from_secs(3600),
+        _ => return None,
+    };
+    let is_number = number.bytes().all(|byte| byte.is_ascii_digit());
+    let count = number.parse().ok().filter(|count| is_number && *count > 0)?;
+    Some(Rate { count, period })
 }
 
 /// Takes the secret that signs what we send.
@@ -146,6 +166,22 @@ mod tests {
     use std::net::IpAddr;
 
     use super::*;
+
+    #[test]
+    fn rates() {
+        let rate = |count, seconds| Some(Rate { count, period: Duration::from_secs(seconds) });
+        for (text, expected) in [
+            ("50/s", rate(50, 1)),
+            ("100/m", rate(100, 60)),
+            ("1/h", rate(1, 3600)),
+            ("0/s", None),
+            ("50", None),
+            ("50/d", None),
+            ("5000000000/s", None),
+        ] {
+            assert_eq!(parse_rate(text), expected, "{text}");
+        }
+    }
 
     #[test]
     fn ranges() {

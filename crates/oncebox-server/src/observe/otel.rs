@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use bytes::Bytes;
 use http::{HeaderMap, Request, Response};
-use oncebox::gateway::outgoing::{Call, Outgoing, Policy, Settings, Target};
+use oncebox::gateway::outgoing::{Call, Outgoing, Target};
 use oncebox::gateway::trace::{TARGET, Traceparent};
 use opentelemetry::trace::{
     SpanContext, SpanId, SpanKind, TraceContextExt as _, TraceFlags, TraceId, TraceState, Tracer as _,
@@ -29,6 +29,7 @@ use tracing_subscriber::registry::{LookupSpan, Registry};
 use tracing_subscriber::{Layer, layer};
 
 use crate::config::telemetry::TelemetryConfig;
+use crate::config::web;
 
 /// How long one call to the collector, and the last one at the end, may take.
 const DEADLINE: Duration = Duration::from_secs(5);
@@ -179,9 +180,8 @@ impl fmt::Debug for Client {
 
 impl Client {
     fn new(config: &TelemetryConfig) -> anyhow::Result<Self> {
-        let policy = Policy::Operator { allow: Vec::new() };
-        let client = Outgoing::new(Settings::new(policy)).context("cannot set up TLS")?;
-        Ok(Self { client, headers: config.headers.clone(), runtime: tokio::runtime::Handle::current() })
+        let (client, headers) = (web::client(&[])?, config.headers.clone());
+        Ok(Self { client, headers, runtime: tokio::runtime::Handle::current() })
     }
 
     fn call(&self, request: Request<Bytes>) -> Result<Call, HttpError> {

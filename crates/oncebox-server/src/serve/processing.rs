@@ -18,8 +18,7 @@ use oncebox::gateway::worker::{Parts, Workers};
 use tokio::task::JoinHandle;
 
 use crate::config::Config;
-use crate::serve::destinations;
-use crate::serve::handlers::Builder;
+use crate::serve::targets::Builder;
 
 /// How often and how long the last claims are put back.
 const GIVE_BACK_TRIES: u32 = 3;
@@ -63,8 +62,8 @@ impl Prepared {
     /// Reads the handlers and makes them known to the database.
     pub(crate) async fn new(store: &Store, config: &Config, clock: &Clock) -> anyhow::Result<Self> {
         let mut builder = Builder::new(clock.clone());
-        let handlers = builder.build(&config.handlers)?;
-        let destinations = destinations::build(&mut builder, &config.destinations)?;
+        let handlers = builder.handlers(&config.handlers)?;
+        let destinations = builder.destinations(&config.destinations)?;
         // Fault points are met by what is served, not by the start.
         let whole = store.clone().with_faults(Faults::none());
         register(&whole, &handlers).await.context("cannot make the handlers known to the database")?;
@@ -97,7 +96,7 @@ impl Processing {
     /// Reads a changed config without taking it yet.
     pub(crate) fn read(&self, config: &Config) -> anyhow::Result<Changed> {
         let mut builder = self.builder.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(Changed(builder.build(&config.handlers)?, destinations::build(&mut builder, &config.destinations)?))
+        Ok(Changed(builder.handlers(&config.handlers)?, builder.destinations(&config.destinations)?))
     }
 
     /// Takes a changed config.

@@ -21,7 +21,7 @@ const BANNED_NAMES: [&str; 9] = ["mod", "util", "utils", "helper", "helpers", "c
 const ORDER: [(&str, &[&str]); 3] = [
     (
         "crates/oncebox-verify/src/",
-        &["calendar", "digest", "read", "request", "secret", "verdict", "provider", "source", "tools", "lib"],
+        &["calendar", "units", "digest", "read", "request", "secret", "verdict", "provider", "source", "tools", "lib"],
     ),
     (
         LIBRARY,

@@ -2,10 +2,13 @@
 //!
 //! An error never quotes the value: people put a secret under the wrong key sooner or later.
 
+use std::time::Duration;
+
 use http::HeaderName;
 use toml::Value;
 
 use crate::Problem;
+use crate::units::{parse_duration, parse_size};
 
 /// One key with its value.
 #[derive(Clone, Debug)]
@@ -74,14 +77,16 @@ impl<'a> Field<'a> {
             .ok_or_else(|| self.problem("this word is not known", format!("write one of {}", known())))
     }
 
-    /// Seconds, as a number or `"90s"`, `"5m"`, `"24h"`, `"3d"`.
+    /// Seconds, as a number or `"90s"`, `"5m"`, `"1h30m"`, `"3d"`.
     pub(crate) fn seconds(&self) -> Result<u32, Problem> {
-        self.scaled(&[("s", 1), ("m", 60), ("h", 3600), ("d", 86_400)], "write \"90s\", \"5m\", \"24h\" or \"3d\"")
+        let whole = |time: Duration| (time.subsec_millis() == 0).then_some(time.as_secs());
+        self.amount(|text| parse_duration(text).and_then(whole), "write \"90s\", \"5m\", \"24h\" or \"3d\"")
     }
 
     /// Bytes, as a number or `"512KiB"`, `"25MiB"`.
     pub(crate) fn bytes(&self) -> Result<u32, Problem> {
-        self.scaled(&[("KiB", 1 << 10), ("MiB", 1 << 20)], "write \"512KiB\" or \"25MiB\"")
+        let read = |text: &str| u64::try_from(parse_size(text)?).ok();
+        self.amount(read, "write \"512KiB\" or \"25MiB\"")
     }
 
     /// The fields of a table, all of them among `names`.
@@ -113,16 +118,13 @@ impl<'a> Field<'a> {
         }
     }
 
-    fn scaled(&self, units: &[(&str, u32)], cure: &str) -> Result<u32, Problem> {
-        let read = |text: &str| {
-            let (unit, scale) = units.iter().find(|(unit, _)| text.ends_with(unit))?;
-            text.strip_suffix(unit)?.parse::<u32>().ok()?.checked_mul(*scale)
-        };
+    fn amount(&self, read: impl Fn(&str) -> Option<u64>, cure: &str) -> Result<u32, Problem> {
         let number = match self.value {
             Value::String(text) => read(text),
-            Value::Integer(number) => u32::try_from(*number).ok(),
+            Value::Integer(number) => u64::try_from(*number).ok(),
             _ => None,
         };
+        let number = number.and_then(|number| u32::try_from(number).ok());
         number.ok_or_else(|| self.problem("this amount cannot be read", cure))
     }
 }

@@ -1,10 +1,8 @@
-//! Quantities with a unit: `"1h30m"`, `"64KiB"`, `"50/s"`. A bare number is refused everywhere, because nobody can see
-//! whether it meant seconds or milliseconds.
+//! Quantities with a unit: `"1h30m"`, `"64KiB"`. Descriptions, config, command line and API read them here and nowhere else.
+//! A bare number is none, because nobody can see whether it meant seconds or milliseconds.
 
 use std::fmt::Write as _;
 use std::time::Duration;
-
-use oncebox::gateway::lane::rate::Rate;
 
 const DURATION_UNITS: [(&str, u64); 6] =
     [("ms", 1), ("s", 1_000), ("m", 60_000), ("h", 3_600_000), ("d", 86_400_000), ("w", 604_800_000)];
@@ -19,7 +17,7 @@ const SIZE_UNITS: [(&str, u64); 7] = [
 ];
 
 /// Reads `"30s"`, `"500ms"`, `"14d"`, `"1h30m"`; units fall from left to right and stand once each.
-pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
+pub fn parse_duration(text: &str) -> Option<Duration> {
     let (mut rest, mut total, mut previous) = (text, 0u64, u64::MAX);
     while !rest.is_empty() {
         let (number, after) = split_number(rest)?;
@@ -36,27 +34,14 @@ pub(crate) fn parse_duration(text: &str) -> Option<Duration> {
 }
 
 /// Reads `"1MiB"`, `"64KiB"`, `"512B"`.
-pub(crate) fn parse_size(text: &str) -> Option<usize> {
+pub fn parse_size(text: &str) -> Option<usize> {
     let (number, unit) = split_number(text)?;
     let bytes = number.checked_mul(lookup(&SIZE_UNITS, unit)?)?;
     usize::try_from(bytes).ok()
 }
 
-/// Reads `"50/s"`, `"100/m"`, `"1000/h"`.
-pub(crate) fn parse_rate(text: &str) -> Option<Rate> {
-    let (number, unit) = split_number(text)?;
-    let period = match unit {
-        "/s" => Duration::from_secs(1),
-        "/m" => Duration::from_secs(60),
-        "/h" => Duration::from_secs(3600),
-        _ => return None,
-    };
-    let count = u32::try_from(number).ok().filter(|count| *count > 0)?;
-    Some(Rate { count, period })
-}
-
 /// Writes a duration the way [`parse_duration`] reads it.
-pub(crate) fn show_duration(duration: Duration) -> String {
+pub fn show_duration(duration: Duration) -> String {
     let mut millis = u64::try_from(duration.as_millis()).unwrap_or(u64::MAX);
     let mut shown = String::new();
     // Weeks are read but not written: people compare "14d" with "30d" more easily.
@@ -70,7 +55,7 @@ pub(crate) fn show_duration(duration: Duration) -> String {
 }
 
 /// Writes a size the way [`parse_size`] reads it.
-pub(crate) fn show_size(bytes: usize) -> String {
+pub fn show_size(bytes: usize) -> String {
     let fits = |unit: usize| bytes >= unit && bytes.is_multiple_of(unit);
     match bytes {
         _ if fits(1 << 30) => format!("{}GiB", bytes >> 30),
@@ -135,22 +120,6 @@ mod tests {
             ("", None),
         ] {
             assert_eq!(parse_size(text), bytes, "{text}");
-        }
-    }
-
-    #[test]
-    fn rates() {
-        let rate = |count, seconds| Some(Rate { count, period: Duration::from_secs(seconds) });
-        for (text, expected) in [
-            ("50/s", rate(50, 1)),
-            ("100/m", rate(100, 60)),
-            ("1/h", rate(1, 3600)),
-            ("0/s", None),
-            ("50", None),
-            ("50/d", None),
-            ("5000000000/s", None),
-        ] {
-            assert_eq!(parse_rate(text), expected, "{text}");
         }
     }
 

@@ -1,17 +1,19 @@
-//! From a handler's config to what the workers run.
+//! From the config of handlers and destinations to what workers and relay run.
 
 use std::sync::Arc;
 
-use anyhow::Context as _;
 use oncebox::Clock;
-use oncebox::gateway::outgoing::{AddressRange, Outgoing, Policy, Settings};
+use oncebox::gateway::outgoing::{AddressRange, Outgoing};
+use oncebox::gateway::relay::DestinationSpec;
 use oncebox::gateway::worker::handler::{HandlerSpec, Work};
 
+use crate::config::destination::DestinationConfig;
 use crate::config::handler::{HandlerConfig, HandlerKind, HttpHandler};
+use crate::config::web;
 use crate::observe::spans;
 use crate::serve::http_target::{HttpTarget, LogTarget};
 
-/// Builds handlers; one client serves all that may reach the same addresses.
+/// Builds handlers and destinations; one client serves all that may reach the same addresses.
 #[derive(Debug)]
 pub(crate) struct Builder {
     clock: Clock,
@@ -25,11 +27,32 @@ impl Builder {
     }
 
     /// Builds all handlers, or none.
-    pub(crate) fn build(&mut self, configs: &[HandlerConfig]) -> anyhow::Result<Vec<HandlerSpec>> {
-        configs.iter().map(|config| self.one(config).with_context(|| format!("handler {}", config.name()))).collect()
+    pub(crate) fn handlers(&mut self, configs: &[HandlerConfig]) -> anyhow::Result<Vec<HandlerSpec>> {
+        configs.iter().map(|config| self.handler(config)).collect()
     }
 
-    fn one(&mut self, config: &HandlerConfig) -> anyhow::Result<HandlerSpec> {
+    /// Builds all destinations, or none.
+    pub(crate) fn destinations(&mut self, configs: &[DestinationConfig]) -> anyhow::Result<Vec<DestinationSpec>> {
+        configs.iter().map(|config| self.destination(config)).collect()
+    }
+
+    fn destination(&mut self, config: &DestinationConfig) -> anyhow::Result<DestinationSpec> {
+        Ok(DestinationSpec {
+            name: config.name.as_str().into(),
+            target: config.url.clone(),
+            client: self.client(&config.allow)?,
+            headers: config.headers.clone(),
+            signing: config.signing.clone(),
+            timeout: config.timeout,
+            concurrency: config.concurrency,
+            rate: config.rate,
+            retry: config.retry,
+            retry_on: config.retry_on.clone(),
+            ordered: config.ordered_by_key,
+        })
+    }
+
+    fn handler(&mut self, config: &HandlerConfig) -> anyhow::Result<HandlerSpec> {
         let (work, rate) = match &config.kind {
             HandlerKind::Sql(sql, ..) => (Work::Sql(sql.clone()), None),
             HandlerKind::Http(http) => (Work::Call(Arc::new(self.http(http)?)), http.rate),
@@ -57,13 +80,11 @@ impl Builder {
         })
     }
 
-    /// The client for these addresses.
-    pub(crate) fn client(&mut self, allow: &[AddressRange]) -> anyhow::Result<Outgoing> {
+    fn client(&mut self, allow: &[AddressRange]) -> anyhow::Result<Outgoing> {
         if let Some((_, client)) = self.clients.iter().find(|(known, _)| known == allow) {
             return Ok(client.clone());
         }
-        let policy = Policy::Operator { allow: allow.to_vec() };
-        let mut client = Outgoing::new(Settings::new(policy)).context("cannot set up TLS")?;
+        let mut client = web::client(allow)?;
         if let Some(carrier) = spans::carrier() {
             client = client.carrying(carrier);
         }
