@@ -36,9 +36,9 @@ use utoipa_axum::router::OpenApiRouter;
 use utoipa_axum::routes;
 
 use crate::admin::guard::Guard;
-use crate::admin::guard::Teller;
 use crate::admin::openapi::{Document, Refusals};
 use crate::admin::retention::Remover;
+use crate::admin::submitted::Teller;
 use crate::arming::arrived_secrets::ArrivedSecrets;
 use crate::config::Reach;
 use crate::http::listener::{Peer, ResponseFuture};

@@ -4,14 +4,16 @@ use std::sync::Arc;
 
 use axum::Json;
 use axum::extract::{
-    FromRequestParts, Query, State,
+    FromRequest, FromRequestParts, Query, Request, State,
     rejection::{JsonRejection, PathRejection, QueryRejection},
 };
 use axum::response::{IntoResponse, Response};
 use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::request::Parts;
+use oncebox::gateway::store::StoreError;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::admin::Admin;
 use crate::admin::openapi::Refusals;
@@ -42,28 +44,24 @@ pub(crate) struct ReadyView {
 /// The three numbers, the last hour, the queues.
 #[utoipa::path(get, path = "/api/v1/overview", tag = "numbers",
     responses((status = 200, description = "The three numbers, the last hour, the queues.", body = OverviewView), Refusals))]
-pub(crate) async fn overview(State(admin): State<Admin>) -> Result<Response, ApiError> {
-    Ok(Json(query::overview::overview(&admin.context()).await?).into_response())
+pub(crate) async fn overview(State(admin): State<Admin>) -> Answer<OverviewView> {
+    Ok(Json(query::overview::overview(&admin.context()).await?))
 }
 
 /// The sources.
 #[utoipa::path(get, path = "/api/v1/sources", tag = "sources", params(PageQuery),
     responses((status = 200, description = "The sources.", body = Items<SourceView>), Refusals))]
-pub(crate) async fn sources(
-    State(admin): State<Admin>,
-    query: Result<Query<PageQuery>, QueryRejection>,
-) -> Result<Response, ApiError> {
-    let Query(query) = query?;
+pub(crate) async fn sources(State(admin): State<Admin>, Params(query): Params<PageQuery>) -> Answer<Items<SourceView>> {
     let sources = query::sources::sources(&admin.context()).await?;
-    Ok(Json(query::page_of(sources, &query, |one| one.name.clone())?).into_response())
+    Ok(Json(query::page_of(sources, &query, |one| one.name.clone())?))
 }
 
 /// One source, with the guide of its provider.
 #[utoipa::path(get, path = "/api/v1/sources/{name}", tag = "sources", params(("name" = String, Path, description = "Its name.")),
     responses((status = 200, description = "A source with the guide of its provider.", body = SourceDetailView), Refusals))]
-pub(crate) async fn source(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
+pub(crate) async fn source(State(admin): State<Admin>, Named(name): Named) -> Answer<SourceDetailView> {
     let detail = query::sources::source(&admin.context(), &name).await?.ok_or_else(Problem::not_found)?;
-    Ok(Json(detail).into_response())
+    Ok(Json(detail))
 }
 
 /// The handlers.
@@ -71,11 +69,10 @@ pub(crate) async fn source(State(admin): State<Admin>, Named(name): Named) -> Re
     responses((status = 200, description = "The handlers.", body = Items<HandlerView>), Refusals))]
 pub(crate) async fn handlers(
     State(admin): State<Admin>,
-    query: Result<Query<PageQuery>, QueryRejection>,
-) -> Result<Response, ApiError> {
-    let Query(query) = query?;
+    Params(query): Params<PageQuery>,
+) -> Answer<Items<HandlerView>> {
     let handlers = query::queues::handlers(&admin.context()).await?;
-    Ok(Json(query::page_of(handlers, &query, |one| one.handler.clone())?).into_response())
+    Ok(Json(query::page_of(handlers, &query, |one| one.handler.clone())?))
 }
 
 /// The destinations.
@@ -83,18 +80,17 @@ pub(crate) async fn handlers(
     responses((status = 200, description = "The destinations of the outbox.", body = Items<DestinationView>), Refusals))]
 pub(crate) async fn destinations(
     State(admin): State<Admin>,
-    query: Result<Query<PageQuery>, QueryRejection>,
-) -> Result<Response, ApiError> {
-    let Query(query) = query?;
+    Params(query): Params<PageQuery>,
+) -> Answer<Items<DestinationView>> {
     let destinations = query::queues::destinations(&admin.context()).await?;
-    Ok(Json(query::page_of(destinations, &query, |one| one.destination.clone())?).into_response())
+    Ok(Json(query::page_of(destinations, &query, |one| one.destination.clone())?))
 }
 
 /// Dead letters by error.
 #[utoipa::path(get, path = "/api/v1/dead-letters/groups", tag = "dead letters",
     responses((status = 200, description = "Dead letters by error.", body = DeadGroupsView), Refusals))]
-pub(crate) async fn dead_groups(State(admin): State<Admin>) -> Result<Response, ApiError> {
-    Ok(Json(query::dead::groups(admin.store()).await?).into_response())
+pub(crate) async fn dead_groups(State(admin): State<Admin>) -> Answer<DeadGroupsView> {
+    Ok(Json(query::dead::groups(admin.store()).await?))
 }
 
 /// A page of events, newest first.
@@ -102,26 +98,21 @@ pub(crate) async fn dead_groups(State(admin): State<Admin>) -> Result<Response, 
     responses((status = 200, description = "A page of events, newest first.", body = Items<EventView>), Refusals))]
 pub(crate) async fn events(
     State(admin): State<Admin>,
-    query: Result<Query<EventsQuery>, QueryRejection>,
-) -> Result<Response, ApiError> {
-    let Query(mut query) = query?;
+    Params(mut query): Params<EventsQuery>,
+) -> Answer<Items<EventView>> {
     admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
     if query.id.is_some() {
         query.sources = query::names::sources(admin.store()).await?;
     }
-    Ok(Json(query::events(admin.store(), admin.clock(), query).await?).into_response())
+    Ok(Json(query::events(admin.store(), admin.clock(), query).await?))
 }
 
 /// A page of what waits for a person, newest first.
 #[utoipa::path(get, path = "/api/v1/held", tag = "events", params(HeldQuery),
     responses((status = 200, description = "A page of what waits for a person, newest first.", body = Items<HeldView>), Refusals))]
-pub(crate) async fn held(
-    State(admin): State<Admin>,
-    query: Result<Query<HeldQuery>, QueryRejection>,
-) -> Result<Response, ApiError> {
-    let Query(query) = query?;
+pub(crate) async fn held(State(admin): State<Admin>, Params(query): Params<HeldQuery>) -> Answer<Items<HeldView>> {
     admin.check_names(query.source.as_deref(), None).await?;
-    Ok(Json(query::held::held(admin.store(), admin.clock(), query.into()).await?).into_response())
+    Ok(Json(query::held::held(admin.store(), admin.clock(), query.into()).await?))
 }
 
 /// A page of deliveries, newest first.
@@ -129,11 +120,10 @@ pub(crate) async fn held(
     responses((status = 200, description = "A page of deliveries, newest first.", body = Items<DeliveryLineView>), Refusals))]
 pub(crate) async fn deliveries(
     State(admin): State<Admin>,
-    query: Result<Query<DeliveriesQuery>, QueryRejection>,
-) -> Result<Response, ApiError> {
-    let Query(query) = query?;
+    Params(query): Params<DeliveriesQuery>,
+) -> Answer<Items<DeliveryLineView>> {
     admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
-    Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?).into_response())
+    Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?))
 }
 
 /// A page of dead letters, newest first.
@@ -141,11 +131,10 @@ pub(crate) async fn deliveries(
     responses((status = 200, description = "A page of dead letters, newest first.", body = Items<DeadLetterView>), Refusals))]
 pub(crate) async fn dead_letters(
     State(admin): State<Admin>,
-    query: Result<Query<DeliveriesQuery>, QueryRejection>,
-) -> Result<Response, ApiError> {
-    let Query(query) = query?;
+    Params(query): Params<DeliveriesQuery>,
+) -> Answer<Items<DeadLetterView>> {
     admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
-    Ok(Json(query::outbox::dead_letters(admin.store(), admin.clock(), query).await?).into_response())
+    Ok(Json(query::outbox::dead_letters(admin.store(), admin.clock(), query).await?))
 }
 
 /// A page of outbox messages, newest first.
@@ -153,29 +142,28 @@ pub(crate) async fn dead_letters(
     responses((status = 200, description = "A page of outbox messages, newest first.", body = Items<MessageView>), Refusals))]
 pub(crate) async fn outbox(
     State(admin): State<Admin>,
-    query: Result<Query<OutboxQuery>, QueryRejection>,
-) -> Result<Response, ApiError> {
-    let Query(query) = query?;
+    Params(query): Params<OutboxQuery>,
+) -> Answer<Items<MessageView>> {
     let destinations = admin.destinations();
     destinations.check(admin.store(), query.destination.as_deref()).await?;
-    Ok(Json(query::outbox::messages(admin.store(), admin.clock(), query, &destinations).await?).into_response())
+    Ok(Json(query::outbox::messages(admin.store(), admin.clock(), query, &destinations).await?))
 }
 
 /// One message with its attempts.
 #[utoipa::path(get, path = "/api/v1/outbox/{id}", tag = "outbox", params(("id" = String, Path, description = "Its id.")),
     responses((status = 200, description = "One message with its attempts.", body = MessageDetailView), Refusals))]
-pub(crate) async fn message(State(admin): State<Admin>, Named(id): Named) -> Result<Response, ApiError> {
+pub(crate) async fn message(State(admin): State<Admin>, Named(id): Named) -> Answer<MessageDetailView> {
     let detail =
         query::outbox::message(admin.store(), &id, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
-    Ok(Json(detail).into_response())
+    Ok(Json(detail))
 }
 
 /// One event with all that belongs to it.
 #[utoipa::path(get, path = "/api/v1/events/{key}", tag = "events", params(("key" = String, Path, description = "An event's key, or `source/event_id` with the slash as `%2F`.")),
     responses((status = 200, description = "One event with all that belongs to it.", body = EventDetailView), Refusals))]
-pub(crate) async fn event(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
+pub(crate) async fn event(State(admin): State<Admin>, Named(name): Named) -> Answer<EventDetailView> {
     let detail = query::event(admin.store(), &name, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
-    Ok(Json(detail).into_response())
+    Ok(Json(detail))
 }
 
 /// The raw bytes, as a download that no browser will run.
@@ -184,7 +172,7 @@ pub(crate) async fn event(State(admin): State<Admin>, Named(name): Named) -> Res
 pub(crate) async fn payload(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
     let found = query::find(admin.store(), &name).await?;
     let event = found.first().ok_or_else(Problem::not_found)?;
-    let payload = admin.store().payload(event.key).await.map_err(QueryError::from)?;
+    let payload = admin.store().payload(event.key).await?;
     let payload = payload.ok_or_else(Problem::not_found)?;
     let mut response = payload.body.into_response();
     let headers = response.headers_mut();
@@ -202,30 +190,29 @@ pub(crate) async fn payload(State(admin): State<Admin>, Named(name): Named) -> R
     responses((status = 200, description = "The last rejections of this node, newest first.", body = Items<RejectionView>), Refusals))]
 pub(crate) async fn rejections(
     State(admin): State<Admin>,
-    query: Result<Query<RejectionsQuery>, QueryRejection>,
-) -> Result<Response, ApiError> {
-    let Query(query) = query?;
+    Params(query): Params<RejectionsQuery>,
+) -> Answer<Items<RejectionView>> {
     admin.check_names(query.source.as_deref(), None).await?;
-    Ok(Json(query::sources::rejections(&admin.context(), &query)?).into_response())
+    Ok(Json(query::sources::rejections(&admin.context(), &query)?))
 }
 
 /// The numbers of `oncebox status`.
 #[utoipa::path(get, path = "/api/v1/stats", tag = "numbers",
     responses((status = 200, description = "The numbers of `oncebox status`.", body = StatsView), Refusals))]
-pub(crate) async fn stats(State(admin): State<Admin>) -> Result<Response, ApiError> {
+pub(crate) async fn stats(State(admin): State<Admin>) -> Answer<StatsView> {
     let setup = admin.setup();
     let mut unverified: Vec<String> =
         setup.sources.values().filter(|source| source.is_unverified()).map(|source| source.name().to_owned()).collect();
     unverified.sort();
     let mut stats = query::stats(admin.store(), admin.clock(), unverified, &admin.destinations()).await?;
     stats.retention_forced = setup.retention_forced;
-    Ok(Json(stats).into_response())
+    Ok(Json(stats))
 }
 
 /// Ready means: the database answers.
 #[utoipa::path(get, path = "/readyz", tag = "numbers",
     responses((status = 200, description = "The database answers.", body = ReadyView), Refusals))]
-pub(crate) async fn ready(State(admin): State<Admin>) -> Result<Response, ApiError> {
+pub(crate) async fn ready(State(admin): State<Admin>) -> Answer<ReadyView> {
     if admin.is_draining() {
         return Err(Problem::unavailable("the server is stopping").into());
     }
@@ -238,7 +225,34 @@ pub(crate) async fn ready(State(admin): State<Admin>) -> Result<Response, ApiErr
         let trouble = admin.store().trouble();
         return Err(Problem::unavailable("the database does not answer").because(trouble).into());
     }
-    Ok(Json(ReadyView { status: "ready", store: admin.store().kind() }).into_response())
+    Ok(Json(ReadyView { status: "ready", store: admin.store().kind() }))
+}
+
+/// What a route answers with.
+pub(crate) type Answer<T> = Result<Json<T>, ApiError>;
+
+/// What stands behind the `?`, with a refusal that looks as all others do.
+#[derive(Debug)]
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = ApiError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
+        Ok(Self(Query::from_request_parts(parts, state).await?.0))
+    }
+}
+
+/// A body of JSON, with a refusal that looks as all others do.
+#[derive(Debug)]
+pub(crate) struct JsonBody<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
+    type Rejection = ApiError;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
+        Ok(Self(Json::from_request(request, state).await?.0))
+    }
 }
 
 /// A part of the path, with a refusal that looks as all others do.
@@ -276,6 +290,12 @@ impl From<QueryError> for ApiError {
             }
         };
         Self(problem, Some(Arc::new(error)))
+    }
+}
+
+impl From<StoreError> for ApiError {
+    fn from(error: StoreError) -> Self {
+        QueryError::from(error).into()
     }
 }
 

@@ -3,21 +3,20 @@
 
 use std::time::Duration;
 
-use axum::extract::{Query, State, rejection::QueryRejection};
-use axum::response::{IntoResponse, Response};
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use http::HeaderValue;
 use http::header::CACHE_CONTROL;
-use oncebox::gateway::store::Asked;
 use serde::Deserialize;
 
 use crate::admin::Admin;
-use crate::admin::api::{ApiError, Named};
-use crate::admin::guard::Teller;
+use crate::admin::api::{Answer, ApiError, Named, Params};
 use crate::admin::openapi::Refusals;
+use crate::admin::submitted::Teller;
 use crate::arming::{ArmingView, WAIT_MAX, arrival};
 use crate::http::problem::Problem;
-use crate::query::{QueryError, actions};
+use crate::query::actions::asked_by;
 
 /// What an operator may ask for.
 #[derive(Debug, Deserialize, utoipa::IntoParams)]
@@ -36,9 +35,8 @@ pub(crate) async fn arm(
     State(admin): State<Admin>,
     Extension(teller): Extension<Teller>,
     Named(name): Named,
-    wish: Result<Query<Wish>, QueryRejection>,
+    Params(wish): Params<Wish>,
 ) -> Result<Response, ApiError> {
-    let Query(wish) = wish?;
     let sender = admin.sender(&name)?;
     if sender.as_ref().is_some_and(|sender| !sender.brings_secret()) {
         return Err(Problem::bad_request("this source's secret does not arrive by a handshake").into());
@@ -48,9 +46,8 @@ pub(crate) async fn arm(
                       makes one";
         return Err(Problem::bad_request(detail).into());
     }
-    let who = actions::who(Some(teller.says(None)));
-    let asked = Asked { id: actions::new_id(admin.clock()), who, at: admin.clock().now() };
-    admin.store().arm_secret_as(&asked, &name).await.map_err(QueryError::from)?;
+    let asked = asked_by(teller.says(None), admin.clock());
+    admin.store().arm_secret_as(&asked, &name).await?;
     tracing::info!(source = name, who = asked.who, "an operator armed a source");
     admin.arrived().poll().await;
     let view = match wish.wait {
@@ -73,20 +70,19 @@ pub(crate) async fn disarm(
     State(admin): State<Admin>,
     Extension(teller): Extension<Teller>,
     Named(name): Named,
-) -> Result<Response, ApiError> {
+) -> Answer<ArmingView> {
     admin.sender(&name)?;
-    let who = actions::who(Some(teller.says(None)));
-    let asked = Asked { id: actions::new_id(admin.clock()), who, at: admin.clock().now() };
-    if admin.store().disarm_secret_as(&asked, &name).await.map_err(QueryError::from)? {
+    let asked = asked_by(teller.says(None), admin.clock());
+    if admin.store().disarm_secret_as(&asked, &name).await? {
         tracing::info!(source = name, who = asked.who, "an operator disarmed a source");
     }
     admin.arrived().poll().await;
-    Ok(Json(ArmingView::disarmed(&name)).into_response())
+    Ok(Json(ArmingView::disarmed(&name)))
 }
 
 async fn waited(admin: &Admin, name: &str, patience: Duration, shows: bool) -> Result<ArmingView, ApiError> {
     let came = arrival(admin.store(), name, patience.min(WAIT_MAX), || admin.is_draining()).await;
-    let Some(sealed) = came.map_err(QueryError::from)? else { return Ok(ArmingView::armed(name)) };
+    let Some(sealed) = came? else { return Ok(ArmingView::armed(name)) };
     // Another node may have taken it; whoever is told that it came may send at once.
     admin.arrived().poll().await;
     let shown = if shows { admin.arrived().open(name, &sealed) } else { None };

@@ -2,10 +2,9 @@
 
 use axum::Json;
 use axum::extract::State;
-use axum::response::{IntoResponse, Response};
 
 use crate::admin::Admin;
-use crate::admin::api::ApiError;
+use crate::admin::api::Answer;
 use crate::admin::openapi::Refusals;
 use crate::admin::submitted::Submitted;
 use crate::query::erase::{self, EraseRequest, Erased};
@@ -14,10 +13,7 @@ use crate::query::erase::{self, EraseRequest, Erased};
 #[utoipa::path(post, path = "/api/v1/erase", tag = "actions", request_body = EraseRequest,
     params(("Idempotency-Key" = Option<String>, Header, description = "The same as `action_id`.")),
     responses((status = 200, description = "What it did, or would do.", body = Erased), Refusals))]
-pub(crate) async fn erase(
-    State(admin): State<Admin>,
-    Submitted(request): Submitted<EraseRequest>,
-) -> Result<Response, ApiError> {
+pub(crate) async fn erase(State(admin): State<Admin>, Submitted(request): Submitted<EraseRequest>) -> Answer<Erased> {
     admin.check_names(request.filter.source.as_deref(), None).await?;
-    Ok(Json(erase::erase(admin.store(), admin.clock(), request).await?).into_response())
+    Ok(Json(erase::erase(admin.store(), admin.clock(), request).await?))
 }

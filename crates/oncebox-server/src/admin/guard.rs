@@ -22,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::admin::Admin;
 use crate::admin::login_limit::{BEARERS_MAX, LOGINS_MAX, LoginLimit, TooOften};
 use crate::admin::session::{Channel, Opened, Sessions, same};
+use crate::admin::submitted::Teller;
 use crate::config::handler::HandlerConfig;
 use crate::config::server::ServerConfig;
 use crate::http::UNRESERVED;
@@ -68,44 +69,6 @@ pub(crate) enum Proof {
         /// The form token.
         form_token: String,
     },
-}
-
-/// Who asks, for the audit log: an extension of every request that was let in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Teller {
-    /// A caller of the listener.
-    Caller {
-        /// What it may do.
-        role: Role,
-        /// How it is known.
-        by: &'static str,
-        /// From where it calls.
-        address: IpAddr,
-    },
-    /// A command that asks the database itself, on behalf of this person.
-    Owner(String),
-}
-
-impl Teller {
-    fn new(caller: &Caller, address: IpAddr) -> Self {
-        let by = match (&caller.proof, caller.role) {
-            (Proof::Open { .. }, _) => "no token",
-            (_, Role::Operator) => "admin_token",
-            (_, Role::Viewer) => "viewer_token",
-        };
-        Self::Caller { role: caller.role, by, address }
-    }
-
-    /// What we know first, and then, in quotes, what the caller says: nobody can write the one into the other.
-    pub(crate) fn says(&self, own: Option<&str>) -> String {
-        let (role, by, address) = match self {
-            Self::Caller { role: Role::Operator, by, address } => ("operator", by, address),
-            Self::Caller { role: Role::Viewer, by, address } => ("viewer", by, address),
-            Self::Owner(name) => return own.unwrap_or(name).to_owned(),
-        };
-        let known = format!("{role} ({by}) from {address}");
-        own.map_or(known.clone(), |own| format!("{known} as {own:?}"))
-    }
 }
 
 /// A program that showed a handler's token: an extension of its requests in place of a role.

@@ -2,16 +2,15 @@
 
 use std::net::SocketAddr;
 
-use axum::extract::rejection::JsonRejection;
 use axum::extract::{FromRequest, Request, State};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Form, Json};
 use http::header::{ORIGIN, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Admin;
-use crate::admin::api::ApiError;
+use crate::admin::api::{ApiError, JsonBody};
 use crate::admin::guard::{Caller, LoginRefusal, Role};
 use crate::admin::openapi::Refusals;
 use crate::admin::session::{Channel, Opened, SESSION_LASTS};
@@ -44,9 +43,8 @@ pub(crate) async fn log_in(
     State(admin): State<Admin>,
     Extension(peer): Extension<SocketAddr>,
     headers: HeaderMap,
-    body: Result<Json<LoginBody>, JsonRejection>,
+    JsonBody(body): JsonBody<LoginBody>,
 ) -> Result<Response, ApiError> {
-    let Json(body) = body?;
     let opened = open(&admin, peer, &headers, &body.token)?;
     let lasts_seconds = Some(SESSION_LASTS.as_secs());
     let view = SessionView { role: opened.role, form_token: Some(opened.form_token), lasts_seconds };

@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
-use axum::response::{IntoResponse, Response};
 use axum::{Extension, Json};
 use data_encoding::BASE64;
 use oncebox::gateway::clock::UnixMillis;
@@ -16,13 +14,12 @@ use oncebox::gateway::worker::{Outcome, count_pulled};
 use serde::{Deserialize, Serialize};
 
 use crate::admin::Admin;
-use crate::admin::api::{ApiError, Named};
+use crate::admin::api::{Answer, ApiError, JsonBody, Named};
 use crate::admin::guard::Consumer;
 use crate::admin::openapi::Refusals;
 use crate::config::units::parse_duration;
 use crate::http::problem::Problem;
 use crate::http::token::random;
-use crate::query::QueryError;
 use crate::query::view::{Items, time};
 
 const LEASE_MAX: Duration = Duration::from_secs(86_400);
@@ -114,11 +111,10 @@ pub(crate) async fn claim(
     State(admin): State<Admin>,
     consumer: Option<Extension<Consumer>>,
     Named(handler): Named,
-    body: Result<Json<ClaimBody>, JsonRejection>,
-) -> Result<Response, ApiError> {
-    let Json(body) = body?;
+    JsonBody(body): JsonBody<ClaimBody>,
+) -> Answer<Items<ClaimView>> {
     check_own(consumer.as_deref(), &handler)?;
-    let known = admin.store().handlers().await.map_err(QueryError::from)?;
+    let known = admin.store().handlers().await?;
     let known = known.into_iter().find(|known| known.facts.name == handler).ok_or_else(Problem::not_found)?;
     if admin.setup().run_here.contains(&handler) {
         return Err(
@@ -130,16 +126,16 @@ pub(crate) async fn claim(
         return Err(Problem::bad_request(format!("max must be from 1 to {PAGE_MAX}")).into());
     }
     let lease = lease(body.lease.as_deref())?.unwrap_or(known.facts.lease);
-    let in_order = admin.store().has_order_keys(&handler).await.map_err(QueryError::from)?;
+    let in_order = admin.store().has_order_keys(&handler).await?;
     let wants = [Want { handler, limit, bytes: CLAIMED_BYTES_MAX, lease, in_order }];
     // Two claims at one instant may be in each other's way; the second try is alone.
     let claims = match admin.store().claim(&wants, None, admin.clock().now()).await {
         Err(StoreError::Busy(_)) => admin.store().claim(&wants, None, admin.clock().now()).await,
         outcome => outcome,
     };
-    let claims = claims.map_err(QueryError::from)?;
+    let claims = claims?;
     let items: Vec<ClaimView> = claims.claimed.into_iter().map(view).collect();
-    Ok(Json(Items::whole(items)).into_response())
+    Ok(Json(Items::whole(items)))
 }
 
 /// The work is done.
@@ -149,13 +145,12 @@ pub(crate) async fn finish(
     State(admin): State<Admin>,
     consumer: Option<Extension<Consumer>>,
     Named(delivery): Named,
-    body: Result<Json<FinishBody>, JsonRejection>,
-) -> Result<Response, ApiError> {
-    let Json(body) = body?;
+    JsonBody(body): JsonBody<FinishBody>,
+) -> Answer<SettledView> {
     let (fence, now) = (fence(&delivery, &body.token)?, admin.clock().now());
     // Whoever reports twice is counted once: a second report finds no claim.
     let claim = own_claim(&admin, consumer.as_deref(), fence, now).await?;
-    match admin.store().finish_pulled(fence, now).await.map_err(QueryError::from)? {
+    match admin.store().finish_pulled(fence, now).await? {
         Fenced::Recorded => {
             claim.iter().for_each(|claim| count_pulled(claim, Outcome::Done));
             Ok(settled("done", None))
@@ -171,9 +166,8 @@ pub(crate) async fn fail(
     State(admin): State<Admin>,
     consumer: Option<Extension<Consumer>>,
     Named(delivery): Named,
-    body: Result<Json<FailBody>, JsonRejection>,
-) -> Result<Response, ApiError> {
-    let Json(body) = body?;
+    JsonBody(body): JsonBody<FailBody>,
+) -> Answer<SettledView> {
     let fence = fence(&delivery, &body.token)?;
     let reason = body.reason.as_deref().unwrap_or("no reason was given");
     let again = body.retry.unwrap_or(true);
@@ -182,7 +176,7 @@ pub(crate) async fn fail(
     let chance = random::<8>().map_or(u64::MAX, u64::from_le_bytes);
     let now = admin.clock().now();
     let claim = own_claim(&admin, consumer.as_deref(), fence, now).await?;
-    let outcome = admin.store().fail_pulled(fence, reason, failed, chance, now).await.map_err(QueryError::from)?;
+    let outcome = admin.store().fail_pulled(fence, reason, failed, chance, now).await?;
     if let (Some(claim), PulledFailure::Recorded(next)) = (&claim, outcome) {
         count_pulled(claim, next.into());
     }
@@ -204,9 +198,8 @@ pub(crate) async fn extend(
     State(admin): State<Admin>,
     consumer: Option<Extension<Consumer>>,
     Named(delivery): Named,
-    body: Result<Json<ExtendBody>, JsonRejection>,
-) -> Result<Response, ApiError> {
-    let Json(body) = body?;
+    JsonBody(body): JsonBody<ExtendBody>,
+) -> Answer<ExtendedView> {
     let fence = fence(&delivery, &body.token)?;
     let (lease, now) = (lease(body.lease.as_deref())?, admin.clock().now());
     own_claim(&admin, consumer.as_deref(), fence, now).await?;
@@ -214,8 +207,8 @@ pub(crate) async fn extend(
         Some(lease) => admin.store().extend(fence, lease, now).await,
         None => admin.store().lengthen(fence, now).await,
     };
-    match extended.map_err(QueryError::from)? {
-        Some(until) => Ok(Json(ExtendedView { lease_until: time(until) }).into_response()),
+    match extended? {
+        Some(until) => Ok(Json(ExtendedView { lease_until: time(until) })),
         None => Err(Problem::lease_lost().into()),
     }
 }
@@ -237,13 +230,13 @@ async fn own_claim(
     fence: Fence,
     now: UnixMillis,
 ) -> Result<Option<PulledClaim>, ApiError> {
-    let claim = admin.store().pulled_claim(fence, now).await.map_err(QueryError::from)?;
+    let claim = admin.store().pulled_claim(fence, now).await?;
     claim.iter().try_for_each(|claim| check_own(consumer, &claim.handler))?;
     Ok(claim)
 }
 
-fn settled(state: &'static str, next_attempt_at: Option<String>) -> Response {
-    Json(SettledView { state, next_attempt_at }).into_response()
+fn settled(state: &'static str, next_attempt_at: Option<String>) -> Json<SettledView> {
+    Json(SettledView { state, next_attempt_at })
 }
 
 fn fence(delivery: &str, token: &str) -> Result<Fence, ApiError> {

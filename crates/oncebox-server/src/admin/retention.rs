@@ -1,17 +1,15 @@
 //! Retention over the API: look, run now, confirm the time.
 
+use axum::Json;
 use axum::extract::State;
-use axum::extract::rejection::JsonRejection;
-use axum::response::{IntoResponse, Response};
-use axum::{Extension, Json};
 use oncebox::gateway::retention::{Handle, NotRun, Parts, Progress, Settings, run_once};
 use oncebox::gateway::store::RunRecord;
 use serde::Serialize;
 
 use crate::admin::Admin;
-use crate::admin::api::ApiError;
-use crate::admin::guard::Teller;
+use crate::admin::api::Answer;
 use crate::admin::openapi::Refusals;
+use crate::admin::submitted::Asker;
 use crate::query::QueryError;
 use crate::query::retention::{self, RetentionRequest, RetentionView, RunView};
 
@@ -51,7 +49,7 @@ impl Admin {
 
 /// Whether the time was confirmed.
 #[derive(Debug, Serialize, utoipa::ToSchema)]
-struct ConfirmedView {
+pub(crate) struct ConfirmedView {
     /// False when nothing was stopped.
     confirmed: bool,
 }
@@ -59,34 +57,24 @@ struct ConfirmedView {
 /// Windows, schedule, runs, and whether it is stopped.
 #[utoipa::path(get, path = "/api/v1/retention", operation_id = "retention", tag = "retention",
     responses((status = 200, description = "What is kept for how long, and what went.", body = RetentionView), Refusals))]
-pub(crate) async fn show(State(admin): State<Admin>) -> Result<Response, ApiError> {
-    Ok(Json(admin.show_retention().await?).into_response())
+pub(crate) async fn show(State(admin): State<Admin>) -> Answer<RetentionView> {
+    Ok(Json(admin.show_retention().await?))
 }
 
 /// Removes now what is over; answers when that is done.
 #[utoipa::path(post, path = "/api/v1/retention/run", operation_id = "run_retention", tag = "retention",
     request_body = Option<RetentionRequest>,
     responses((status = 200, description = "What went.", body = RunView), Refusals))]
-pub(crate) async fn run(
-    State(admin): State<Admin>,
-    Extension(teller): Extension<Teller>,
-    body: Result<Option<Json<RetentionRequest>>, JsonRejection>,
-) -> Result<Response, ApiError> {
-    let who = teller.says(body?.and_then(|Json(body)| body.who).as_deref());
-    let run = retention::run_as(admin.store(), admin.clock(), Some(who), admin.0.retention.run()).await?;
-    Ok(Json(run).into_response())
+pub(crate) async fn run(State(admin): State<Admin>, Asker(who): Asker) -> Answer<RunView> {
+    let run = retention::run_as(admin.store(), admin.clock(), who, admin.0.retention.run()).await?;
+    Ok(Json(run))
 }
 
 /// Says that the clock is right, so that retention goes on.
 #[utoipa::path(post, path = "/api/v1/retention/confirm", operation_id = "confirm_time", tag = "retention",
     request_body = Option<RetentionRequest>,
     responses((status = 200, description = "Whether anything was stopped.", body = ConfirmedView), Refusals))]
-pub(crate) async fn confirm(
-    State(admin): State<Admin>,
-    Extension(teller): Extension<Teller>,
-    body: Result<Option<Json<RetentionRequest>>, JsonRejection>,
-) -> Result<Response, ApiError> {
-    let who = teller.says(body?.and_then(|Json(body)| body.who).as_deref());
-    let confirmed = retention::confirm(admin.store(), admin.clock(), Some(who)).await?;
-    Ok(Json(ConfirmedView { confirmed }).into_response())
+pub(crate) async fn confirm(State(admin): State<Admin>, Asker(who): Asker) -> Answer<ConfirmedView> {
+    let confirmed = retention::confirm(admin.store(), admin.clock(), who).await?;
+    Ok(Json(ConfirmedView { confirmed }))
 }

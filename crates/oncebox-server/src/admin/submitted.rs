@@ -1,15 +1,75 @@
 //! An action as a caller of the API submits it: with one id for body and header, and with who asks from where.
 
+use std::net::IpAddr;
+
 use axum::extract::{FromRequest, Request};
 use axum::{Extension, Json, RequestExt as _};
 use http::HeaderMap;
 use serde::de::DeserializeOwned;
 
 use crate::admin::api::ApiError;
-use crate::admin::guard::Teller;
+use crate::admin::guard::{Caller, Proof, Role};
 use crate::http::problem::Problem;
 use crate::query::actions::ActionRequest;
+use crate::query::deliveries::PauseRequest;
 use crate::query::erase::EraseRequest;
+
+/// Who asks, for the audit log: an extension of every request that was let in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Teller {
+    /// A caller of the listener.
+    Caller {
+        /// What it may do.
+        role: Role,
+        /// How it is known.
+        by: &'static str,
+        /// From where it calls.
+        address: IpAddr,
+    },
+    /// A command that asks the database itself, on behalf of this person.
+    Owner(String),
+}
+
+impl Teller {
+    pub(super) fn new(caller: &Caller, address: IpAddr) -> Self {
+        let by = match (&caller.proof, caller.role) {
+            (Proof::Open { .. }, _) => "no token",
+            (_, Role::Operator) => "admin_token",
+            (_, Role::Viewer) => "viewer_token",
+        };
+        Self::Caller { role: caller.role, by, address }
+    }
+
+    /// What we know first, and then, in quotes, what the caller says: nobody can write the one into the other.
+    pub(crate) fn says(&self, own: Option<&str>) -> String {
+        let (role, by, address) = match self {
+            Self::Caller { role: Role::Operator, by, address } => ("operator", by, address),
+            Self::Caller { role: Role::Viewer, by, address } => ("viewer", by, address),
+            Self::Owner(name) => return own.unwrap_or(name).to_owned(),
+        };
+        let known = format!("{role} ({by}) from {address}");
+        own.map_or(known.clone(), |own| format!("{known} as {own:?}"))
+    }
+}
+
+/// Who asks, as the audit log names them: the caller, and who the body says, which may be left out.
+#[derive(Debug)]
+pub(crate) struct Asker(pub(crate) String);
+
+impl<S: Send + Sync> FromRequest<S> for Asker {
+    type Rejection = ApiError;
+
+    async fn from_request(mut request: Request, state: &S) -> Result<Self, ApiError> {
+        let teller = teller(&mut request).await?;
+        let body = Option::<Json<PauseRequest>>::from_request(request, state).await?;
+        Ok(Self(teller.says(body.and_then(|Json(body)| body.who).as_deref())))
+    }
+}
+
+async fn teller(request: &mut Request) -> Result<Teller, Problem> {
+    let teller = request.extract_parts::<Extension<Teller>>().await;
+    teller.map(|Extension(teller)| teller).map_err(|_missing| Problem::bad_request("the caller is not known"))
+}
 
 /// What every action carries besides what it is about.
 pub(crate) trait Action: DeserializeOwned + 'static {
@@ -36,10 +96,7 @@ impl<T: Action, S: Send + Sync> FromRequest<S> for Submitted<T> {
     type Rejection = ApiError;
 
     async fn from_request(mut request: Request, state: &S) -> Result<Self, ApiError> {
-        let Extension(teller) = request
-            .extract_parts::<Extension<Teller>>()
-            .await
-            .map_err(|_missing| Problem::bad_request("the caller is not known"))?;
+        let teller = teller(&mut request).await?;
         let headers = request.headers().clone();
         let Json(mut action) = Json::<T>::from_request(request, state).await?;
         let (id, who) = action.id_and_who();

@@ -5,15 +5,14 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
-use axum::response::{IntoResponse, Response};
+use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
 use http::HeaderMap;
 
 use crate::admin::Admin;
-use crate::admin::api::ApiError;
+use crate::admin::api::{ApiError, Params};
 use crate::admin::openapi::Refusals;
 use crate::query::tail::{POLL_EVERY, Tail, TailQuery};
 use crate::query::view::EventView;
@@ -24,9 +23,8 @@ use crate::query::view::EventView;
 pub(crate) async fn tail(
     State(admin): State<Admin>,
     headers: HeaderMap,
-    query: Result<Query<TailQuery>, QueryRejection>,
+    Params(query): Params<TailQuery>,
 ) -> Result<Response, ApiError> {
-    let Query(query) = query?;
     admin.check_names(query.source.as_deref(), None).await?;
     // A browser that lost the stream says what it saw last.
     let last = headers.get("last-event-id").and_then(|key| key.to_str().ok()?.parse().ok());

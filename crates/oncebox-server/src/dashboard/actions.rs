@@ -3,8 +3,7 @@
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 use oncebox::gateway::limits::DEPTH_MAX;
@@ -13,11 +12,11 @@ use serde::Deserialize;
 
 use super::render::format::counted;
 use super::render::link::{Link, given};
-use super::render::page::{PageError, Visit, page_with};
+use super::render::page::{PageError, Params, Visit, page_with};
 use crate::admin::Admin;
 use crate::admin::api::ApiError;
-use crate::admin::guard::Teller;
 use crate::admin::login::OwnForm;
+use crate::admin::submitted::Teller;
 use crate::query::actions::{ActionRequest, FilterRequest, new_id};
 use crate::query::deliveries;
 
@@ -70,9 +69,9 @@ pub(super) async fn ask(
     State(admin): State<Admin>,
     visit: Visit,
     Path(kind): Path<String>,
-    asked: Result<Query<Asked>, QueryRejection>,
+    Params(asked): Params<Asked>,
 ) -> Result<Response, PageError> {
-    let (deed, filter) = (read(&kind)?, asked?.0.filter());
+    let (deed, filter) = (read(&kind)?, asked.filter());
     admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
     question_page(&admin, visit, kind, (deed, filter), None).await
 }
@@ -154,13 +153,13 @@ pub(super) async fn act(
         waiting: form.get(WAITING.0) == Some(WAITING.1),
     };
     admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
-    let who = Some(format!("{} by the dashboard", teller.says(None)));
+    let who = format!("{} by the dashboard", teller.says(None));
     let link = match deed {
         Deed::Act(action) => {
             if let Some(before) = grown(&admin, action, &filter, &form).await? {
                 return question_page(&admin, visit, kind, (deed, filter), Some(before)).await;
             }
-            let request = ActionRequest { filter, dry_run: false, action_id: field("action_id"), who };
+            let request = ActionRequest { filter, dry_run: false, action_id: field("action_id"), who: Some(who) };
             let done = admin.act(action, request).await?;
             Link::below("/audit", done.action_id.as_deref().unwrap_or_default())
         }

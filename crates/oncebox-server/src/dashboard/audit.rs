@@ -1,14 +1,13 @@
 //! `/audit`: what people did, newest first; `/audit/{id}`: what came of one action.
 
 use askama::Template;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use serde::Deserialize;
 
 use super::render::format::When;
 use super::render::link::{Link, given};
-use super::render::page::{PageError, Visit, page};
+use super::render::page::{PageError, Params, Visit, page};
 use crate::admin::Admin;
 use crate::query::view::ActionView;
 use crate::query::{PageQuery, actions};
@@ -50,9 +49,9 @@ struct ActionRow {
 pub(super) async fn list(
     State(admin): State<Admin>,
     visit: Visit,
-    asked: Result<Query<Asked>, QueryRejection>,
+    Params(asked): Params<Asked>,
 ) -> Result<Response, PageError> {
-    let query = PageQuery { limit: Some(ROWS), cursor: given(asked?.0.cursor) };
+    let query = PageQuery { limit: Some(ROWS), cursor: given(asked.cursor) };
     let found = actions::actions(admin.store(), &query).await?;
     let rows = found.items.into_iter().map(|action| ActionRow::new(action, &visit)).collect();
     let older = found.next_cursor.map(|cursor| Link::to("/audit").with("cursor", &cursor));

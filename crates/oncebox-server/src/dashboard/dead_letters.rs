@@ -1,14 +1,13 @@
 //! `/dead-letters`: what gave up, grouped by what it gave up for, so that one cause is one line and not a thousand.
 
 use askama::Template;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use serde::Deserialize;
 
 use super::render::format::{self, When};
 use super::render::link::{Link, given};
-use super::render::page::{PageError, Visit, page};
+use super::render::page::{PageError, Params, Visit, page};
 use crate::admin::Admin;
 use crate::query::deliveries::DeliveriesQuery;
 use crate::query::view::overview::{DeadGroupView, LetterKind};
@@ -69,9 +68,8 @@ struct DeadLetter {
 pub(super) async fn show(
     State(admin): State<Admin>,
     visit: Visit,
-    search: Result<Query<Search>, QueryRejection>,
+    Params(asked): Params<Search>,
 ) -> Result<Response, PageError> {
-    let Query(asked) = search?;
     let search = Search { source: given(asked.source), handler: given(asked.handler), cursor: given(asked.cursor) };
     admin.check_names(search.source.as_deref(), search.handler.as_deref()).await?;
     let groups = dead::groups(admin.store()).await?;

@@ -3,8 +3,7 @@
 use std::collections::HashSet;
 
 use askama::Template;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Redirect, Response};
 use oncebox::gateway::event::EventKey;
@@ -13,7 +12,7 @@ use serde::Deserialize;
 
 use super::render::format::{self, When};
 use super::render::link::{Link, given};
-use super::render::page::{PageError, Visit, page_with};
+use super::render::page::{PageError, Params, Visit, page_with};
 use crate::admin::Admin;
 use crate::query::view::{EventView, Items};
 use crate::query::{self, EventsQuery, QueryError, names};
@@ -159,9 +158,9 @@ impl Search {
 pub(super) async fn show(
     State(admin): State<Admin>,
     visit: Visit,
-    search: Result<Query<Search>, QueryRejection>,
+    Params(search): Params<Search>,
 ) -> Result<Response, PageError> {
-    let search = search?.0.tidy();
+    let search = search.tidy();
     // The form of a search that cannot be understood stays as it was filled in, to be mended.
     let (status, found, problem) = match found(&admin, &search).await {
         Ok(found) => (StatusCode::OK, found, None),
@@ -226,9 +225,9 @@ async fn dead(store: &Store, rows: &[EventRow]) -> Result<HashSet<String>, Store
 pub(super) async fn find(
     State(admin): State<Admin>,
     _visit: Visit,
-    find: Result<Query<Find>, QueryRejection>,
+    Params(find): Params<Find>,
 ) -> Result<Response, PageError> {
-    let Some(text) = given(find?.0.q) else { return Ok(Redirect::to("/events").into_response()) };
+    let Some(text) = given(find.q) else { return Ok(Redirect::to("/events").into_response()) };
     let named = text.parse::<EventKey>().is_ok() || text.contains('/');
     let mut keys = Vec::new();
     if named {

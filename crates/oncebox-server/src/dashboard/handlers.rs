@@ -1,15 +1,14 @@
 //! `/handlers`: what reacts to events, how much waits for each, and the switch that pauses it.
 
 use askama::Template;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use oncebox::gateway::clock::UnixMillis;
 use serde::Deserialize;
 
 use super::render::format::{grouped, percent, span};
 use super::render::link::Link;
-use super::render::page::{PageError, Visit, page};
+use super::render::page::{PageError, Params, Visit, page};
 use crate::admin::Admin;
 use crate::query::queues;
 use crate::query::view::overview::{DepthView, HandlerView};
@@ -84,11 +83,10 @@ impl HandlerRow {
 pub(super) async fn show(
     State(admin): State<Admin>,
     visit: Visit,
-    changed: Result<Query<Changed>, QueryRejection>,
+    Params(Changed { changed }): Params<Changed>,
 ) -> Result<Response, PageError> {
     let handlers = queues::handlers(&admin.context()).await?;
     let rows: Vec<HandlerRow> = handlers.iter().map(|one| HandlerRow::new(one, visit.now)).collect();
-    let Query(Changed { changed }) = changed?;
     page(&HandlersPage { changed: changed.filter(|name| rows.iter().any(|row| row.name == *name)), rows, visit })
 }
 

@@ -1,14 +1,13 @@
 //! `/held`: what was acknowledged and waits for a person, with the reason and what releasing would do.
 
 use askama::Template;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 
 use super::events::{EventRow, Search};
 use super::render::format::When;
 use super::render::link::Link;
-use super::render::page::{PageError, Visit, page};
+use super::render::page::{PageError, Params, Visit, page};
 use crate::admin::Admin;
 use crate::query::held;
 
@@ -36,9 +35,9 @@ struct Group {
 pub(super) async fn show(
     State(admin): State<Admin>,
     visit: Visit,
-    search: Result<Query<Search>, QueryRejection>,
+    Params(search): Params<Search>,
 ) -> Result<Response, PageError> {
-    let search = search?.0.tidy();
+    let search = search.tidy();
     admin.check_names(search.source.as_deref(), None).await?;
     let found = held::held(admin.store(), admin.clock(), search.asked(ROWS)).await?;
     let mut groups: Vec<Group> = Vec::new();

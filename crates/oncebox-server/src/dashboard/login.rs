@@ -3,15 +3,14 @@
 use std::net::SocketAddr;
 
 use askama::Template;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::{Extension, Form};
 use http::header::{RETRY_AFTER, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use super::render::page::{PageError, page, page_with};
+use super::render::page::{PageError, Params, page, page_with};
 use crate::admin::Admin;
 use crate::admin::guard::Caller;
 use crate::admin::login;
@@ -40,9 +39,9 @@ struct LoginPage {
 /// The form; whoever is let in already goes on.
 pub(super) async fn ask(
     caller: Option<Extension<Caller>>,
-    query: Result<Query<LoginQuery>, QueryRejection>,
+    Params(query): Params<LoginQuery>,
 ) -> Result<Response, PageError> {
-    let next = own_page(query?.0.next);
+    let next = own_page(query.next);
     if caller.is_some() {
         return Ok(Redirect::to(&next).into_response());
     }

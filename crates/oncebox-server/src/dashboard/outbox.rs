@@ -1,8 +1,7 @@
 //! `/destinations`, `/outbox` and `/outbox/{id}`: what handlers wanted sent, and how that went.
 
 use askama::Template;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query, State};
+use axum::extract::{Path, State};
 use axum::response::Response;
 use oncebox::gateway::clock::UnixMillis;
 use serde::Deserialize;
@@ -10,7 +9,7 @@ use serde::Deserialize;
 use super::handlers::depth;
 use super::render::format::{self, When};
 use super::render::link::{Link, given};
-use super::render::page::{PageError, Visit, page};
+use super::render::page::{PageError, Params, Visit, page};
 use crate::admin::Admin;
 use crate::query::outbox::{self, OutboxQuery};
 use crate::query::queues;
@@ -100,9 +99,8 @@ pub(super) async fn destinations(State(admin): State<Admin>, visit: Visit) -> Re
 pub(super) async fn list(
     State(admin): State<Admin>,
     visit: Visit,
-    search: Result<Query<Search>, QueryRejection>,
+    Params(asked): Params<Search>,
 ) -> Result<Response, PageError> {
-    let Query(asked) = search?;
     let search =
         Search { state: given(asked.state), destination: given(asked.destination), cursor: given(asked.cursor) };
     let query = OutboxQuery {

@@ -1,13 +1,12 @@
 //! `/tail`: the latest events, which a script keeps adding to. Without it, loading the page again does.
 
 use askama::Template;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::response::Response;
 use oncebox::gateway::event::Position;
 
 use super::events::{EventRow, Search, source_names};
-use super::render::page::{PageError, Visit, page};
+use super::render::page::{PageError, Params, Visit, page};
 use crate::admin::Admin;
 use crate::query::{self, tail};
 
@@ -30,9 +29,9 @@ struct TailPage {
 pub(super) async fn show(
     State(admin): State<Admin>,
     visit: Visit,
-    search: Result<Query<Search>, QueryRejection>,
+    Params(search): Params<Search>,
 ) -> Result<Response, PageError> {
-    let asked = search?.0.tidy();
+    let asked = search.tidy();
     let search = Search { source: asked.source, r#type: asked.r#type, state: asked.state, ..Search::default() };
     admin.check_names(search.source.as_deref(), None).await?;
     let since = tail::after_list(admin.clock().now());

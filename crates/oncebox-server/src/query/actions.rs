@@ -6,8 +6,8 @@ use oncebox::gateway::clock::{Clock, UnixMillis};
 use oncebox::gateway::delivery::routing::{Route, Routes};
 use oncebox::gateway::event::{EventKey, KeyMaker, MessageKey};
 use oncebox::gateway::store::{
-    Action, ActionError, ActionFilter, ActionKind, ActionRecord, CONFLICT_DISCARDED, CONFLICT_RELEASED, EventRecord,
-    Store,
+    Action, ActionError, ActionFilter, ActionKind, ActionRecord, Asked, CONFLICT_DISCARDED, CONFLICT_RELEASED,
+    EventRecord, Store,
 };
 use serde::{Deserialize, Serialize};
 
@@ -158,8 +158,13 @@ pub(crate) fn new_id(clock: &Clock) -> String {
     KeyMaker::default().make::<()>(clock.now()).to_string()
 }
 
+/// What the audit log keeps of somebody who asks now.
+pub(crate) fn asked_by(who: String, clock: &Clock) -> Asked {
+    Asked { id: new_id(clock), who: self::who(Some(who)), at: clock.now() }
+}
+
 /// Who asked, bounded and on one line.
-pub(crate) fn who(name: Option<String>) -> String {
+pub(super) fn who(name: Option<String>) -> String {
     let name = name.unwrap_or_else(|| "operator".to_owned());
     name.chars().map(|c| if c.is_control() { ' ' } else { c }).take(WHO_CHARS_MAX).collect()
 }

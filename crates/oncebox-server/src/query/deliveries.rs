@@ -2,10 +2,10 @@
 
 use oncebox::Clock;
 use oncebox::gateway::delivery::DeliveryState;
-use oncebox::gateway::store::{Asked, DeliveryFilter, FirstTries, Store};
+use oncebox::gateway::store::{DeliveryFilter, FirstTries, Store};
 use serde::{Deserialize, Serialize};
 
-use super::actions::{new_id, who};
+use super::actions::asked_by;
 use super::{QueryError, cursor, moment, page_limit};
 use crate::query::view::{DeliveryLineView, HandlerHealth, Items};
 
@@ -78,9 +78,9 @@ pub(crate) async fn pause(
     store: &Store,
     clock: &Clock,
     (handler, paused): (&str, bool),
-    caller: Option<String>,
+    who: String,
 ) -> Result<bool, QueryError> {
-    let asked = Asked { id: new_id(clock), who: who(caller), at: clock.now() };
+    let asked = asked_by(who, clock);
     let known = store.pause_handler_as(&asked, handler, paused).await?;
     if known {
         tracing::info!(handler, paused, who = asked.who, "an operator paused or resumed a handler");

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use oncebox::Clock;
 use oncebox::gateway::retention::{NotRun, Settings};
-use oncebox::gateway::store::{Asked, RunRecord, Store};
+use oncebox::gateway::store::{RunRecord, Store};
 use serde::{Deserialize, Serialize};
 
 use super::QueryError;
-use super::actions::{new_id, who};
+use super::actions::asked_by;
 use crate::config::units::show_duration;
 use crate::query::view::time;
 
@@ -99,8 +99,8 @@ pub(crate) async fn windows(store: &Store) -> Result<Vec<WindowView>, QueryError
 }
 
 /// Says that the time is right; false when nothing was stopped.
-pub(crate) async fn confirm(store: &Store, clock: &Clock, caller: Option<String>) -> Result<bool, QueryError> {
-    let asked = Asked { id: new_id(clock), who: who(caller), at: clock.now() };
+pub(crate) async fn confirm(store: &Store, clock: &Clock, who: String) -> Result<bool, QueryError> {
+    let asked = asked_by(who, clock);
     let confirmed = store.confirm_time(&asked).await?;
     if confirmed {
         tracing::info!(who = asked.who, "an operator confirmed the time, retention goes on");
@@ -112,10 +112,10 @@ pub(crate) async fn confirm(store: &Store, clock: &Clock, caller: Option<String>
 pub(crate) async fn run_as(
     store: &Store,
     clock: &Clock,
-    caller: Option<String>,
+    who: String,
     run: impl Future<Output = Result<RunRecord, NotRun>>,
 ) -> Result<RunView, QueryError> {
-    let asked = Asked { id: new_id(clock), who: who(caller), at: clock.now() };
+    let asked = asked_by(who, clock);
     store.open_run_as(&asked).await?;
     let run = run.await.map(RunView::from);
     let removed = run.as_ref().map_or(0, |run| run.removed.values().sum::<u64>());

@@ -1,13 +1,14 @@
 //! What every page has: who looks, the menu, the headers that keep a browser strict, and the page for errors.
 
 use askama::Template;
-use axum::extract::FromRequestParts;
 use axum::extract::rejection::QueryRejection;
+use axum::extract::{FromRequestParts, Query};
 use axum::response::{IntoResponse, Response};
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use oncebox::gateway::clock::UnixMillis;
+use serde::de::DeserializeOwned;
 
 use crate::admin::Admin;
 use crate::admin::guard::{Caller, Proof, Role};
@@ -142,6 +143,18 @@ impl PageError {
     /// Only the operator may do this.
     pub(crate) fn looks_only() -> Self {
         Self::new(StatusCode::FORBIDDEN, "this is for the operator", "log in with the operator's token to act")
+    }
+}
+
+/// What stands behind the `?` of a page.
+#[derive(Debug)]
+pub(crate) struct Params<T>(pub(crate) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
+    type Rejection = PageError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageError> {
+        Ok(Self(Query::from_request_parts(parts, state).await?.0))
     }
 }
 
