@@ -2,6 +2,7 @@
 //! a sender.
 
 use std::io::{self, IsTerminal as _, Write as _};
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use comfy_table::{Attribute, Cell, Color, ContentArrangement, Table, presets};
@@ -134,6 +135,20 @@ pub(crate) fn print(text: impl std::fmt::Display) -> io::Result<()> {
     let mut out = io::stdout().lock();
     writeln!(out, "{text}")?;
     out.flush()
+}
+
+/// Prints a value as JSON where that was asked for, else as text.
+pub(crate) fn show<T: std::fmt::Display>(
+    as_json: bool,
+    value: &impl Serialize,
+    text: impl FnOnce() -> T,
+) -> anyhow::Result<ExitCode> {
+    if as_json {
+        print_json(value)?;
+    } else {
+        print(text())?;
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints a value as JSON.

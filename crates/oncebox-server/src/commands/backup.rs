@@ -45,12 +45,9 @@ pub(crate) async fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     copied.context("cannot copy the database")?;
     let bytes = part.settle(&args.to)?;
     let seconds = started.elapsed().as_secs_f64();
-    if args.json {
-        terminal::print_json(&json!({"file": args.to, "bytes": bytes, "seconds": seconds}))?;
-    } else {
-        terminal::print(format!("{}: {bytes} bytes, checked, in {seconds:.1} s", args.to.display()))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.json, &json!({"file": args.to, "bytes": bytes, "seconds": seconds}), || {
+        format!("{}: {bytes} bytes, checked, in {seconds:.1} s", args.to.display())
+    })
 }
 
 /// The file while it is being written. It is locked, so that two backups to one name do not mix.

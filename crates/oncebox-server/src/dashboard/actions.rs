@@ -8,11 +8,10 @@ use axum::response::{IntoResponse, Redirect, Response};
 use http::StatusCode;
 use oncebox::gateway::limits::DEPTH_MAX;
 use oncebox::gateway::store::ActionKind;
-use serde::Deserialize;
 
 use super::render::format::counted;
-use super::render::link::{Link, given};
-use super::render::page::{PageError, Params, Visit, page_with};
+use super::render::link::Link;
+use super::render::page::{PageError, Params, UNCLEAR, Visit, page_with};
 use crate::admin::Admin;
 use crate::admin::api::ApiError;
 use crate::admin::login::OwnForm;
@@ -24,22 +23,6 @@ use crate::query::deliveries;
 const FIELDS: [&str; 9] = ["source", "type", "state", "handler", "since", "until", "key", "destination", "message"];
 /// The one field that is a yes: what waits for its next attempt is meant.
 const WAITING: (&str, &str) = ("waiting", "true");
-
-/// What an action is about, from a link.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub(super) struct Asked {
-    source: Option<String>,
-    r#type: Option<String>,
-    state: Option<String>,
-    handler: Option<String>,
-    since: Option<String>,
-    until: Option<String>,
-    key: Option<String>,
-    destination: Option<String>,
-    message: Option<String>,
-    waiting: Option<String>,
-}
 
 /// What can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,9 +52,9 @@ pub(super) async fn ask(
     State(admin): State<Admin>,
     visit: Visit,
     Path(kind): Path<String>,
-    Params(asked): Params<Asked>,
+    Params(filter): Params<FilterRequest>,
 ) -> Result<Response, PageError> {
-    let (deed, filter) = (read(&kind)?, asked.filter());
+    let deed = read(&kind)?;
     admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
     question_page(&admin, visit, kind, (deed, filter), None).await
 }
@@ -192,23 +175,6 @@ async fn grown(
     Ok((admin.act(action, request).await?.count > before).then_some(before))
 }
 
-impl Asked {
-    fn filter(self) -> FilterRequest {
-        FilterRequest {
-            source: given(self.source),
-            r#type: given(self.r#type),
-            state: given(self.state),
-            handler: given(self.handler),
-            since: given(self.since),
-            until: given(self.until),
-            key: given(self.key),
-            destination: given(self.destination),
-            message: given(self.message),
-            waiting: self.waiting.as_deref() == Some(WAITING.1),
-        }
-    }
-}
-
 fn read(kind: &str) -> Result<Deed, PageError> {
     Ok(match kind {
         "replay" => Deed::Act(ActionKind::Replay),
@@ -225,7 +191,7 @@ fn read(kind: &str) -> Result<Deed, PageError> {
 /// Asks with how many deliveries wait for the handler, counted as far as pages count.
 async fn pause_question(admin: &Admin, paused: bool, filter: &FilterRequest) -> Result<String, PageError> {
     let Some(handler) = filter.handler.as_deref() else {
-        return Err(PageError::new(StatusCode::BAD_REQUEST, "this cannot be understood", "say which handler"));
+        return Err(PageError::new(StatusCode::BAD_REQUEST, UNCLEAR, "say which handler"));
     };
     let depths = admin.store().depths(DEPTH_MAX).await?;
     let ready = depths.iter().find(|one| one.name == handler && one.state == "ready");

@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use super::render::format::When;
-use super::render::link::{Link, given};
+use super::render::link::Link;
 use super::render::page::{PageError, Params, Visit, page};
 use crate::admin::Admin;
 use crate::query::view::ActionView;
@@ -51,7 +51,7 @@ pub(super) async fn list(
     visit: Visit,
     Params(asked): Params<Asked>,
 ) -> Result<Response, PageError> {
-    let query = PageQuery { limit: Some(ROWS), cursor: given(asked.cursor) };
+    let query = PageQuery { limit: Some(ROWS), cursor: asked.cursor };
     let found = actions::actions(admin.store(), &query).await?;
     let rows = found.items.into_iter().map(|action| ActionRow::new(action, &visit)).collect();
     let older = found.next_cursor.map(|cursor| Link::to("/audit").with("cursor", &cursor));

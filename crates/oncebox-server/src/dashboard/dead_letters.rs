@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde::Deserialize;
 
 use super::render::format::{self, When};
-use super::render::link::{Link, given};
+use super::render::link::Link;
 use super::render::page::{PageError, Params, Visit, page};
 use crate::admin::Admin;
 use crate::query::deliveries::DeliveriesQuery;
@@ -68,9 +68,8 @@ struct DeadLetter {
 pub(super) async fn show(
     State(admin): State<Admin>,
     visit: Visit,
-    Params(asked): Params<Search>,
+    Params(search): Params<Search>,
 ) -> Result<Response, PageError> {
-    let search = Search { source: given(asked.source), handler: given(asked.handler), cursor: given(asked.cursor) };
     admin.check_names(search.source.as_deref(), search.handler.as_deref()).await?;
     let groups = dead::groups(admin.store()).await?;
     let query = DeliveriesQuery {

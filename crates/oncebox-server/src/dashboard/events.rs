@@ -11,7 +11,7 @@ use oncebox::gateway::store::{DeliveryFilter, Store, StoreError};
 use serde::Deserialize;
 
 use super::render::format::{self, When};
-use super::render::link::{Link, given};
+use super::render::link::Link;
 use super::render::page::{PageError, Params, Visit, page_with};
 use crate::admin::Admin;
 use crate::query::view::{EventView, Items};
@@ -90,21 +90,6 @@ impl EventRow {
 }
 
 impl Search {
-    /// Without the fields that were left empty.
-    pub(super) fn tidy(self) -> Self {
-        Self {
-            source: given(self.source),
-            r#type: given(self.r#type),
-            state: given(self.state),
-            since: given(self.since),
-            until: given(self.until),
-            text: given(self.text),
-            body: given(self.body),
-            delivery_state: given(self.delivery_state),
-            cursor: given(self.cursor),
-        }
-    }
-
     /// The same search on a page, without the place in the list.
     pub(super) fn link(&self, path: &str) -> Link {
         Link::to(path)
@@ -160,7 +145,6 @@ pub(super) async fn show(
     visit: Visit,
     Params(search): Params<Search>,
 ) -> Result<Response, PageError> {
-    let search = search.tidy();
     // The form of a search that cannot be understood stays as it was filled in, to be mended.
     let (status, found, problem) = match found(&admin, &search).await {
         Ok(found) => (StatusCode::OK, found, None),
@@ -227,7 +211,7 @@ pub(super) async fn find(
     _visit: Visit,
     Params(find): Params<Find>,
 ) -> Result<Response, PageError> {
-    let Some(text) = given(find.q) else { return Ok(Redirect::to("/events").into_response()) };
+    let Some(text) = find.q else { return Ok(Redirect::to("/events").into_response()) };
     let named = text.parse::<EventKey>().is_ok() || text.contains('/');
     let mut keys = Vec::new();
     if named {

@@ -37,7 +37,6 @@ pub(super) async fn show(
     visit: Visit,
     Params(search): Params<Search>,
 ) -> Result<Response, PageError> {
-    let search = search.tidy();
     admin.check_names(search.source.as_deref(), None).await?;
     let found = held::held(admin.store(), admin.clock(), search.asked(ROWS)).await?;
     let mut groups: Vec<Group> = Vec::new();

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::handlers::depth;
 use super::render::format::{self, When};
-use super::render::link::{Link, given};
+use super::render::link::Link;
 use super::render::page::{PageError, Params, Visit, page};
 use crate::admin::Admin;
 use crate::query::outbox::{self, OutboxQuery};
@@ -99,10 +99,8 @@ pub(super) async fn destinations(State(admin): State<Admin>, visit: Visit) -> Re
 pub(super) async fn list(
     State(admin): State<Admin>,
     visit: Visit,
-    Params(asked): Params<Search>,
+    Params(search): Params<Search>,
 ) -> Result<Response, PageError> {
-    let search =
-        Search { state: given(asked.state), destination: given(asked.destination), cursor: given(asked.cursor) };
     let query = OutboxQuery {
         state: search.state.clone(),
         destination: search.destination.clone(),

@@ -29,9 +29,8 @@ struct TailPage {
 pub(super) async fn show(
     State(admin): State<Admin>,
     visit: Visit,
-    Params(search): Params<Search>,
+    Params(asked): Params<Search>,
 ) -> Result<Response, PageError> {
-    let asked = search.tidy();
     let search = Search { source: asked.source, r#type: asked.r#type, state: asked.state, ..Search::default() };
     admin.check_names(search.source.as_deref(), None).await?;
     let since = tail::after_list(admin.clock().now());

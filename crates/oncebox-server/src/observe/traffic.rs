@@ -9,6 +9,7 @@ use std::time::Duration;
 use oncebox::gateway::clock::{Clock, UnixMillis};
 use oncebox::gateway::ingest::Answer;
 use oncebox::gateway::store::Inserted;
+use serde::Serialize;
 
 /// Minutes that are kept.
 const MINUTES: i64 = 60;
@@ -18,8 +19,9 @@ const SECRETS_MAX: usize = 10_000;
 /// Upper bounds of the latencies that are told apart, in milliseconds; the last one is open.
 const BOUNDS_MS: [f64; 13] = [0.5, 1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0, 256.0, 512.0, 1024.0, 5000.0];
 
-/// What became of arrivals, with the words of the metric.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+/// What became of arrivals.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
+#[schema(as = ResultsView)]
 pub(crate) struct Results {
     /// New events.
     pub(crate) accepted: u64,

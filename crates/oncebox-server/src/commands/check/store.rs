@@ -24,11 +24,7 @@ pub(crate) async fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     store.close().await;
     let found = found.with_context(|| format!("cannot look {} over", config.url))?;
     let wrong: i64 = found.iter().flat_map(|finding| &finding.faults).map(|fault| fault.count).sum();
-    if args.json {
-        terminal::print_json(&view(&config.url, &found, wrong))?;
-    } else {
-        terminal::print(text(&config.url, &found, wrong))?;
-    }
+    terminal::show(args.json, &view(&config.url, &found, wrong), || text(&config.url, &found, wrong))?;
     Ok(if wrong == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

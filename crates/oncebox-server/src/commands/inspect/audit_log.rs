@@ -14,12 +14,7 @@ pub(crate) async fn run(args: &ActionsArgs) -> anyhow::Result<ExitCode> {
     let limit = usize::try_from(args.page.limit).ok();
     let query = PageQuery { limit, cursor: args.page.cursor.clone() };
     let page = Operator::open(&args.operator).await?.actions(&query).await?;
-    if args.operator.json {
-        terminal::print_json(&page)?;
-    } else {
-        terminal::print(page.told(table, "nobody did anything yet"))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.operator.json, &page, || page.told(table, "nobody did anything yet"))
 }
 
 fn table(actions: &[ActionView]) -> String {

@@ -28,12 +28,7 @@ pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
         limit: usize::try_from(args.page.limit).ok(),
     };
     let page = Operator::open(&args.operator).await?.dead_letters(query).await?;
-    if args.operator.json {
-        terminal::print_json(&page)?;
-    } else {
-        terminal::print(text(&page))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.operator.json, &page, || text(&page))
 }
 
 fn text(page: &Items<DeadLetterView>) -> String {

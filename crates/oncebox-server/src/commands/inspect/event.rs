@@ -24,13 +24,8 @@ pub(crate) async fn run(args: &EventArgs) -> anyhow::Result<ExitCode> {
     if args.raw {
         return print_raw(&detail);
     }
-    if args.operator.json {
-        terminal::print_json(&detail)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let body = if io::stdout().is_terminal() { Body::Pretty } else { Body::AsItIs };
-    terminal::print(text(&detail, body))?;
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.operator.json, &detail, || text(&detail, body))
 }
 
 /// How to show a JSON body.

@@ -14,12 +14,7 @@ const ID_CHARS_MAX: usize = 36;
 /// Runs the command.
 pub(crate) async fn run(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     let page = Operator::open(&args.operator).await?.events(query(args)).await?;
-    if args.operator.json {
-        terminal::print_json(&page)?;
-    } else {
-        terminal::print(text(&page))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.operator.json, &page, || text(&page))
 }
 
 /// One line per event, as `event` uses it too.

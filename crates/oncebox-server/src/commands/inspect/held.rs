@@ -24,12 +24,7 @@ pub(crate) async fn run(args: &HeldArgs) -> anyhow::Result<ExitCode> {
         ..EventsQuery::default()
     };
     let page = Operator::open(&args.operator).await?.held(query).await?;
-    if args.operator.json {
-        terminal::print_json(&page)?;
-    } else {
-        terminal::print(text(&page))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.operator.json, &page, || text(&page))
 }
 
 fn text(page: &Items<EventView>) -> String {

@@ -22,12 +22,7 @@ pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
     let operator = Operator::open(&args.operator).await?;
     if let Some(id) = &args.id {
         let Some(message) = operator.message(id).await? else { bail!("there is no message {id}") };
-        if args.operator.json {
-            terminal::print_json(&message)?;
-        } else {
-            terminal::print(one(&message))?;
-        }
-        return Ok(ExitCode::SUCCESS);
+        return terminal::show(args.operator.json, &message, || one(&message));
     }
     let query = OutboxQuery {
         state: args.state.clone(),
@@ -40,12 +35,7 @@ pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
         limit: usize::try_from(args.page.limit).ok(),
     };
     let page = operator.messages(query).await?;
-    if args.operator.json {
-        terminal::print_json(&page)?;
-    } else {
-        terminal::print(list(&page))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.operator.json, &page, || list(&page))
 }
 
 /// Messages as a table, for this list and for the dead letters.

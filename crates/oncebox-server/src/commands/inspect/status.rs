@@ -12,13 +12,8 @@ use crate::terminal::{self, Tone};
 pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let operator = Operator::open(&args.operator).await?;
     let stats = operator.stats().await?;
-    if args.operator.json {
-        terminal::print_json(&stats)?;
-        return Ok(ExitCode::SUCCESS);
-    }
     let from = if operator.is_server() { "a running server" } else { "the database itself; no server was asked" };
-    terminal::print(text(&stats, from))?;
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.operator.json, &stats, || text(&stats, from))
 }
 
 fn text(stats: &StatsView, from: &str) -> String {

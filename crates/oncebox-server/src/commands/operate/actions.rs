@@ -199,12 +199,7 @@ pub(crate) async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> I
 }
 
 fn print(asked: &Asked<'_>, done: &Done, sentence: &str) -> anyhow::Result<ExitCode> {
-    if asked.operator.json {
-        terminal::print_json(done)?;
-    } else {
-        terminal::print(sentence)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    terminal::show(asked.operator.json, done, || sentence)
 }
 
 /// What is counted, in words. An event that is held and concerns no handler counts itself.

@@ -35,11 +35,7 @@ pub(crate) async fn run(args: &ArmArgs) -> anyhow::Result<ExitCode> {
             arming.await?
         }
     };
-    if args.operator.json {
-        terminal::print_json(&view)?;
-    } else {
-        terminal::print(told(&view, args.wait))?;
-    }
+    terminal::show(args.operator.json, &view, || told(&view, args.wait))?;
     Ok(if args.wait.is_some() && view.armed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -64,10 +60,5 @@ fn told(view: &ArmingView, wait: Option<Duration>) -> String {
 pub(crate) async fn disarm(args: &DisarmArgs) -> anyhow::Result<ExitCode> {
     let operator = Operator::open_with_sources(&args.operator).await?;
     let view = operator.disarm(&args.source).await?;
-    if args.operator.json {
-        terminal::print_json(&view)?;
-    } else {
-        terminal::print(format!("{} takes no handshake's secret", view.source))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.operator.json, &view, || format!("{} takes no handshake's secret", view.source))
 }

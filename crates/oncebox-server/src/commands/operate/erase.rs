@@ -86,10 +86,5 @@ fn agreed(found: &Erased) -> anyhow::Result<bool> {
 }
 
 fn print(args: &EraseArgs, erased: &Erased, sentence: &str) -> anyhow::Result<ExitCode> {
-    if args.operator.json {
-        terminal::print_json(erased)?;
-    } else {
-        terminal::print(sentence)?;
-    }
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.operator.json, erased, || sentence)
 }

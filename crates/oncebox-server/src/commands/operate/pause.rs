@@ -23,14 +23,12 @@ async fn set(args: &PauseArgs, paused: bool) -> anyhow::Result<ExitCode> {
     if !Operator::open(&args.operator).await?.pause(&args.handler, paused).await? {
         bail!("no server ever ran a handler {handler}; see `oncebox status`");
     }
-    if args.operator.json {
-        terminal::print_json(&serde_json::json!({ "handler": handler, "paused": paused }))?;
-    } else if paused {
-        terminal::print(format!(
-            "{handler} is paused: its events wait, what runs now ends; `oncebox resume {handler}`"
-        ))?;
-    } else {
-        terminal::print(format!("{handler} runs again"))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let view = serde_json::json!({ "handler": handler, "paused": paused });
+    terminal::show(args.operator.json, &view, || {
+        if paused {
+            format!("{handler} is paused: its events wait, what runs now ends; `oncebox resume {handler}`")
+        } else {
+            format!("{handler} runs again")
+        }
+    })
 }

@@ -23,12 +23,7 @@ pub(crate) async fn run(args: &RetentionArgs) -> anyhow::Result<ExitCode> {
 
 async fn show(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
     let view = Operator::open(args).await?.retention().await?;
-    if args.json {
-        terminal::print_json(&view)?;
-    } else {
-        terminal::print(text(&view))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.json, &view, || text(&view))
 }
 
 async fn run_now(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
@@ -38,12 +33,7 @@ async fn run_now(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
         run = operator.run_retention() => run?,
         never = watch(bar, &operator) => match never {},
     };
-    if args.json {
-        terminal::print_json(&run)?;
-    } else {
-        terminal::print(sentence(&run))?;
-    }
-    Ok(ExitCode::SUCCESS)
+    terminal::show(args.json, &run, || sentence(&run))
 }
 
 async fn watch(mut bar: Progress, operator: &Operator) -> Infallible {
@@ -58,14 +48,8 @@ async fn watch(mut bar: Progress, operator: &Operator) -> Infallible {
 
 async fn confirm(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
     let confirmed = Operator::open(args).await?.confirm_time().await?;
-    if args.json {
-        terminal::print_json(&serde_json::json!({ "confirmed": confirmed }))?;
-    } else if confirmed {
-        terminal::print("confirmed: what is over goes with the next run")?;
-    } else {
-        terminal::print("nothing was stopped")?;
-    }
-    Ok(ExitCode::SUCCESS)
+    let sentence = if confirmed { "confirmed: what is over goes with the next run" } else { "nothing was stopped" };
+    terminal::show(args.json, &serde_json::json!({ "confirmed": confirmed }), || sentence)
 }
 
 fn text(view: &RetentionView) -> String {

@@ -43,11 +43,6 @@ impl std::fmt::Display for Link {
     }
 }
 
-/// What a form left empty was not given.
-pub(crate) fn given(value: Option<String>) -> Option<String> {
-    value.map(|value| value.trim().to_owned()).filter(|value| !value.is_empty())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -57,12 +52,5 @@ mod tests {
         let link = Link::to("/events").with("source", "a b&c=d").with_some("type", None).with("text", "\"><é");
         assert_eq!(link.to_string(), "/events?source=a%20b%26c%3Dd&text=%22%3E%3C%C3%A9");
         assert_eq!(Link::below("/sources", "../x?y#z").to_string(), "/sources/..%2Fx%3Fy%23z");
-    }
-
-    #[test]
-    fn empty_fields_are_not_given() {
-        assert_eq!(given(Some("  ".into())), None);
-        assert_eq!(given(Some(" a ".into())), Some("a".into()));
-        assert_eq!(given(None), None);
     }
 }

@@ -9,6 +9,7 @@ use http::request::Parts;
 use http::{HeaderValue, StatusCode};
 use oncebox::gateway::clock::UnixMillis;
 use serde::de::DeserializeOwned;
+use url::form_urlencoded;
 
 use crate::admin::Admin;
 use crate::admin::guard::{Caller, Proof, Role};
@@ -19,6 +20,9 @@ const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; \
      frame-ancestors 'none'; base-uri 'none'",
 );
+
+/// The title of a page for a request that makes no sense.
+pub(crate) const UNCLEAR: &str = "this cannot be understood";
 
 /// The menu: where it leads, what it says, and under which heading it stands.
 const MENU: [(&str, &[(&str, &str)]); 4] = [
@@ -146,22 +150,37 @@ impl PageError {
     }
 }
 
-/// What stands behind the `?` of a page.
+/// What stands behind the `?` of a page, without the fields that a form left empty.
 #[derive(Debug)]
 pub(crate) struct Params<T>(pub(crate) T);
 
 impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = PageError;
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, PageError> {
-        Ok(Self(Query::from_request_parts(parts, state).await?.0))
+    async fn from_request_parts(parts: &mut Parts, _state: &S) -> Result<Self, PageError> {
+        let query = format!("/?{}", given(parts.uri.query().unwrap_or_default()));
+        let query =
+            query.parse().map_err(|_error| PageError::new(StatusCode::BAD_REQUEST, UNCLEAR, "too much is asked"))?;
+        Ok(Self(Query::try_from_uri(&query)?.0))
     }
+}
+
+/// The fields of a query that say something.
+fn given(query: &str) -> String {
+    let mut given = form_urlencoded::Serializer::new(String::new());
+    for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+        let value = value.trim();
+        if !value.is_empty() {
+            given.append_pair(&name, value);
+        }
+    }
+    given.finish()
 }
 
 impl From<QueryError> for PageError {
     fn from(error: QueryError) -> Self {
         match error {
-            QueryError::Bad(detail) => Self::new(StatusCode::BAD_REQUEST, "this cannot be understood", detail),
+            QueryError::Bad(detail) => Self::new(StatusCode::BAD_REQUEST, UNCLEAR, detail),
             QueryError::Missing(detail) => Self { detail, ..Self::not_found() },
             QueryError::Conflict(detail) => {
                 Self::new(StatusCode::CONFLICT, "this contradicts what happened before", detail)
@@ -183,7 +202,7 @@ impl From<oncebox::gateway::store::StoreError> for PageError {
 
 impl From<QueryRejection> for PageError {
     fn from(rejection: QueryRejection) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "this cannot be understood", rejection.body_text())
+        Self::new(StatusCode::BAD_REQUEST, UNCLEAR, rejection.body_text())
     }
 }
 
@@ -191,5 +210,19 @@ impl IntoResponse for PageError {
     fn into_response(self) -> Response {
         // An error page holds two texts; one that fails is answered by its status alone.
         page_with(self.status, &self).unwrap_or_else(|error| error.status.into_response())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn empty_fields_are_not_given() {
+        for (query, expected) in
+            [("source=&type=++&text=+a+b+", "text=a+b"), ("source=a%26b", "source=a%26b"), ("", "")]
+        {
+            assert_eq!(given(query), expected, "{query}");
+        }
     }
 }

@@ -73,30 +73,13 @@ pub(crate) struct MinuteView {
     pub(crate) at: String,
     /// What became of it.
     #[serde(flatten)]
-    pub(crate) results: ResultsView,
+    pub(crate) results: Results,
     /// How long the median answer took, in milliseconds; none without any.
     pub(crate) p50_ms: Option<f64>,
     /// The same for 95 of 100.
     pub(crate) p95_ms: Option<f64>,
     /// The same for 99 of 100.
     pub(crate) p99_ms: Option<f64>,
-}
-
-/// What became of arrivals.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, utoipa::ToSchema)]
-pub(crate) struct ResultsView {
-    /// New events.
-    pub(crate) accepted: u64,
-    /// Known ones.
-    pub(crate) duplicate: u64,
-    /// Known ids with another body.
-    pub(crate) conflict: u64,
-    /// Waiting for a person.
-    pub(crate) held: u64,
-    /// Not verified.
-    pub(crate) rejected: u64,
-    /// Answered 503.
-    pub(crate) unavailable: u64,
 }
 
 /// How many wait, counted up to a bound.
@@ -182,7 +165,7 @@ pub(crate) struct SourceView {
     /// Its secret arrives by a handshake.
     pub(crate) awaits_secret: bool,
     /// What came to this node within the last hour.
-    pub(crate) last_hour: ResultsView,
+    pub(crate) last_hour: Results,
     /// Its events among the newest.
     pub(crate) events: i64,
     /// How often those came.
@@ -337,19 +320,12 @@ impl SourceView {
             secret_uses: Vec::new(),
             verified: true,
             awaits_secret: false,
-            last_hour: ResultsView::default(),
+            last_hour: Results::default(),
             events: 0,
             arrivals: 0,
             held: 0,
             conflicts: 0,
         }
-    }
-}
-
-impl From<Results> for ResultsView {
-    fn from(results: Results) -> Self {
-        let Results { accepted, duplicate, conflict, held, rejected, unavailable } = results;
-        Self { accepted, duplicate, conflict, held, rejected, unavailable }
     }
 }
 
@@ -361,7 +337,7 @@ impl From<Minute> for MinuteView {
             p50_ms: quantile(0),
             p95_ms: quantile(1),
             p99_ms: quantile(2),
-            results: minute.results.into(),
+            results: minute.results,
         }
     }
 }
