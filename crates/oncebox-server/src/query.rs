@@ -63,9 +63,6 @@ pub(crate) struct EventsQuery {
     pub(crate) cursor: Option<String>,
     /// Rows of a page.
     pub(crate) limit: Option<usize>,
-    /// The sources that an id without a source is looked for in.
-    #[serde(skip)]
-    pub(crate) sources: Vec<String>,
 }
 
 /// Which page of a list that has no filters.
@@ -104,8 +101,7 @@ pub(crate) async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> 
         return search::bodies(store, &filter(query, clock.now())?, &text, limit).await;
     }
     if let Some(id) = query.id.clone() {
-        let sources = query.sources.clone();
-        return search::by_id(store, &filter(query, clock.now())?, (&id, sources), limit).await;
+        return search::by_id(store, &filter(query, clock.now())?, &id, limit).await;
     }
     Ok(Items::of_page(store.events(&filter(query, clock.now())?, limit).await?))
 }

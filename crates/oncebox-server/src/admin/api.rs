@@ -96,14 +96,8 @@ pub(crate) async fn dead_groups(State(admin): State<Admin>) -> Answer<DeadGroups
 /// A page of events, newest first.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events", params(EventsQuery),
     responses((status = 200, description = "A page of events, newest first.", body = Items<EventView>), Refusals))]
-pub(crate) async fn events(
-    State(admin): State<Admin>,
-    Params(mut query): Params<EventsQuery>,
-) -> Answer<Items<EventView>> {
+pub(crate) async fn events(State(admin): State<Admin>, Params(query): Params<EventsQuery>) -> Answer<Items<EventView>> {
     admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
-    if query.id.is_some() {
-        query.sources = query::names::sources(admin.store()).await?;
-    }
     Ok(Json(query::events(admin.store(), admin.clock(), query).await?))
 }
 

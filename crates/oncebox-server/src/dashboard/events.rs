@@ -15,27 +15,13 @@ use super::render::link::Link;
 use super::render::page::{PageError, Params, Visit, page_with};
 use crate::admin::Admin;
 use crate::query::view::{EventView, Items};
-use crate::query::{self, EventsQuery, QueryError, names};
+use crate::query::{self, EventsQuery as Search, QueryError};
 
 const ROWS: usize = 50;
 /// Dead letters, newest first, that are looked through for those of a page.
 const DEAD_MAX: usize = 1000;
 /// States of deliveries that one may look for.
 const DELIVERY_STATES: [&str; 7] = ["ready", "claimed", "done", "dead", "held", "superseded", "discarded"];
-
-/// What the search form sends; an empty field is no filter.
-#[derive(Clone, Debug, Default, Deserialize)]
-pub(super) struct Search {
-    pub(super) source: Option<String>,
-    pub(super) r#type: Option<String>,
-    pub(super) state: Option<String>,
-    pub(super) since: Option<String>,
-    pub(super) until: Option<String>,
-    pub(super) text: Option<String>,
-    pub(super) body: Option<String>,
-    pub(super) delivery_state: Option<String>,
-    pub(super) cursor: Option<String>,
-}
 
 /// What the field of the menu sends.
 #[derive(Debug, Default, Deserialize)]
@@ -120,22 +106,9 @@ impl Search {
         value.as_deref().unwrap_or_default()
     }
 
-    /// The question in the words of the API.
-    pub(super) fn asked(&self, rows: usize) -> EventsQuery {
-        let search = self.clone();
-        EventsQuery {
-            source: search.source,
-            r#type: search.r#type,
-            state: search.state,
-            since: search.since,
-            until: search.until,
-            text: search.text,
-            body: search.body,
-            delivery_state: search.delivery_state,
-            cursor: search.cursor,
-            limit: Some(rows),
-            ..EventsQuery::default()
-        }
+    /// The same search, for so many rows.
+    pub(super) fn asked(&self, rows: usize) -> Self {
+        Self { limit: Some(rows), ..self.clone() }
     }
 }
 
@@ -187,11 +160,7 @@ async fn found(admin: &Admin, search: &Search) -> Result<Items<EventView>, Query
 
 /// The events with exactly this id, or this key, that fit the rest of the search.
 async fn carrying(admin: &Admin, id: &str, search: &Search) -> Result<Vec<EventView>, QueryError> {
-    let sources = match search.source {
-        Some(_) => Vec::new(),
-        None => names::sources(admin.store()).await?,
-    };
-    let asked = EventsQuery { id: Some(id.to_owned()), text: None, sources, ..search.asked(ROWS) };
+    let asked = Search { id: Some(id.to_owned()), text: None, ..search.asked(ROWS) };
     Ok(query::events(admin.store(), admin.clock(), asked).await?.items)
 }
 

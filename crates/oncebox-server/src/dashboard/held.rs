@@ -4,12 +4,12 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 
-use super::events::{EventRow, Search};
+use super::events::EventRow;
 use super::render::format::When;
 use super::render::link::Link;
 use super::render::page::{PageError, Params, Visit, page};
 use crate::admin::Admin;
-use crate::query::held;
+use crate::query::{EventsQuery as Search, held};
 
 const ROWS: usize = 100;
 

@@ -5,10 +5,10 @@ use axum::extract::State;
 use axum::response::Response;
 use oncebox::gateway::event::Position;
 
-use super::events::{EventRow, Search, source_names};
+use super::events::{EventRow, source_names};
 use super::render::page::{PageError, Params, Visit, page};
 use crate::admin::Admin;
-use crate::query::{self, tail};
+use crate::query::{self, EventsQuery as Search, tail};
 
 const ROWS: usize = 50;
 

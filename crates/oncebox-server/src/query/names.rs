@@ -40,7 +40,7 @@ pub(crate) async fn check(
 }
 
 /// The sources that an id may belong to: those that ever sent something that is remembered, configured or not.
-pub(crate) async fn sources(store: &Store) -> Result<Vec<String>, QueryError> {
+pub(super) async fn sources(store: &Store) -> Result<Vec<String>, QueryError> {
     Ok(store.ledger_rows(LEDGER_EXAMINED_MAX).await?.by_source.into_iter().map(|(source, _)| source).collect())
 }
 
@@ -64,7 +64,7 @@ async fn check_source(store: &Store, configured: Option<&[String]>, source: &str
         return Ok(());
     }
     let mut known = store.sources_seen().await?;
-    known.extend(store.ledger_rows(LEDGER_EXAMINED_MAX).await?.by_source.into_iter().map(|(source, _)| source));
+    known.extend(sources(store).await?);
     if has(&known, source) {
         return Ok(());
     }

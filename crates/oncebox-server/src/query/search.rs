@@ -10,6 +10,7 @@ use oncebox::gateway::limits::PAGE_EXAMINED_MAX;
 use oncebox::gateway::store::{EventFilter, EventRecord, Page, Store};
 
 use super::QueryError;
+use super::names;
 use crate::query::view::{EventView, Items};
 
 /// Rows read at once.
@@ -61,12 +62,12 @@ pub(super) async fn bodies(
     Ok(Items::of_page(Page { items, next: before, searched_until: before }))
 }
 
-/// The events of this id, or of this key. Without a source in the filter those are asked that are handed in: the ledger
-/// knows an id together with its source only.
+/// The events of this id, or of this key. Without a source in the filter all are asked: the ledger knows an id together
+/// with its source only.
 pub(super) async fn by_id(
     store: &Store,
     filter: &EventFilter,
-    (id, sources): (&str, Vec<String>),
+    id: &str,
     limit: usize,
 ) -> Result<Items<EventView>, QueryError> {
     let mut found: Vec<EventRecord> = Vec::new();
@@ -75,7 +76,7 @@ pub(super) async fn by_id(
     }
     let sources = match &filter.source {
         Some(source) => vec![source.clone()],
-        None => sources,
+        None => names::sources(store).await?,
     };
     let named = stream::iter(sources).map(async |source| store.events_named(&source, id).await);
     let named: Vec<Vec<EventRecord>> = named.buffered(ASKED_AT_ONCE).try_collect().await?;

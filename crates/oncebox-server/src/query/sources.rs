@@ -114,7 +114,7 @@ fn view(context: &QueryContext, source: &Source, recent: &Recent) -> SourceView 
         secret_uses: secrets.collect(),
         verified: !source.is_unverified(),
         awaits_secret: source.awaits_secret(),
-        last_hour: context.traffic.last_hour(name).into(),
+        last_hour: context.traffic.last_hour(name),
         events: 0,
         arrivals: 0,
         held: 0,
