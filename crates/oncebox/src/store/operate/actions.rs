@@ -210,12 +210,7 @@ impl Store {
         }
     }
 
-    /// The newest lines of the audit log.
-    pub async fn actions(&self, limit: usize) -> Result<Vec<ActionRecord>, StoreError> {
-        self.actions_after(None, limit).await
-    }
-
-    /// Lines of the audit log that come after one, which is named by its time and id: the next page.
+    /// The newest lines of the audit log; or those that come after one, which is named by its time and id: the next page.
     pub async fn actions_after(
         &self,
         last: Option<(UnixMillis, &str)>,

@@ -126,11 +126,7 @@ impl Store {
 
     /// What waits or is stopped, by handler, with the oldest due time of what is ready: cheap enough to ask often.
     pub async fn queue_depths(&self) -> Result<Vec<QueueCount>, StoreError> {
-        let read = |row: &Row| {
-            let oldest_due_at = row.optional_int(3)?;
-            Ok(QueueCount { name: row.text(0)?, state: row.text(1)?, count: row.int(2)?, oldest_due_at })
-        };
-        self.query(&sql::QUEUE_DEPTHS, Vec::new()).await?.iter().map(read).collect()
+        self.query(&sql::QUEUE_DEPTHS, Vec::new()).await?.iter().map(QueueCount::read).collect()
     }
 }
 

@@ -140,6 +140,13 @@ pub struct QueueCount {
     pub oldest_due_at: Option<UnixMillis>,
 }
 
+impl QueueCount {
+    pub(super) fn read(row: &Row) -> Result<Self, StoreError> {
+        let oldest_due_at = row.optional_int(3)?;
+        Ok(Self { name: row.text(0)?, state: row.text(1)?, count: row.int(2)?, oldest_due_at })
+    }
+}
+
 /// Counts for `status` and the API.
 #[derive(Clone, Debug, Default)]
 pub struct StoreStats {

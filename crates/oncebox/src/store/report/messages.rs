@@ -147,11 +147,7 @@ impl Store {
 
     /// What waits or is stopped, by destination: cheap enough to ask often.
     pub async fn outbox_depths(&self) -> Result<Vec<QueueCount>, StoreError> {
-        let read = |row: &Row| {
-            let oldest_due_at = row.optional_int(3)?;
-            Ok(QueueCount { name: row.text(0)?, state: row.text(1)?, count: row.int(2)?, oldest_due_at })
-        };
-        self.query(&sql::OUTBOX_DEPTHS, Vec::new()).await?.iter().map(read).collect()
+        self.query(&sql::OUTBOX_DEPTHS, Vec::new()).await?.iter().map(QueueCount::read).collect()
     }
 }
 

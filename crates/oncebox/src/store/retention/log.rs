@@ -104,11 +104,6 @@ impl Removed {
         }
     }
 
-    /// Adds what another part removed.
-    pub fn merge(&mut self, other: &Self) {
-        other.iter().for_each(|(table, rows)| self.add(table, rows));
-    }
-
     /// Tables and rows.
     pub fn iter(&self) -> impl Iterator<Item = (&str, u64)> {
         self.0.iter().map(|(table, rows)| (table.as_str(), *rows))

@@ -51,7 +51,7 @@ testkit::contract! {
         running.handle().run().await.unwrap();
         assert!(has_payload(&world, key).await);
         running.stop().await;
-        let log = world.store.actions(10).await.unwrap();
+        let log = world.store.actions_after(None, 10).await.unwrap();
         assert_eq!((log.len(), log[0].kind.as_str(), log[0].who.as_str()), (1, "confirm", "ann"));
     }
 

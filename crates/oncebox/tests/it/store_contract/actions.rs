@@ -46,7 +46,7 @@ testkit::contract! {
         assert!(world.store.pause_handler_as(&asked("p2"), BILLING, true).await.unwrap(), "known, and paused before");
         assert!(world.store.pause_handler_as(&asked("p3"), BILLING, false).await.unwrap());
         assert!(!world.store.pause_handler_as(&asked("p4"), "nobody", true).await.unwrap());
-        let mut log = world.store.actions(10).await.unwrap();
+        let mut log = world.store.actions_after(None, 10).await.unwrap();
         log.sort_by(|a, b| a.id.cmp(&b.id));
         let lines: Vec<_> = log.iter().map(|one| (one.id.as_str(), one.kind.as_str(), one.acted, one.finished_at.is_some())).collect();
         assert_eq!(lines, [("p1", "pause", 1, true), ("p2", "pause", 0, true), ("p3", "resume", 1, true)]);
@@ -61,7 +61,7 @@ testkit::contract! {
             world.store.pause_handler_as(&asked, BILLING, n % 2 == 0).await.unwrap();
         }
         world.db.execute(&format!("update {} set started_at_ms = {NOW} + cast(action as int) / 3", world.db.table("actions")));
-        let all: Vec<String> = world.store.actions(10).await.unwrap().into_iter().map(|one| one.id).collect();
+        let all: Vec<String> = world.store.actions_after(None, 10).await.unwrap().into_iter().map(|one| one.id).collect();
         assert_eq!(all, ["6", "3", "4", "5", "0", "1", "2"]);
         let mut paged = Vec::new();
         loop {
@@ -107,7 +107,7 @@ testkit::contract! {
         let other = ActionFilter { handler: Some(BILLING.to_owned()), ..of_source() };
         let reused = world.store.act(&action("r1", ActionKind::Replay, other), None, NOW).await;
         assert!(matches!(reused, Err(ActionError::Reused)));
-        let log = world.store.actions(10).await.unwrap();
+        let log = world.store.actions_after(None, 10).await.unwrap();
         assert_eq!((log.len(), log[0].who.as_str(), log[0].counted, log[0].acted), (1, "ann", Some(3), 3));
         assert!(log[0].finished_at.is_some());
     }
@@ -287,7 +287,7 @@ testkit::contract! {
         let replay = action("r", ActionKind::Replay, of_source());
         let stopped = world.store.clone().with_faults(Faults::parse("actions.slice=fail@2").unwrap());
         assert!(stopped.act(&replay, None, NOW).await.is_err());
-        assert_eq!(world.store.actions(1).await.unwrap()[0].acted, 500);
+        assert_eq!(world.store.actions_after(None, 1).await.unwrap()[0].acted, 500);
         // What was replayed dies again before the rest is: it must not be replayed twice.
         let claimed = claim(&world, 500).await;
         let failure = |fence| Failure { fence, next: Next::Dead, error: "no".to_owned(), status: None };

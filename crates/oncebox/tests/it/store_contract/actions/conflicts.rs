@@ -173,7 +173,7 @@ testkit::contract! {
             let refused = world.store.act(&action("r", ActionKind::Release, filter), None, NOW).await;
             assert!(matches!(refused, Err(ActionError::Unrouted)), "{refused:?}");
         }
-        assert_eq!((open_conflicts(&world).await, world.store.actions(9).await.unwrap().len()), (1, 0));
+        assert_eq!((open_conflicts(&world).await, world.store.actions_after(None, 9).await.unwrap().len()), (1, 0));
     }
 
     async fn a_release_of_conflicts_that_is_cut_off_goes_on(db: TestDatabase) {
@@ -183,7 +183,7 @@ testkit::contract! {
         let release = action("r", ActionKind::Release, conflicts());
         let stopped = world.store.clone().with_faults(Faults::parse("actions.slice=fail@2").unwrap());
         assert!(stopped.act(&release, Some(&routes()), NOW).await.is_err());
-        assert_eq!(world.store.actions(1).await.unwrap()[0].acted, 500);
+        assert_eq!(world.store.actions_after(None, 1).await.unwrap()[0].acted, 500);
         let ready = || world.query("select count(*) from {deliveries} where state = 'ready'");
         assert_eq!(ready(), [["2200"]], "of the originals and of the first slice");
         assert_eq!(world.store.act(&release, Some(&routes()), NOW).await.unwrap(), 600);

@@ -39,7 +39,7 @@ testkit::contract! {
         assert_eq!(keep(NOW + 3).await, Kept::NotArmed);
         world.store.arm_secret_as(&asked(NOW + 4), "asana").await.unwrap();
         assert_eq!(keep(NOW + 3 + ARMED_FOR_MS).await, Kept::Kept);
-        let log = world.store.actions(10).await.unwrap();
+        let log = world.store.actions_after(None, 10).await.unwrap();
         let kinds: Vec<(&str, &str)> = log.iter().map(|one| (one.kind.as_str(), one.who.as_str())).collect();
         assert_eq!(kinds, ["secret", "arm", "disarm", "arm", "arm"].map(|kind| (kind, "somebody")));
     }

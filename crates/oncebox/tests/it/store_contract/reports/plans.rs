@@ -201,7 +201,7 @@ testkit::contract! {
         // Each slice looks at no more than a page may.
         let cut_off = world.store.clone().with_faults(Faults::parse("actions.slice=fail@3").unwrap());
         assert!(cut_off.act(&backfill, Some(&routes), NOW).await.is_err());
-        assert_eq!(world.store.actions(1).await.unwrap()[0].acted, 1, "as far as it came");
+        assert_eq!(world.store.actions_after(None, 1).await.unwrap()[0].acted, 1, "as far as it came");
         assert_eq!(world.store.act(&backfill, Some(&routes), NOW).await.unwrap(), 2);
         let late = world.query("select count(*) from {deliveries} where handler = 'late' and state = 'ready'");
         assert_eq!(late, [["2"]]);
