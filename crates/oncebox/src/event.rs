@@ -3,9 +3,9 @@
 mod key;
 
 pub use key::{DeliveryKey, EventKey, Key, KeyMaker, LeaseToken, Mark, MessageKey, NodeKey, Position, once_mark};
-pub(crate) use key::{DeliveryKind, EventKind, NodeKind};
 #[cfg(any(feature = "sqlite", feature = "postgres"))]
-pub(crate) use key::{LeaseKind, MessageKind};
+pub(crate) use key::{DeliveryKind, LeaseKind, MessageKind};
+pub(crate) use key::{EventKind, NodeKind};
 
 /// The state of a stored event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
