@@ -196,7 +196,7 @@ fn routes(of: &Report<'_>, outside: &Outside<'_>, document: &DeTable<'_>, source
     let report = of.apart();
     let sources: Vec<&str> = sources.iter().map(String::as_str).collect();
     let handlers = root(&report, outside, document).sections("handler").into_iter();
-    let routes = handlers.filter_map(|mut table| handler::read_route(&mut table, &sources, false).0).collect();
+    let routes = handlers.map(|mut table| handler::read_route(&mut table, &sources, false).0).collect();
     report.finish().ok().map(|_| Routes::new(routes))
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn dev_config(
         match Source::build(spec) {
             Ok(source) => config.sources.push(SourceConfig {
                 source: Arc::new(source),
-                retention: config.retention.clone(),
+                retention: config.retention.window,
                 allow_from: Vec::new(),
             }),
             Err(wrong) => {

@@ -101,16 +101,16 @@ impl HandlerConfig {
         let retry = read_retry(table.section("retry"));
         let concurrency = table.count("concurrency", 1..=CONCURRENCY_MAX).unwrap_or(16);
         table.finish();
-        Some(Self { route: route?, kind: kind?, lease, retry, concurrency, order, token })
+        Some(Self { route, kind: kind?, lease, retry, concurrency, order, token })
     }
 }
 
-/// Reads of an entry its name and which events it wants, with the rules of order, and no secret.
-pub(crate) fn read_route(table: &mut Table<'_>, known: &[&str], is_pull: bool) -> (Option<Route>, OrderRules) {
-    let name = name::other(table);
+/// Reads of an entry its name, blank where it cannot be used, and which events it wants, with the rules of order; no secret.
+pub(crate) fn read_route(table: &mut Table<'_>, known: &[&str], is_pull: bool) -> (Route, OrderRules) {
+    let handler = name::other(table).unwrap_or_default().into();
     let (sources, types) = (read_sources(table, known), read_types(table));
     let (serial, order) = read_rules(table, is_pull);
-    (name.map(|name| Route { handler: name.into(), sources, types, serial }), order)
+    (Route { handler, sources, types, serial }, order)
 }
 
 /// A token is for consumers, and only pull handlers have any.

@@ -16,10 +16,8 @@ const YEARS_10: Duration = Duration::from_secs(3650 * 86_400);
 /// How long things are kept.
 #[derive(Clone, Debug)]
 pub(crate) struct RetentionConfig {
-    /// How long an identity is remembered.
-    pub(crate) ledger: Duration,
-    /// How long raw bytes and headers are kept.
-    pub(crate) payload: Duration,
+    /// How long identities, and raw bytes with headers, are kept.
+    pub(crate) window: Window,
     /// Accept a memory shorter than the senders' retries.
     pub(crate) force: bool,
     /// Whether a person chose the ledger's window; our own default may be raised for a patient sender.
@@ -41,20 +39,20 @@ impl RetentionConfig {
             table.scope().report.warn("retention.force is set: a late retry may count as a new event");
         }
         table.finish();
-        Self { ledger, payload, force, chosen, schedule }
-    }
-
-    /// How long things live.
-    pub(crate) fn window(&self) -> Window {
-        Window { ledger: self.ledger, payload: self.payload }
+        Self { window: Window { ledger, payload }, force, chosen, schedule }
     }
 
     /// Reads a source's own windows, laid over these; `retry_window` is how long its sender keeps trying.
-    pub(crate) fn for_source(&self, mut table: Table<'_>, source: &Scope<'_>, retry_window: Option<Duration>) -> Self {
+    pub(crate) fn for_source(
+        &self,
+        mut table: Table<'_>,
+        source: &Scope<'_>,
+        retry_window: Option<Duration>,
+    ) -> Window {
         let own = table.duration("ledger", SECOND..=YEARS_10);
         let needed = retry_window.map_or(Duration::ZERO, |window| window.saturating_mul(2));
-        let chosen = self.chosen || own.is_some();
-        let ledger = own.unwrap_or(if self.chosen { self.ledger } else { self.ledger.max(needed) });
+        let general = self.window.ledger;
+        let ledger = own.unwrap_or(if self.chosen { general } else { general.max(needed) });
         if ledger < needed && !self.force {
             let scope = if own.is_some() { table.scope() } else { source };
             let (kept, tried) = (show_duration(ledger), show_duration(needed / 2));
@@ -63,9 +61,9 @@ impl RetentionConfig {
                 format!("keep it for \"{}\", or set force = true in [retention]", show_duration(needed)),
             );
         }
-        let payload = read_payload(&mut table, self.payload, ledger);
+        let payload = read_payload(&mut table, self.window.payload, ledger);
         table.finish();
-        Self { ledger, payload, force: self.force, chosen, schedule: self.schedule }
+        Window { ledger, payload }
     }
 }
 

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use oncebox::gateway::outgoing::AddressRange;
+use oncebox::gateway::retention::Window;
 use oncebox_verify::{Description, OnRepeat, Problem, SETTINGS, Secret, Source, SourceSpec};
 use serde::Deserialize as _;
 use toml::de::{DeValue, ValueDeserializer};
@@ -31,7 +32,7 @@ const TOLERANCE_MAX: Duration = Duration::from_secs(7 * 86_400);
 pub(crate) struct SourceConfig {
     pub(crate) source: Arc<Source>,
     /// How long its identities and payloads are kept.
-    pub(crate) retention: RetentionConfig,
+    pub(crate) retention: Window,
     /// Where its requests come from; anywhere when empty.
     pub(crate) allow_from: Vec<AddressRange>,
 }

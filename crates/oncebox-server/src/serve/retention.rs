@@ -12,8 +12,8 @@ use crate::config::Config;
 
 /// What the config says.
 pub(crate) fn settings(config: &Config) -> Settings {
-    let sources = config.sources.iter().map(|source| (source.spec().name.clone(), source.retention.window()));
-    let windows = Windows::new(config.retention.window(), sources);
+    let sources = config.sources.iter().map(|source| (source.spec().name.clone(), source.retention));
+    let windows = Windows::new(config.retention.window, sources);
     Settings { windows, schedule: config.retention.schedule }
 }
 
