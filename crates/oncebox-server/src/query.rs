@@ -106,15 +106,6 @@ pub(crate) async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> 
     Ok(Items::of_page(store.events(&filter(query, clock.now())?, limit).await?))
 }
 
-/// A page of what waits for a person, newest first.
-pub(crate) async fn held(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<EventView>, QueryError> {
-    let limit = page_limit(query.limit)?;
-    if query.body.is_some() || query.id.is_some() || query.delivery_state.is_some() || query.handler.is_some() {
-        return Err(QueryError::Bad("what is held is not searched by id, body, handler or delivery_state".into()));
-    }
-    Ok(Items::of_page(store.held(&filter(query, clock.now())?, limit).await?))
-}
-
 /// The events that a person means by a key or by `source/event_id`.
 pub(crate) async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, QueryError> {
     if let Ok(key) = name.parse::<EventKey>() {

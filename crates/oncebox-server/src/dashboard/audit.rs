@@ -73,7 +73,7 @@ impl ActionRow {
         Self {
             started: When::read(&action.started_at, visit.now),
             finished: When::maybe(action.finished_at.as_deref(), visit.now),
-            about: about(&action.filter),
+            about: action.about(),
             action,
         }
     }
@@ -86,16 +86,4 @@ impl ActionRow {
     fn event(&self) -> Option<&str> {
         self.about.iter().find(|(name, _)| name == "key").map(|(_, value)| value.as_str())
     }
-}
-
-/// The fields of a filter that say something; times are kept as numbers.
-fn about(filter: &serde_json::Value) -> Vec<(String, String)> {
-    let Some(fields) = filter.as_object() else { return Vec::new() };
-    let text = |name: &str, value: &serde_json::Value| match value {
-        serde_json::Value::Null => None,
-        serde_json::Value::String(text) => Some(text.clone()),
-        value if matches!(name, "since" | "until") => value.as_i64().map(crate::query::view::time),
-        value => Some(value.to_string()),
-    };
-    fields.iter().filter_map(|(name, value)| Some((name.clone(), text(name, value)?))).collect()
 }

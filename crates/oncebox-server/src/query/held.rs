@@ -4,7 +4,7 @@ use oncebox::Clock;
 use oncebox::gateway::store::Store;
 use serde::{Deserialize, Serialize};
 
-use super::{EventsQuery, QueryError};
+use super::{EventsQuery, QueryError, filter, page_limit};
 use crate::observe::diagnosis;
 use crate::query::view::Items;
 use crate::query::view::overview::HeldView;
@@ -41,12 +41,14 @@ impl From<HeldQuery> for EventsQuery {
 
 /// A page of it, newest first.
 pub(crate) async fn held(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<HeldView>, QueryError> {
-    let page = super::held(store, clock, query).await?;
-    let view = |event: crate::query::view::EventView| HeldView {
+    let limit = page_limit(query.limit)?;
+    if query.body.is_some() || query.id.is_some() || query.delivery_state.is_some() || query.handler.is_some() {
+        return Err(QueryError::Bad("what is held is not searched by id, body, handler or delivery_state".into()));
+    }
+    let page = store.held(&filter(query, clock.now())?, limit).await?;
+    Ok(Items::mapped(page, |event| HeldView {
         why: diagnosis::of_held(event.reason.as_deref()).to_owned(),
         release_does: diagnosis::of_release(event.reason.as_deref()).to_owned(),
-        event,
-    };
-    let items = page.items.into_iter().map(view).collect();
-    Ok(Items { items, next_cursor: page.next_cursor, searched_until: page.searched_until })
+        event: event.into(),
+    }))
 }

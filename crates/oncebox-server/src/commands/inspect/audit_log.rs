@@ -29,7 +29,7 @@ fn table(actions: &[ActionView]) -> String {
             terminal::cell(&action.kind),
             terminal::cell(action.acted.to_string()),
             terminal::cell(&action.who),
-            terminal::cell(filter(&action.filter)),
+            terminal::cell(filter(action)),
             ended,
             terminal::cell(&action.action_id),
         ]);
@@ -38,16 +38,8 @@ fn table(actions: &[ActionView]) -> String {
 }
 
 /// Only what was given, as `name=value`.
-fn filter(filter: &serde_json::Value) -> String {
-    let given = filter.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-    let words = given.map(|(name, value)| match value {
-        serde_json::Value::String(text) => format!("{name}={text}"),
-        serde_json::Value::Number(at) if ["since", "until"].contains(&name.as_str()) => {
-            format!("{name}={}", crate::query::view::time(at.as_i64().unwrap_or(0)))
-        }
-        other => format!("{name}={other}"),
-    });
-    words.collect::<Vec<_>>().join(" ")
+fn filter(action: &ActionView) -> String {
+    action.about().iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]
@@ -56,8 +48,17 @@ mod tests {
 
     #[test]
     fn filters_show_what_was_given() {
-        let given = serde_json::json!({"source": "stripe", "type": null, "since": 1_763_208_000_000_i64});
-        let text = filter(&given);
+        let action = ActionView {
+            action_id: "a".into(),
+            kind: "replay".into(),
+            filter: serde_json::json!({"source": "stripe", "type": null, "since": 1_763_208_000_000_i64}),
+            who: "ada".into(),
+            counted: None,
+            acted: 0,
+            started_at: String::new(),
+            finished_at: None,
+        };
+        let text = filter(&action);
         assert!(text.contains("source=stripe") && text.contains("since=2025-11-15T12:00:00.000Z"), "{text}");
         assert!(!text.contains("type"), "{text}");
     }

@@ -138,6 +138,20 @@ impl From<AttemptRecord> for AttemptView {
     }
 }
 
+impl ActionView {
+    /// The fields of its filter that say something; times are kept as numbers.
+    pub(crate) fn about(&self) -> Vec<(String, String)> {
+        let text = |name: &str, value: &serde_json::Value| match value {
+            serde_json::Value::Null => None,
+            serde_json::Value::String(text) => Some(text.clone()),
+            value if matches!(name, "since" | "until") => value.as_i64().map(time),
+            value => Some(value.to_string()),
+        };
+        let fields = self.filter.as_object().into_iter().flatten();
+        fields.filter_map(|(name, value)| Some((name.clone(), text(name, value)?))).collect()
+    }
+}
+
 impl From<ActionRecord> for ActionView {
     fn from(action: ActionRecord) -> Self {
         Self {
