@@ -2,23 +2,21 @@
 //!
 //! The caller hands in the path (`env!("CARGO_BIN_EXE_oncebox")`), because only the crate of the binary knows it.
 
-use std::collections::VecDeque;
 use std::ffi::OsStr;
-use std::io::{BufRead, BufReader, Read};
+use std::fs::{self, File};
 use std::net::TcpListener;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
+use std::thread;
 use std::time::{Duration, Instant};
-use std::{fs, thread};
 
 use tempfile::TempDir;
 
 use crate::{http, process};
 
-const LOG_LINES_MAX: usize = 2_000;
+const LOG_BYTES_MAX: u64 = 1024 * 1024;
 const READY_DEADLINE: Duration = Duration::from_secs(30);
 
 // Below the range from which the system takes the ports of outgoing connections: one of those would be in the way
@@ -47,7 +45,7 @@ pub struct Program {
     public: String,
     admin: String,
     log: Log,
-    running: Running,
+    running: Child,
 }
 
 impl Program {
@@ -67,7 +65,7 @@ impl Program {
     pub fn launch(bin: impl AsRef<Path>, config: &str, envs: &[(&str, &str)]) -> Self {
         let dir = tempfile::Builder::new().prefix("oncebox-test-").tempdir().expect("a temporary folder can be made");
         fs::write(dir.path().join("oncebox.toml"), config).expect("the config can be written");
-        let (bin, log) = (bin.as_ref().to_owned(), Log::default());
+        let (bin, log) = (bin.as_ref().to_owned(), Log::new());
         let envs: Vec<_> = envs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
         let running = start(&bin, dir.path(), &envs, &log);
         Self { bin, dir, envs, public: address(config, "listen"), admin: address(config, "admin_listen"), log, running }
@@ -112,35 +110,32 @@ impl Program {
 
     /// Its process id.
     pub fn pid(&self) -> u32 {
-        self.running.child.id()
+        self.running.id()
     }
 
     /// Sends SIGKILL and waits for its end.
     pub fn kill9(&mut self) {
-        self.running.child.kill().expect("a child can be killed");
-        self.running.child.wait().expect("a child can be waited for");
+        self.running.kill().expect("a child can be killed");
+        self.running.wait().expect("a child can be waited for");
     }
 
     /// Sends a signal, such as `libc::SIGTERM`; nothing happens if it has ended.
     pub fn signal(&mut self, signal: i32) {
         if self.exited().is_none() {
-            process::signal(&self.running.child, signal);
+            process::signal(&self.running, signal);
         }
     }
 
     /// Its exit status if it has ended.
     pub fn exited(&mut self) -> Option<ExitStatus> {
-        self.running.child.try_wait().expect("a child can be waited for")
+        self.running.try_wait().expect("a child can be waited for")
     }
 
-    /// Waits for its end and its last words; panics after the deadline.
+    /// Waits for its end; panics after the deadline.
     pub fn wait_exit(&mut self, deadline: Duration) -> ExitStatus {
         let started = Instant::now();
         loop {
             if let Some(status) = self.exited() {
-                for reader in self.running.readers.drain(..) {
-                    reader.join().expect("a reader ends well");
-                }
                 return status;
             }
             assert!(started.elapsed() < deadline, "still running after {deadline:?}; it said:\n{}", self.log());
@@ -168,7 +163,7 @@ impl Program {
         &self.admin
     }
 
-    /// The last 2,000 lines it printed, over restarts.
+    /// The last megabyte of what it printed, over restarts.
     pub fn log(&self) -> String {
         self.log.text()
     }
@@ -177,8 +172,8 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // Fails only if it has ended, which is what we want.
-        let _ = self.running.child.kill();
-        let _ = self.running.child.wait();
+        let _ = self.running.kill();
+        let _ = self.running.wait();
         if thread::panicking() {
             eprintln!("the program said:\n{}", self.log());
         }
@@ -206,53 +201,35 @@ pub fn run(bin: impl AsRef<Path>, args: &[&str], envs: &[(&str, &str)], dir: imp
     Output { status: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
-#[derive(Clone, Default)]
-struct Log(Arc<Mutex<VecDeque<String>>>);
+/// What it prints goes into a file without a name: what it printed before it answered is there when the answer is.
+struct Log(File);
 
 impl Log {
-    /// Reads lines to the end on a thread of its own, so that a full pipe never stops the program.
-    fn follow(&self, stream: impl Read + Send + 'static) -> JoinHandle<()> {
-        let log = self.clone();
-        thread::spawn(move || {
-            let mut lines = BufReader::new(stream).split(b'\n');
-            while let Some(Ok(line)) = lines.next() {
-                log.push(String::from_utf8_lossy(&line).into_owned());
-            }
-        })
+    fn new() -> Self {
+        Self(tempfile::tempfile().expect("a temporary file can be made"))
     }
 
-    fn push(&self, line: String) {
-        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if lines.len() == LOG_LINES_MAX {
-            lines.pop_front();
-        }
-        lines.push_back(line);
+    /// Both outputs, and those of its next start, share one place in the file.
+    fn output(&self) -> Stdio {
+        self.0.try_clone().expect("a file can be opened again").into()
     }
 
+    /// The last of it.
     fn text(&self) -> String {
-        let lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        lines.iter().flat_map(|line| [line.as_str(), "\n"]).collect()
+        let length = self.0.metadata().expect("a file has a length").len();
+        let from = length.saturating_sub(LOG_BYTES_MAX);
+        let mut bytes = vec![0; usize::try_from(length - from).expect("a few megabytes")];
+        self.0.read_exact_at(&mut bytes, from).expect("a file can be read");
+        String::from_utf8_lossy(&bytes).into_owned()
     }
 }
 
-struct Running {
-    child: Child,
-    /// Of what it prints; they end when it does.
-    readers: Vec<JoinHandle<()>>,
-}
-
-fn start(bin: &Path, dir: &Path, envs: &[(String, String)], log: &Log) -> Running {
+fn start(bin: &Path, dir: &Path, envs: &[(String, String)], log: &Log) -> Child {
     let mut command = clean_command(bin, dir);
     command.args(["serve", "--config"]).arg(dir.join("oncebox.toml"));
     command.envs(envs.iter().map(|(name, value)| (name, value)));
-    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child =
-        process::spawn(command, libc::SIGKILL).unwrap_or_else(|error| panic!("cannot run {}: {error}", bin.display()));
-    let readers = vec![
-        log.follow(child.stdout.take().expect("stdout is piped")),
-        log.follow(child.stderr.take().expect("stderr is piped")),
-    ];
-    Running { child, readers }
+    command.stdin(Stdio::null()).stdout(log.output()).stderr(log.output());
+    process::spawn(command, libc::SIGKILL).unwrap_or_else(|error| panic!("cannot run {}: {error}", bin.display()))
 }
 
 fn clean_command(bin: &Path, dir: &Path) -> Command {
@@ -276,7 +253,7 @@ fn address(config: &str, key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
+    use std::io::{Read as _, Write as _};
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
