@@ -1,4 +1,6 @@
-//! Claiming deliveries and ending them over an application's own pool, by the same statements as our own workers.
+//! Claiming deliveries and ending them, over an application's own pool and for our own workers. Only claim, finish and
+//! register are an application's alone: the store claims for many handlers at once, finishes many deliveries by one statement
+//! in the transaction of their effects, and registers what a config says.
 //!
 //! A claim is a short transaction that counts the attempt; every write after it is fenced by the claim's token.
 
