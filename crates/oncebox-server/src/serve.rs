@@ -214,7 +214,7 @@ impl Server {
 async fn failed(store: &Store, batcher: &mut Batcher) -> anyhow::Error {
     tokio::select! {
         () = store.failed() => anyhow::anyhow!("the database file cannot be written to any more"),
-        () = batcher.failed() => anyhow::anyhow!("the ingest path broke"),
+        () = batcher.failed() => anyhow::anyhow!("the ingest path ended by a fault of its own"),
     }
 }
 
@@ -319,7 +319,7 @@ impl Changing<'_> {
             let asked = tokio::select! {
                 asked = signals.next() => asked,
                 // Nothing would be handled any more; started anew, it goes on where it was.
-                () = self.processing.failed() => anyhow::bail!("the workers broke"),
+                () = self.processing.failed() => anyhow::bail!("the workers ended by a fault of their own"),
             };
             match asked {
                 Asked::Stop => return Ok(()),

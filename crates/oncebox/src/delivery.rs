@@ -1,4 +1,4 @@
-//! The duty to run one handler for one event, and the rules that move it on. Pure: the store only carries out what is
+//! One event is to be handled by one handler, and the rules that move that on. Pure: the store only carries out what is
 //! decided here.
 
 pub(crate) mod chance;

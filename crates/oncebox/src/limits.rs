@@ -11,7 +11,7 @@ pub const WAITING_MAX: usize = 8192;
 /// How long the rows of a batch may take, its place in the database's line included; after that the answer is 503. Every
 /// provider gives up on a request after half a minute or sooner.
 pub const WRITE_WAIT: Duration = Duration::from_secs(12);
-/// Settled batches that wait for the bookkeeper; beyond it log lines and arrival counts are lost, with a warning.
+/// Settled batches that wait for the arrival recorder; beyond it log lines and arrival counts are lost, with a warning.
 pub const SETTLED_MAX: usize = 256;
 /// How often counted arrivals are written: the contract lets them lag by two seconds.
 pub const ARRIVALS_EVERY: Duration = Duration::from_millis(500);

@@ -92,7 +92,7 @@ pub enum NotRun {
 /// The running loop of one node.
 #[derive(Debug)]
 pub struct Retention {
-    desk: Handle,
+    handle: Handle,
     running: Running<Settings>,
 }
 
@@ -132,8 +132,8 @@ impl Retention {
         let progress = Progress::default();
         let keeper = Keeper::new(parts, progress.clone());
         let running = Running::start(JoinSet::new(), settings, |signals| keeper.run(signals, asked));
-        let desk = Handle { asks, progress, settings: running.config() };
-        Self { desk, running }
+        let handle = Handle { asks, progress, settings: running.config() };
+        Self { handle, running }
     }
 
     /// Takes a changed config.
@@ -143,7 +143,7 @@ impl Retention {
 
     /// Where a run can be asked for.
     pub fn handle(&self) -> Handle {
-        self.desk.clone()
+        self.handle.clone()
     }
 
     /// Stops after the slice that is under way.

@@ -227,7 +227,7 @@ impl Worker {
         for name in names {
             let in_hand = self.units.values().any(|unit| unit.lost) || self.lanes.values().any(Lane::holds_lost);
             let Some(lane) = self.lanes.get_mut(&name).filter(|_| !in_hand) else { break };
-            let limit = lane.appetite_for_lost(now);
+            let limit = lane.claim_limit_for_lost(now);
             if limit == 0 {
                 continue;
             }

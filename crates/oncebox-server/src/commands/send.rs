@@ -54,12 +54,12 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
         Some(token) => format!("{}/{}", target.path_and_query(), path_part(token)),
         None => target.path_and_query(),
     };
-    let letters = Requests::new(source, path, plan(args));
-    if (args.tamper || args.age.is_some()) && letters.are_taken(path_token.as_ref().map(path_part).as_deref()) {
+    let requests = Requests::new(source, path, plan(args));
+    if (args.tamper || args.age.is_some()) && requests.are_taken(path_token.as_ref().map(path_part).as_deref()) {
         eprintln!("note: {}", why_taken(args, signs_time));
     }
     let started = Instant::now();
-    let tally = deliver(letters, &target, args).await?;
+    let tally = deliver(requests, &target, args).await?;
     let elapsed = started.elapsed();
     if args.json {
         terminal::print_json(&tally.as_json(&args.provider, &target.shown(), elapsed))?;
@@ -183,17 +183,17 @@ fn plan(args: &SendArgs) -> Plan {
 }
 
 /// Sends everything, so many at once, and counts the answers.
-async fn deliver(letters: Requests, target: &Target, args: &SendArgs) -> anyhow::Result<Tally> {
+async fn deliver(requests: Requests, target: &Target, args: &SendArgs) -> anyhow::Result<Tally> {
     let total = args.count.saturating_mul(args.copies);
     let client = Client::new(target.url().clone())?;
-    let letters = Arc::new(Mutex::new(letters));
+    let requests = Arc::new(Mutex::new(requests));
     let (answers, mut incoming) = mpsc::channel(256);
     let mut senders = JoinSet::new();
     for _ in 0..args.concurrency.min(total) {
-        let (client, letters, answers) = (client.clone(), letters.clone(), answers.clone());
+        let (client, requests, answers) = (client.clone(), requests.clone(), answers.clone());
         senders.spawn(async move {
-            while let Some(letter) = take(&letters) {
-                let answer = match letter {
+            while let Some(request) = take(&requests) {
+                let answer = match request {
                     Ok(request) => Ok(client.post(&request).await),
                     Err(refusal) => Err(refusal),
                 };
@@ -220,6 +220,6 @@ async fn deliver(letters: Requests, target: &Target, args: &SendArgs) -> anyhow:
     Ok(tally)
 }
 
-fn take(letters: &Mutex<Requests>) -> Option<anyhow::Result<Arc<oncebox_verify::Request>>> {
-    letters.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next()
+fn take(requests: &Mutex<Requests>) -> Option<anyhow::Result<Arc<oncebox_verify::Request>>> {
+    requests.lock().unwrap_or_else(std::sync::PoisonError::into_inner).next()
 }

@@ -118,7 +118,7 @@ pub(super) async fn show(
     visit: Visit,
     Params(search): Params<Search>,
 ) -> Result<Response, PageError> {
-    // The form of a search that cannot be understood stays as it was filled in, to be mended.
+    // The form of a search that cannot be understood stays as it was filled in, to be corrected.
     let (status, found, problem) = match found(&admin, &search).await {
         Ok(found) => (StatusCode::OK, found, None),
         Err(QueryError::Bad(problem)) => (StatusCode::BAD_REQUEST, Items::whole(Vec::new()), Some(problem)),

@@ -13,12 +13,12 @@ use crate::{BIN, oncebox, oncebox_json};
 const SECRET: &str = "whsec_canary-act";
 
 /// A server with a handler that nobody pulls, so that states stay as the test makes them.
-struct Desk {
+struct Inbox {
     program: Program,
     db: TestDatabase,
 }
 
-impl Desk {
+impl Inbox {
     fn start(db: TestDatabase) -> Self {
         let (public, admin, url) = (free_port(), free_port(), db.url());
         let config = format!(
@@ -88,154 +88,154 @@ impl Desk {
 
 contract! {
     async fn dead_letters_are_seen_counted_and_replayed(db: TestDatabase) {
-        let desk = Desk::start(db);
-        desk.send(&["--count", "3", "--type", "invoice.paid"]);
-        for (number, way) in desk.ways().iter().enumerate() {
-            desk.set("state = 'dead', attempt = attempt + 3, finished_at_ms = 1763208000000, last_error = 'no route'");
-            let list = desk.run(way, &["dead-letters"], 0);
+        let inbox = Inbox::start(db);
+        inbox.send(&["--count", "3", "--type", "invoice.paid"]);
+        for (number, way) in inbox.ways().iter().enumerate() {
+            inbox.set("state = 'dead', attempt = attempt + 3, finished_at_ms = 1763208000000, last_error = 'no route'");
+            let list = inbox.run(way, &["dead-letters"], 0);
             assert!(list.contains("no route") && list.contains("2025-11-15T12:00:00Z"), "{list}");
             let cause = format!("answered 500: {{\"error\":\"could not connect to inventory-db:5432\",\"trace\":\"{}\"}}", "x".repeat(400));
-            desk.set(&format!("last_error = '{cause}'"));
-            let list = desk.run(way, &["dead-letters"], 0);
+            inbox.set(&format!("last_error = '{cause}'"));
+            let list = inbox.run(way, &["dead-letters"], 0);
             assert!(list.contains(&cause), "a program gets all of it: {list}");
-            assert!(desk.run(way, &["status"], 0).contains("3 dead letters"));
-            let nothing = desk.run(way, &["replay"], 2);
+            assert!(inbox.run(way, &["status"], 0).contains("3 dead letters"));
+            let nothing = inbox.run(way, &["replay"], 2);
             assert!(nothing.contains("say which"), "{nothing}");
-            let unasked = desk.run(way, &["replay", "--source", "stripe"], 2);
+            let unasked = inbox.run(way, &["replay", "--source", "stripe"], 2);
             assert!(unasked.contains("replay 3 dead letters; add --yes"), "{unasked}");
-            let dry = desk.run(way, &["replay", "--source", "stripe", "--type", "invoice.*", "--since", "1h", "--dry-run"], 0);
+            let dry = inbox.run(way, &["replay", "--source", "stripe", "--type", "invoice.*", "--since", "1h", "--dry-run"], 0);
             assert!(dry.contains("3 dead letters would be replayed"), "{dry}");
-            assert_eq!(desk.states(), [["dead", "3"]]);
+            assert_eq!(inbox.states(), [["dead", "3"]]);
             let id = format!("morning-{number}");
             let replay = ["replay", "--handler", "ledger", "--yes", "--action-id", &id];
-            assert!(desk.run(way, &replay, 0).contains("3 dead letters replayed"));
-            assert_eq!(desk.states(), [["ready", "3"]]);
-            desk.set("state = 'dead'");
-            let again = desk.json(way, &replay);
+            assert!(inbox.run(way, &replay, 0).contains("3 dead letters replayed"));
+            assert_eq!(inbox.states(), [["ready", "3"]]);
+            inbox.set("state = 'dead'");
+            let again = inbox.json(way, &replay);
             assert_eq!((&again["count"], &again["repeated"]), (&json!(3), &json!(true)));
-            let unasked = desk.run(way, &["replay", "--handler", "ledger", "--action-id", &id], 0);
+            let unasked = inbox.run(way, &["replay", "--handler", "ledger", "--action-id", &id], 0);
             assert!(unasked.contains("already done: 3 dead letters replayed"), "{unasked}");
-            assert_eq!(desk.states(), [["dead", "3"]], "the same id acts once");
-            let other = desk.run(way, &["replay", "--source", "stripe", "--yes", "--action-id", &id], 1);
+            assert_eq!(inbox.states(), [["dead", "3"]], "the same id acts once");
+            let other = inbox.run(way, &["replay", "--source", "stripe", "--yes", "--action-id", &id], 1);
             assert!(other.starts_with("error: this action id was used for something else"), "{other}");
-            let log = desk.run(way, &["actions"], 0);
+            let log = inbox.run(way, &["actions"], 0);
             assert!(log.contains(&id) && log.contains("handler=ledger"), "{log}");
         }
-        let [server, database] = desk.ways();
-        let lists = [&["dead-letters"], &["actions"], &["held"], &["status"]].map(|args| (desk.json(&server, args), desk.json(&database, args)));
+        let [server, database] = inbox.ways();
+        let lists = [&["dead-letters"], &["actions"], &["held"], &["status"]].map(|args| (inbox.json(&server, args), inbox.json(&database, args)));
         for (one, other) in lists {
             assert_eq!(one, other);
         }
-        assert!(desk.run(&database, &["discard", "--state", "dead", "--source", "stripe", "--yes"], 0).contains("discarded"));
-        assert_eq!(desk.states(), [["discarded", "3"]]);
-        assert!(desk.run(&server, &["replay", "--source", "stripe", "--yes"], 0).contains("nothing to replay"));
+        assert!(inbox.run(&database, &["discard", "--state", "dead", "--source", "stripe", "--yes"], 0).contains("discarded"));
+        assert_eq!(inbox.states(), [["discarded", "3"]]);
+        assert!(inbox.run(&server, &["replay", "--source", "stripe", "--yes"], 0).contains("nothing to replay"));
     }
 
     async fn one_event_by_name(db: TestDatabase) {
-        let desk = Desk::start(db);
-        desk.send(&["--id", "evt_1"]);
-        let [server, database] = desk.ways();
+        let inbox = Inbox::start(db);
+        inbox.send(&["--id", "evt_1"]);
+        let [server, database] = inbox.ways();
         for way in [&server, &database] {
-            desk.set("state = 'dead', attempt = 1");
-            assert_eq!(desk.json(way, &["replay", "stripe/evt_1", "--yes"])["count"], 1);
-            assert!(desk.run(way, &["replay", "stripe/none", "--yes"], 1).contains("there is no event"));
-            assert!(desk.run(way, &["replay", "neither", "--yes"], 2).contains("neither a key nor source/event_id"));
+            inbox.set("state = 'dead', attempt = 1");
+            assert_eq!(inbox.json(way, &["replay", "stripe/evt_1", "--yes"])["count"], 1);
+            assert!(inbox.run(way, &["replay", "stripe/none", "--yes"], 1).contains("there is no event"));
+            assert!(inbox.run(way, &["replay", "neither", "--yes"], 2).contains("neither a key nor source/event_id"));
         }
-        let (deliveries, attempts) = (desk.db.table("deliveries"), desk.db.table("attempts"));
-        desk.db.execute(&format!(
+        let (deliveries, attempts) = (inbox.db.table("deliveries"), inbox.db.table("attempts"));
+        inbox.db.execute(&format!(
             "insert into {attempts} (delivery, attempt, started_at_ms, ended_at_ms, outcome, status, error) \
              select delivery, 1, 1763208000000, 1763208001000, 'failed', 503, 'try later' from {deliveries}"
         ));
-        desk.set("state = 'done', attempt = 2, finished_at_ms = 1763208002000");
-        let shown = desk.run(&server, &["event", "stripe/evt_1"], 0);
+        inbox.set("state = 'done', attempt = 2, finished_at_ms = 1763208002000");
+        let shown = inbox.run(&server, &["event", "stripe/evt_1"], 0);
         let timeline: Vec<&str> = shown.lines().skip_while(|line| *line != "Attempts").skip(2).take(2).collect();
         assert!(timeline[0].contains("failed") && timeline[0].contains("503") && timeline[0].contains("try later"), "{shown}");
         assert!(timeline[1].contains("2025-11-15T12:00:02.000Z") && timeline[1].contains("done"), "{shown}");
-        assert_eq!(desk.json(&database, &["forget", "stripe/evt_1", "--yes"])["count"], 1);
+        assert_eq!(inbox.json(&database, &["forget", "stripe/evt_1", "--yes"])["count"], 1);
     }
 
     async fn reconcile_finds_lost_effects_and_runs_them_once(db: TestDatabase) {
-        let desk = Desk::start(db);
-        let lost = desk.lose_two_of_six();
-        let way = &desk.ways()[1];
+        let inbox = Inbox::start(db);
+        let lost = inbox.lose_two_of_six();
+        let way = &inbox.ways()[1];
         let base = ["reconcile", "--source", "stripe", "--against", "select event_id from effects; "];
-        let found = desk.json_with(way, &base, 1);
+        let found = inbox.json_with(way, &base, 1);
         let mut ids: Vec<_> = found["items"].as_array().expect("items").iter().filter_map(|one| one["event_id"].as_str()).collect();
         ids.sort_unstable();
         assert_eq!((ids, &found["requeued"]), (lost.iter().map(String::as_str).collect(), &json!(null)));
-        assert_eq!(desk.states(), [["done", "6"]], "looking changes nothing");
-        let text = desk.run(way, &base, 1);
+        assert_eq!(inbox.states(), [["done", "6"]], "looking changes nothing");
+        let text = inbox.run(way, &base, 1);
         assert!(text.contains("6 deliveries of stripe are done, the query knows 4 ids, 2 are missing"), "{text}");
 
         let requeue = [&base[..], &["--requeue", "--action-id", "fix"]].concat();
         let agreed = [&requeue[..], &["--yes"]].concat();
-        assert_eq!(desk.json(way, &agreed)["requeued"], 2);
-        assert_eq!(desk.states(), [["done", "4"], ["ready", "2"]]);
-        let again = desk.json(way, &[&base[..], &["--requeue"]].concat());
+        assert_eq!(inbox.json(way, &agreed)["requeued"], 2);
+        assert_eq!(inbox.states(), [["done", "4"], ["ready", "2"]]);
+        let again = inbox.json(way, &[&base[..], &["--requeue"]].concat());
         assert_eq!((&again["missing"], &again["requeued"]), (&json!(0), &json!(0)), "what waits is not missing");
-        desk.set("state = 'done'");
-        let again = desk.json_with(way, &requeue, 1);
+        inbox.set("state = 'done'");
+        let again = inbox.json_with(way, &requeue, 1);
         assert_eq!((&again["requeued"], &again["repeated"]), (&json!(2), &json!(true)));
-        let unasked = desk.run(way, &requeue, 1);
+        let unasked = inbox.run(way, &requeue, 1);
         assert!(unasked.contains("already done: 2 events put back in line"), "the same id acts once: {unasked}");
-        assert_eq!(desk.states(), [["done", "6"]]);
-        let log = desk.json(way, &["actions"]);
+        assert_eq!(inbox.states(), [["done", "6"]]);
+        let log = inbox.json(way, &["actions"]);
         assert_eq!((&log["items"][0]["kind"], &log["items"][0]["acted"]), (&json!("requeue"), &json!(2)));
     }
 
     async fn what_is_done_runs_again_only_where_somebody_agrees(db: TestDatabase) {
-        let desk = Desk::start(db);
-        desk.lose_two_of_six();
-        let way = &desk.ways()[1];
+        let inbox = Inbox::start(db);
+        inbox.lose_two_of_six();
+        let way = &inbox.ways()[1];
         let reconcile = |against: &str, more: &[&str], status: i32| {
-            desk.run(way, &[&["reconcile", "--source", "stripe", "--against", against], more].concat(), status)
+            inbox.run(way, &[&["reconcile", "--source", "stripe", "--against", against], more].concat(), status)
         };
         let unasked = reconcile("select event_id from effects", &["--requeue"], 2);
         assert!(unasked.contains("this would run 2 events again; add --yes"), "{unasked}");
-        assert_eq!(desk.states(), [["done", "6"]], "nobody agreed");
+        assert_eq!(inbox.states(), [["done", "6"]], "nobody agreed");
         let nothing = "select event_id from effects where 1 = 0";
         let looked = reconcile(nothing, &[], 1);
         assert!(looked.contains("warning: there is not one id to compare with"), "{looked}");
         let unasked = reconcile(nothing, &["--requeue"], 2);
         assert!(unasked.contains("this would run 6 events again, all there are"), "{unasked}");
-        assert_eq!(desk.states(), [["done", "6"]]);
+        assert_eq!(inbox.states(), [["done", "6"]]);
         // What cannot run again is still missing.
-        let (payloads, deliveries) = (desk.db.table("payloads"), desk.db.table("deliveries"));
-        desk.db.execute(&format!("delete from {payloads} where key = (select key from {deliveries} order by key limit 1)"));
+        let (payloads, deliveries) = (inbox.db.table("payloads"), inbox.db.table("deliveries"));
+        inbox.db.execute(&format!("delete from {payloads} where key = (select key from {deliveries} order by key limit 1)"));
         let said = reconcile(nothing, &["--requeue", "--yes"], 1);
         assert!(said.contains("5 events put back in line") && said.contains("1 cannot run again"), "{said}");
-        assert_eq!(desk.states(), [["done", "1"], ["ready", "5"]]);
+        assert_eq!(inbox.states(), [["done", "1"], ["ready", "5"]]);
     }
 
     async fn the_business_may_bring_a_list_of_its_ids(db: TestDatabase) {
-        let desk = Desk::start(db);
-        let lost = desk.lose_two_of_six();
-        let way = &desk.ways()[1];
-        let ids: Vec<String> = desk.db.query("select event_id from effects").concat();
-        let list = desk.folder().join("ids.txt");
+        let inbox = Inbox::start(db);
+        let lost = inbox.lose_two_of_six();
+        let way = &inbox.ways()[1];
+        let ids: Vec<String> = inbox.db.query("select event_id from effects").concat();
+        let list = inbox.folder().join("ids.txt");
         std::fs::write(&list, format!("{}\r\n\n{}\n", ids[0], ids[1..].join("\n"))).expect("a list");
         let list = list.to_str().expect("a path");
         let base = ["reconcile", "--source", "stripe", "--ids", list];
-        let found = desk.json_with(way, &base, 1);
+        let found = inbox.json_with(way, &base, 1);
         assert_eq!((&found["compared"], &found["missing"]), (&json!(6), &json!(2)));
         assert!(lost.iter().all(|id| found["items"].to_string().contains(id.as_str())), "{found}");
-        assert!(desk.run(way, &base, 1).contains("the list knows 4 ids, 2 are missing"));
-        assert!(desk.run(way, &[&base[..], &["--requeue"]].concat(), 2).contains("add --yes"));
+        assert!(inbox.run(way, &base, 1).contains("the list knows 4 ids, 2 are missing"));
+        assert!(inbox.run(way, &[&base[..], &["--requeue"]].concat(), 2).contains("add --yes"));
         // What was done after the list was written cannot be on it.
-        desk.db.execute(&format!("update {} set finished_at_ms = 4102444800000", desk.db.table("deliveries")));
-        assert_eq!(desk.json(way, &base)["compared"], 0);
-        desk.set("finished_at_ms = 1763208000000");
-        assert_eq!(desk.json(way, &[&base[..], &["--requeue", "--yes"]].concat())["requeued"], 2);
-        assert_eq!(desk.states(), [["done", "4"], ["ready", "2"]]);
-        assert!(desk.run(way, &["reconcile", "--source", "stripe", "--ids", "nowhere"], 1).contains("cannot read the ids"));
+        inbox.db.execute(&format!("update {} set finished_at_ms = 4102444800000", inbox.db.table("deliveries")));
+        assert_eq!(inbox.json(way, &base)["compared"], 0);
+        inbox.set("finished_at_ms = 1763208000000");
+        assert_eq!(inbox.json(way, &[&base[..], &["--requeue", "--yes"]].concat())["requeued"], 2);
+        assert_eq!(inbox.states(), [["done", "4"], ["ready", "2"]]);
+        assert!(inbox.run(way, &["reconcile", "--source", "stripe", "--ids", "nowhere"], 1).contains("cannot read the ids"));
     }
 
     async fn the_business_query_may_only_read(db: TestDatabase) {
-        let desk = Desk::start(db);
-        desk.send(&["--count", "1"]);
-        desk.db.execute("create table effects (event_id text); insert into effects values ('a')");
-        desk.set("state = 'done', attempt = 1");
-        let way = &desk.ways()[1];
+        let inbox = Inbox::start(db);
+        inbox.send(&["--count", "1"]);
+        inbox.db.execute("create table effects (event_id text); insert into effects values ('a')");
+        inbox.set("state = 'done', attempt = 1");
+        let way = &inbox.ways()[1];
         for query in [
             "delete from effects",
             "delete from effects returning event_id",
@@ -244,124 +244,124 @@ contract! {
             "select nothing from nowhere",
             "",
         ] {
-            let said = desk.run(way, &["reconcile", "--source", "stripe", "--against", query, "--requeue", "--yes"], 2);
+            let said = inbox.run(way, &["reconcile", "--source", "stripe", "--against", query, "--requeue", "--yes"], 2);
             assert!(said.contains("--against"), "{query}: {said}");
         }
-        assert_eq!((desk.db.count("effects"), desk.states()), (1, vec![vec!["done".to_owned(), "1".to_owned()]]));
+        assert_eq!((inbox.db.count("effects"), inbox.states()), (1, vec![vec!["done".to_owned(), "1".to_owned()]]));
         let nowhere = ["reconcile", "--source", "stripe", "--against", "select 1", "--admin-url", "http://127.0.0.1:9"];
         assert_eq!(oncebox(tempfile::tempdir().expect("a folder").path(), &nowhere, 2).stdout, "");
     }
 
     async fn another_handlers_effect_is_not_run_again(db: TestDatabase) {
-        let desk = Desk::start(db);
-        desk.send(&["--id", "evt_1"]);
-        desk.set("state = 'done', attempt = 1");
-        let deliveries = desk.db.table("deliveries");
-        let other = if desk.db.backend() == testkit::Backend::Sqlite { "randomblob(16)" } else { "gen_random_uuid()" };
-        desk.db.execute(&format!(
+        let inbox = Inbox::start(db);
+        inbox.send(&["--id", "evt_1"]);
+        inbox.set("state = 'done', attempt = 1");
+        let deliveries = inbox.db.table("deliveries");
+        let other = if inbox.db.backend() == testkit::Backend::Sqlite { "randomblob(16)" } else { "gen_random_uuid()" };
+        inbox.db.execute(&format!(
             "insert into {deliveries} (delivery, key, handler, state, attempt, due_at_ms) \
              select {other}, key, 'mail', 'done', 1, 0 from {deliveries}"
         ));
-        let way = &desk.ways()[1];
+        let way = &inbox.ways()[1];
         let base = ["reconcile", "--source", "stripe", "--against", "select 'none'", "--requeue", "--yes"];
-        let said = desk.run(way, &base, 2);
+        let said = inbox.run(way, &base, 2);
         assert!(said.contains("error: several handlers") && said.contains("ledger, mail"), "{said}");
-        assert_eq!(desk.json(way, &[&base[..], &["--handler", "ledger"]].concat())["requeued"], 1);
-        assert_eq!(desk.states(), [["done", "1"], ["ready", "1"]]);
+        assert_eq!(inbox.json(way, &[&base[..], &["--handler", "ledger"]].concat())["requeued"], 1);
+        assert_eq!(inbox.states(), [["done", "1"], ["ready", "1"]]);
     }
 
     async fn a_replay_is_of_dead_letters_and_a_backfill_of_what_the_handler_never_had(db: TestDatabase) {
-        let desk = Desk::start(db);
-        desk.send(&["--count", "3"]);
-        let deliveries = desk.db.table("deliveries");
-        let [server, database] = desk.ways();
+        let inbox = Inbox::start(db);
+        inbox.send(&["--count", "3"]);
+        let deliveries = inbox.db.table("deliveries");
+        let [server, database] = inbox.ways();
         // One is dead, and two came before there was the handler.
-        let dead = desk.db.query(&format!("select event_id from {} order by key limit 1", desk.db.table("events")))[0][0].clone();
-        let keep = format!("(select key from {} where event_id = '{dead}')", desk.db.table("events"));
-        desk.db.execute(&format!("delete from {deliveries} where key <> {keep}"));
-        desk.set("state = 'dead', attempt = 3");
+        let dead = inbox.db.query(&format!("select event_id from {} order by key limit 1", inbox.db.table("events")))[0][0].clone();
+        let keep = format!("(select key from {} where event_id = '{dead}')", inbox.db.table("events"));
+        inbox.db.execute(&format!("delete from {deliveries} where key <> {keep}"));
+        inbox.set("state = 'dead', attempt = 3");
         for way in [&server, &database] {
             for since in ["1h", "24h", "1d", "2w", "2026-01-01"] {
-                let dry = desk.run(way, &["replay", "--handler", "ledger", "--since", since, "--dry-run"], 0);
+                let dry = inbox.run(way, &["replay", "--handler", "ledger", "--since", since, "--dry-run"], 0);
                 assert!(dry.contains("1 dead letter would be replayed"), "{since}: {dry}");
             }
         }
         let backfill = ["backfill", "--handler", "ledger", "--since", "30d"];
-        let dry = desk.run(&server, &[&backfill[..], &["--dry-run"]].concat(), 0);
+        let dry = inbox.run(&server, &[&backfill[..], &["--dry-run"]].concat(), 0);
         assert!(dry.contains("2 stored events would be given to the handler"), "{dry}");
-        assert!(desk.run(&server, &backfill, 2).contains("this would backfill 2 stored events; add --yes"));
-        assert!(desk.run(&database, &backfill, 2).contains("needs a config that has the handler \"ledger\""));
-        assert_eq!(desk.states(), [["dead", "1"]]);
-        assert_eq!(desk.json(&server, &["replay", "--handler", "ledger", "--since", "1h", "--yes"])["count"], 1);
-        assert_eq!(desk.states(), [["ready", "1"]], "a replay creates nothing");
-        let given = desk.run(&server, &[&backfill[..], &["--yes", "--action-id", "b"]].concat(), 0);
+        assert!(inbox.run(&server, &backfill, 2).contains("this would backfill 2 stored events; add --yes"));
+        assert!(inbox.run(&database, &backfill, 2).contains("needs a config that has the handler \"ledger\""));
+        assert_eq!(inbox.states(), [["dead", "1"]]);
+        assert_eq!(inbox.json(&server, &["replay", "--handler", "ledger", "--since", "1h", "--yes"])["count"], 1);
+        assert_eq!(inbox.states(), [["ready", "1"]], "a replay creates nothing");
+        let given = inbox.run(&server, &[&backfill[..], &["--yes", "--action-id", "b"]].concat(), 0);
         assert!(given.contains("2 stored events given to the handler (action b)"), "{given}");
-        assert_eq!(desk.states(), [["ready", "3"]]);
-        assert!(desk.run(&server, &[&backfill[..], &["--yes"]].concat(), 0).contains("there is nothing to backfill"));
-        let log = desk.json(&server, &["actions"]);
+        assert_eq!(inbox.states(), [["ready", "3"]]);
+        assert!(inbox.run(&server, &[&backfill[..], &["--yes"]].concat(), 0).contains("there is nothing to backfill"));
+        let log = inbox.json(&server, &["actions"]);
         assert_eq!([&log["items"][0]["kind"], &log["items"][0]["acted"]], [&json!("backfill"), &json!(2)]);
-        assert!(desk.run(&server, &["backfill", "--handler", "nosuch", "--since", "1d"], 2).contains("there is no handler"));
+        assert!(inbox.run(&server, &["backfill", "--handler", "nosuch", "--since", "1d"], 2).contains("there is no handler"));
     }
 
     async fn what_waits_for_its_next_attempt_can_be_tried_now(db: TestDatabase) {
-        let desk = Desk::start(db);
-        desk.send(&["--count", "3"]);
+        let inbox = Inbox::start(db);
+        inbox.send(&["--count", "3"]);
         let claim = || {
-            let (address, headers) = (desk.program.admin_addr(), [("content-type", "application/json")]);
+            let (address, headers) = (inbox.program.admin_addr(), [("content-type", "application/json")]);
             let answer = http::post(address, "/api/v1/handlers/ledger/claim", &headers, br#"{"max":10}"#);
             answer.json()["items"].as_array().map_or(0, Vec::len)
         };
-        for way in desk.ways() {
-            desk.set("state = 'ready', attempt = 2, attempts_before = 0, due_at_ms = 4102444800000");
+        for way in inbox.ways() {
+            inbox.set("state = 'ready', attempt = 2, attempts_before = 0, due_at_ms = 4102444800000");
             assert_eq!(claim(), 0, "it is not due");
-            let nothing = desk.run(&way, &["replay", "--handler", "ledger", "--yes"], 0);
+            let nothing = inbox.run(&way, &["replay", "--handler", "ledger", "--yes"], 0);
             assert!(nothing.contains("there is nothing to replay: no dead letter fits; --waiting tries now"), "{nothing}");
-            assert!(desk.run(&way, &["replay", "--waiting"], 2).contains("say which"));
+            assert!(inbox.run(&way, &["replay", "--waiting"], 2).contains("say which"));
             let replay = ["replay", "--handler", "ledger", "--since", "1d", "--waiting"];
-            let dry = desk.run(&way, &[&replay[..], &["--dry-run"]].concat(), 0);
+            let dry = inbox.run(&way, &[&replay[..], &["--dry-run"]].concat(), 0);
             assert!(dry.contains("3 waiting deliveries would be made due now"), "{dry}");
-            assert!(desk.run(&way, &replay, 2).contains("3 waiting deliveries; add --yes"));
-            assert_eq!(desk.json(&way, &[&replay[..], &["--yes"]].concat())["count"], 3);
+            assert!(inbox.run(&way, &replay, 2).contains("3 waiting deliveries; add --yes"));
+            assert_eq!(inbox.json(&way, &[&replay[..], &["--yes"]].concat())["count"], 3);
             assert_eq!(claim(), 3, "it is due");
-            let log = desk.json(&way, &["actions"]);
+            let log = inbox.json(&way, &["actions"]);
             assert_eq!([&log["items"][0]["kind"], &log["items"][0]["filter"]["waiting"]], [&json!("replay"), &json!(true)]);
-            let budget = desk.db.query(&format!("select distinct attempt, attempts_before from {}", desk.db.table("deliveries")));
+            let budget = inbox.db.query(&format!("select distinct attempt, attempts_before from {}", inbox.db.table("deliveries")));
             assert_eq!(budget, [["3", "0"]], "the budget stays");
             for other in ["release", "discard"] {
-                desk.run(&way, &[other, "--handler", "ledger", "--waiting"], 2);
+                inbox.run(&way, &[other, "--handler", "ledger", "--waiting"], 2);
             }
         }
     }
 
     async fn held_events_that_concern_no_handler_are_counted(db: TestDatabase) {
-        let desk = Desk::start(db);
-        desk.send(&["--count", "2"]);
-        desk.db.execute(&format!("delete from {}", desk.db.table("deliveries")));
-        desk.db.execute(&format!("update {} set state = 'held'", desk.db.table("events")));
-        for way in desk.ways() {
-            assert_eq!(desk.json(&way, &["held"])["items"].as_array().map(Vec::len), Some(2));
-            let dry = desk.run(&way, &["release", "--source", "stripe", "--dry-run"], 0);
+        let inbox = Inbox::start(db);
+        inbox.send(&["--count", "2"]);
+        inbox.db.execute(&format!("delete from {}", inbox.db.table("deliveries")));
+        inbox.db.execute(&format!("update {} set state = 'held'", inbox.db.table("events")));
+        for way in inbox.ways() {
+            assert_eq!(inbox.json(&way, &["held"])["items"].as_array().map(Vec::len), Some(2));
+            let dry = inbox.run(&way, &["release", "--source", "stripe", "--dry-run"], 0);
             assert!(dry.contains("2 held deliveries or events would be released"), "{dry}");
-            let dry = desk.run(&way, &["discard", "--source", "stripe", "--dry-run"], 0);
+            let dry = inbox.run(&way, &["discard", "--source", "stripe", "--dry-run"], 0);
             assert!(dry.contains("2 deliveries or events would be discarded"), "{dry}");
         }
-        assert_eq!(desk.json(&desk.ways()[0], &["release", "--source", "stripe", "--yes"])["count"], 2);
-        assert!(desk.run(&desk.ways()[1], &["held"], 0).contains("nothing is held"));
+        assert_eq!(inbox.json(&inbox.ways()[0], &["release", "--source", "stripe", "--yes"])["count"], 2);
+        assert!(inbox.run(&inbox.ways()[1], &["held"], 0).contains("nothing is held"));
     }
 
     async fn names_that_nobody_knows_are_refused(db: TestDatabase) {
-        let desk = Desk::start(db);
-        desk.send(&["--count", "1"]);
-        let [server, database] = desk.ways();
+        let inbox = Inbox::start(db);
+        inbox.send(&["--count", "1"]);
+        let [server, database] = inbox.ways();
         let refused = |way: &[String], args: &[&str], status: i32, part: &str| {
-            let said = desk.run(way, args, status);
+            let said = inbox.run(way, args, status);
             assert!(said.contains(part), "{part:?} is not in:\n{said}");
         };
         for way in [&server, &database] {
             for verb in ["replay", "release", "discard", "dead-letters"] {
                 refused(way, &[verb, "--handler", "nosuch"], 2, "there is no handler `nosuch`; there are: ledger");
             }
-            desk.run(way, &["dead-letters", "--handler", "ledger", "--source", "stripe"], 0);
+            inbox.run(way, &["dead-letters", "--handler", "ledger", "--source", "stripe"], 0);
         }
         for args in [&["replay", "--yes"][..], &["forget", "--yes"], &["events"], &["held"], &["dead-letters"], &["tail"]] {
             let args = [args, &["--source", "nosuch"]].concat();
@@ -371,44 +371,44 @@ contract! {
         let against = ["reconcile", "--against", "select 1", "--source"];
         refused(&database, &[&against[..], &["nosuch"]].concat(), 2, "there is no source `nosuch`; there are: stripe");
         refused(&database, &[&against[..], &["stripe", "--handler", "nosuch"]].concat(), 2, "there are: ledger");
-        desk.set("handler = 'gone', state = 'dead'");
-        assert!(desk.run(&server, &["dead-letters", "--handler", "gone"], 0).contains("gone"));
-        assert_eq!(desk.json(&database, &["discard", "--handler", "gone", "--yes"])["count"], 1);
+        inbox.set("handler = 'gone', state = 'dead'");
+        assert!(inbox.run(&server, &["dead-letters", "--handler", "gone"], 0).contains("gone"));
+        assert_eq!(inbox.json(&database, &["discard", "--handler", "gone", "--yes"])["count"], 1);
     }
 
     async fn following_goes_on_when_the_server_comes_back(db: TestDatabase) {
-        let mut desk = Desk::start(db);
-        let follower = Follower::start(desk.folder(), &desk.ways()[0]);
-        desk.send(&["--id", "evt_before", "--type", "invoice.paid"]);
-        desk.program.kill9();
-        desk.program.restart();
-        desk.send(&["--id", "evt_after", "--type", "invoice.paid"]);
+        let mut inbox = Inbox::start(db);
+        let follower = Follower::start(inbox.folder(), &inbox.ways()[0]);
+        inbox.send(&["--id", "evt_before", "--type", "invoice.paid"]);
+        inbox.program.kill9();
+        inbox.program.restart();
+        inbox.send(&["--id", "evt_after", "--type", "invoice.paid"]);
         let seen = follower.events(2);
         assert_eq!([&seen[0]["event_id"], &seen[1]["event_id"]], ["evt_before", "evt_after"]);
     }
 
     async fn pausing_and_following(db: TestDatabase) {
-        let desk = Desk::start(db);
-        desk.db.execute(&format!(
+        let inbox = Inbox::start(db);
+        inbox.db.execute(&format!(
             "insert into {} (handler, attempts, base_ms, cap_ms, lease_ms, on_dead) \
-             values ('ledger', 3, 1000, 1000, 60000, 'skip') on conflict (handler) do nothing", desk.db.table("handlers")
+             values ('ledger', 3, 1000, 1000, 60000, 'skip') on conflict (handler) do nothing", inbox.db.table("handlers")
         ));
-        for way in desk.ways() {
-            assert!(desk.run(&way, &["pause", "ledger"], 0).contains("ledger is paused"));
-            assert!(desk.run(&way, &["status"], 0).contains("ledger is paused"));
-            assert!(desk.run(&way, &["resume", "ledger"], 0).contains("runs again"));
-            let log = desk.json(&way, &["actions"]);
+        for way in inbox.ways() {
+            assert!(inbox.run(&way, &["pause", "ledger"], 0).contains("ledger is paused"));
+            assert!(inbox.run(&way, &["status"], 0).contains("ledger is paused"));
+            assert!(inbox.run(&way, &["resume", "ledger"], 0).contains("runs again"));
+            let log = inbox.json(&way, &["actions"]);
             let [resumed, paused] = [0, 1].map(|nth| (&log["items"][nth]["kind"], &log["items"][nth]["filter"]["handler"]));
             assert_eq!([resumed, paused], [(&json!("resume"), &json!("ledger")), (&json!("pause"), &json!("ledger"))]);
             assert!(log["items"][0]["who"].as_str().is_some_and(|who| !who.is_empty()), "{log}");
-            assert!(desk.run(&way, &["actions"], 0).contains("handler=ledger"));
-            assert!(desk.run(&way, &["pause", "none"], 1).contains("no server ever ran"));
+            assert!(inbox.run(&way, &["actions"], 0).contains("handler=ledger"));
+            assert!(inbox.run(&way, &["pause", "none"], 1).contains("no server ever ran"));
         }
-        for (way, id) in desk.ways().iter().zip(["evt_live", "evt_polled"]) {
-            let follower = Follower::start(desk.folder(), way);
-            desk.send(&["--id", id, "--type", "invoice.paid"]);
-            desk.send(&["--id", &format!("{id}_other"), "--type", "charge.refunded"]);
-            desk.send(&["--id", &format!("{id}_last"), "--type", "invoice.sent"]);
+        for (way, id) in inbox.ways().iter().zip(["evt_live", "evt_polled"]) {
+            let follower = Follower::start(inbox.folder(), way);
+            inbox.send(&["--id", id, "--type", "invoice.paid"]);
+            inbox.send(&["--id", &format!("{id}_other"), "--type", "charge.refunded"]);
+            inbox.send(&["--id", &format!("{id}_last"), "--type", "invoice.sent"]);
             let seen = follower.events(2);
             assert_eq!([&seen[0]["event_id"], &seen[1]["event_id"]], [id, &format!("{id}_last")]);
         }

@@ -91,7 +91,7 @@ impl Batcher {
         )
     }
 
-    /// Waits until a writer or the arrival_recorder ends, which none does while there is an [`Ingest`]: it broke, and what is
+    /// Waits until a writer or the arrival recorder ends, which none does while there is an [`Ingest`]: it broke, and what is
     /// submitted now may never be answered.
     pub async fn failed(&mut self) {
         let ended = self.0.join_next().await;
@@ -224,7 +224,7 @@ impl Writer {
         for Submission { events, answer } in batch {
             let own: Vec<Inserted> = outcomes.by_ref().take(events.len()).collect();
             let fresh = events.iter().zip(&own).filter(|(_, inserted)| inserted.is_runnable());
-            self.wake.handlers(fresh.flat_map(|(new, _)| new.handlers.iter().map(|duty| &duty.handler)));
+            self.wake.handlers(fresh.flat_map(|(new, _)| new.handlers.iter().map(|delivery| &delivery.handler)));
             events.iter().zip(&own).for_each(|(new, inserted)| metric::stored(&new.source, *inserted));
             entries.extend(events.into_iter().zip(&own).map(|(new, inserted)| Entry::new(new, *inserted)));
             // Nobody waits only when the client hung up; the event is stored all the same.

@@ -143,7 +143,7 @@ impl Lane {
     }
 
     /// How many to claim now of what was lost with its worker.
-    pub(super) fn appetite_for_lost(&mut self, now: Duration) -> usize {
+    pub(super) fn claim_limit_for_lost(&mut self, now: Duration) -> usize {
         let room = self.room();
         if !self.wanted || !self.lost || room == 0 || self.is_full() { 0 } else { self.allowed(room, now) }
     }

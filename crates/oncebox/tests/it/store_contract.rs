@@ -1,4 +1,4 @@
-//! What the store means, on both databases: one room for each duty. Where the two differ, a test here fails.
+//! What the store means, on both databases: one room for each of its tasks. Where the two differ, a test here fails.
 
 mod actions;
 mod alerts;

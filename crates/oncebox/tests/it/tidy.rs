@@ -16,6 +16,20 @@ const DOCUMENTS: [&str; 6] =
 /// Names that say nothing: a thing lives with its behaviour.
 const BANNED_NAMES: [&str; 9] = ["mod", "util", "utils", "helper", "helpers", "common", "types", "models", "misc"];
 
+/// Words that only we would understand; behind each the one that a stranger searches for.
+const BANNED_WORDS: [(&str, &str); 10] = [
+    ("appetite", "claim limit"),
+    ("bookkeeper", "arrival recorder"),
+    ("closer", "completer"),
+    ("desk", "handle, context"),
+    ("duty", "delivery"),
+    ("errand", "call to a vendor"),
+    ("errands", "calls to vendors"),
+    ("hungry", "may have work"),
+    ("mended", "fixed"),
+    ("soiled", "dirty"),
+];
+
 /// The parts of each crate in the order in which they depend on one another: each uses only what stands before it, so
 /// there are no cycles.
 const ORDER: [(&str, &[&str]); 3] = [
@@ -98,6 +112,22 @@ fn modules_have_telling_names() {
         let parts = path.into_iter().flat_map(|path| path.split('/'));
         for name in parts.filter(|name| BANNED_NAMES.contains(name)) {
             findings.push(format!("{}: `{name}` says nothing", file.path));
+        }
+    });
+}
+
+#[test]
+fn words_are_those_of_the_field() {
+    check(|file, findings| {
+        let ours = file.path.starts_with("crates/") && !file.path.ends_with("/tidy.rs");
+        if !ours && !file.path.starts_with("docs/") && file.path != "README.md" {
+            return;
+        }
+        for (nth, line) in file.text.lines().enumerate() {
+            let words = line.split(|c: char| !c.is_alphanumeric()).map(str::to_lowercase);
+            for (_, better) in words.filter_map(|word| BANNED_WORDS.iter().find(|(banned, _)| *banned == word)) {
+                findings.push(format!("{}:{}: say {better}: {}", file.path, nth + 1, line.trim()));
+            }
         }
     });
 }

@@ -106,7 +106,7 @@ mod tests {
     use crate::config::store::StoreUrl;
     use crate::dev::secrets::DevSecrets;
 
-    fn letters(provider: &str, plan: Plan) -> (Source, Requests) {
+    fn requests(provider: &str, plan: Plan) -> (Source, Requests) {
         let folder = tempfile::tempdir().expect("a folder");
         let store = StoreUrl::Sqlite(folder.path().join("oncebox.db"));
         let secrets = DevSecrets::load_or_create(&store, &[provider]).expect("secrets");
@@ -129,8 +129,8 @@ mod tests {
 
     #[test]
     fn copies_are_the_same_bytes_and_events_differ() {
-        let (_, letters) = letters("stripe", Plan { events: 2, copies: 3, ..plan() });
-        let sent: Vec<Arc<Request>> = letters.map(|letter| letter.expect("signed")).collect();
+        let (_, requests) = requests("stripe", Plan { events: 2, copies: 3, ..plan() });
+        let sent: Vec<Arc<Request>> = requests.map(|request| request.expect("signed")).collect();
         let bodies: Vec<&Bytes> = sent.iter().map(|request| &request.body).collect();
         assert_eq!(sent.len(), 6);
         assert!(bodies[..3].iter().all(|body| *body == bodies[0]) && bodies[3..].iter().all(|body| *body == bodies[3]));
@@ -141,8 +141,8 @@ mod tests {
     fn good_ones_are_accepted_and_bad_ones_are_not() {
         for provider in crate::dev::dev_slugs() {
             let accepted = |plan: Plan| {
-                let (source, mut letters) = letters(provider, plan);
-                let request = letters.next().expect("a letter").expect("signed");
+                let (source, mut requests) = requests(provider, plan);
+                let request = requests.next().expect("a request").expect("signed");
                 matches!(source.judge(&request, None, Clock::system().now()), Verdict::Accept(_))
             };
             let description = Description::named(provider).expect("a provider");
@@ -154,8 +154,8 @@ mod tests {
                 assert!(!accepted(Plan { tamper: true, ..plan() }), "{provider} tampered");
             }
         }
-        let (source, mut letters) = letters("stripe", Plan { age: Duration::from_secs(600), ..plan() });
-        let request = letters.next().expect("a letter").expect("signed");
+        let (source, mut requests) = requests("stripe", Plan { age: Duration::from_secs(600), ..plan() });
+        let request = requests.next().expect("a request").expect("signed");
         assert!(matches!(source.judge(&request, None, Clock::system().now()), Verdict::Reject(_)));
     }
 }

@@ -61,12 +61,12 @@ impl Broken {
         fs::write(&self.switch, "").expect("the disk can be broken");
     }
 
-    /// Waits until the program is gone, then starts it on a mended disk.
+    /// Waits until the program is gone, then starts it on a healthy disk.
     fn start_anew(&mut self) {
         let program = &mut self.world.program;
         assert_eq!(program.wait_exit(PATIENCE).code(), Some(1));
         assert!(program.log().contains("the disk did not take a flush"), "{}", program.log());
-        fs::remove_file(&self.switch).expect("the disk can be mended");
+        fs::remove_file(&self.switch).expect("the disk can be made healthy");
         program.restart();
     }
 }

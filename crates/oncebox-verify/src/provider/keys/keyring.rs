@@ -1,6 +1,6 @@
 //! The keys that a source fetched, with their age: what may be used, what must be asked for again, and how often.
 //!
-//! Nothing here reaches out. Judging looks into the ring; whoever runs the errands puts into it what came back. Bounds
+//! Nothing here reaches out. Judging looks into the ring; the vendor client puts into it what it fetched. Bounds
 //! keep strangers from turning forged key names into a storm of fetches: a set is asked for again at most once a
 //! minute, and addresses that never worked are counted against a budget of their own, each at most once in a few
 //! seconds. So nothing that strangers do keeps an address that worked before, or one of the operator's, from being

@@ -63,11 +63,11 @@ impl Tx {
     pub(in crate::store) async fn add_delivery(
         &mut self,
         key: EventKey,
-        duty: &NewDelivery,
+        new: &NewDelivery,
         now: UnixMillis,
     ) -> Result<i64, StoreError> {
-        let delivery = key.of_delivery(&duty.handler);
-        let values = vec![delivery.into(), key.into(), (&*duty.handler).into(), duty.order_key.into(), now.into()];
+        let delivery = key.of_delivery(&new.handler);
+        let values = vec![delivery.into(), key.into(), (&*new.handler).into(), new.order_key.into(), now.into()];
         Ok(i64::try_from(self.execute(&sql::ADD_DELIVERY, values).await?).unwrap_or(0))
     }
 }

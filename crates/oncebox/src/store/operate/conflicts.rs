@@ -76,8 +76,8 @@ impl Tx {
         if !self.settle_conflict(key, CONFLICT_RELEASED).await? {
             return Ok(false);
         }
-        for duty in routes.deliveries_for(&row.text(1)?, &row.text(3)?, &payload.bytes(2)?) {
-            self.add_delivery(key, &duty, now).await?;
+        for new in routes.deliveries_for(&row.text(1)?, &row.text(3)?, &payload.bytes(2)?) {
+            self.add_delivery(key, &new, now).await?;
         }
         Ok(true)
     }

@@ -241,12 +241,12 @@ impl<'a> DeliveryColumns<'a> {
         for row in rows {
             let Some(state) = delivery_state(row.state) else { continue };
             let new = &events[row.index];
-            for duty in &new.handlers {
-                columns.deliveries.push(new.key.of_delivery(&duty.handler));
+            for delivery in &new.handlers {
+                columns.deliveries.push(new.key.of_delivery(&delivery.handler));
                 columns.keys.push(new.key);
-                columns.handlers.push(&duty.handler);
+                columns.handlers.push(&delivery.handler);
                 columns.states.push(state);
-                columns.order_keys.push(duty.order_key);
+                columns.order_keys.push(delivery.order_key);
             }
         }
         columns

@@ -393,7 +393,7 @@ struct Tried {
     error: StoreError,
 }
 
-/// One error out of all: an unsafe server must be mended, a refusal may be, and the rest may heal by itself.
+/// One error out of all: an unsafe server must be set right, a refusal may be, and the rest may heal by itself.
 fn none_of(mut tried: Vec<Tried>) -> StoreError {
     if let Some(at) = tried.iter().position(|one| matches!(one.error, StoreError::Unsafe(_))) {
         return tried.swap_remove(at).error;

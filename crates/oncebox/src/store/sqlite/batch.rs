@@ -131,24 +131,24 @@ fn bind_payload(new: &NewEvent, values: &mut Values<'_, '_>) -> rusqlite::Result
 
 /// The deliveries of an event: in which state, and for whom.
 fn deliveries<'a>(new: &'a NewEvent, row: &NewRow) -> impl Iterator<Item = Delivery<'a>> {
-    let begin = move |state| new.handlers.iter().map(move |duty| Delivery { new, state, duty });
+    let begin = move |state| new.handlers.iter().map(move |to| Delivery { new, state, to });
     delivery_state(row.state).into_iter().flat_map(begin)
 }
 
 struct Delivery<'a> {
     new: &'a NewEvent,
     state: &'static str,
-    duty: &'a NewDelivery,
+    to: &'a NewDelivery,
 }
 
 fn bind_delivery(delivery: &Delivery<'_>, steady: &Steady, values: &mut Values<'_, '_>) -> rusqlite::Result<()> {
-    let Delivery { new, state, duty } = delivery;
-    values.bind(new.key.of_delivery(&duty.handler))?;
+    let Delivery { new, state, to } = delivery;
+    values.bind(new.key.of_delivery(&to.handler))?;
     values.bind(new.key)?;
-    values.bind(&duty.handler)?;
+    values.bind(&to.handler)?;
     values.bind(state)?;
     values.bind(steady.due(new.received_at))?;
-    values.bind(duty.order_key)
+    values.bind(to.order_key)
 }
 
 fn prepare<'c>(connection: &'c Connection, sql: &str) -> Result<CachedStatement<'c>, StoreError> {

@@ -25,8 +25,8 @@ testkit::contract! {
         assert_eq!((row.arrivals, row.last_arrival_at, row.original), (1, NOW, None));
         let handlers: Vec<_> = detail.deliveries.iter().map(|delivery| delivery.handler.as_str()).collect();
         assert_eq!(handlers, HANDLERS);
-        for (delivery, duty) in detail.deliveries.iter().zip(&event.handlers) {
-            let key = event.key.of_delivery(&duty.handler);
+        for (delivery, new) in detail.deliveries.iter().zip(&event.handlers) {
+            let key = event.key.of_delivery(&new.handler);
             assert_eq!((delivery.delivery, delivery.attempt, delivery.finished_at), (key, 0, None));
             assert!(delivery.next_attempt_at.is_some() && delivery.last_error.is_none());
         }
