@@ -10,6 +10,10 @@ main() {
     find_postgres || install_postgres
     need_pgbouncer
     export ONCEBOX_TEST_PG_BIN=$postgres_bin
+    # Every crate is compiled once: nothing would use what a next compilation saves.
+    export CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0
+    # Tests wait more than they compute.
+    export RUST_TEST_THREADS=${RUST_TEST_THREADS:-$(($(nproc) * 4))}
     trap clean_up EXIT
     if [[ -z ${ONCEBOX_TEST_POSTGRES:-} ]]; then
         step "start Postgres" start_postgres
@@ -32,7 +36,7 @@ main() {
     step "spans" test_spans
     step "examples" run_examples
     RUSTDOCFLAGS="-D warnings" step "documentation" document
-    step "release build" cargo build --locked --release --workspace
+    step "release build" build_release
     step "the contest with other servers" run_contest
     step "clients and their examples" bash clients/test.sh
     step "the admin API against schemathesis" bash tests/api_fuzz.sh
@@ -163,7 +167,7 @@ launch_postgres() {
     fi
     "${as_user[@]}" "${with_us[@]}" "$postgres_bin/postgres" -D "$cluster/data" -c listen_addresses=127.0.0.1 \
         -c port="$1" -c unix_socket_directories="$cluster/socket" -c fsync=on -c synchronous_commit=on \
-        -c max_connections=300 -c shared_buffers=64MB >>"$cluster/log" 2>&1 </dev/null &
+        -c max_connections=600 -c shared_buffers=64MB >>"$cluster/log" 2>&1 </dev/null &
     postgres_pid=$!
     while kill -0 "$postgres_pid" 2>/dev/null; do
         [[ $(sed -n 8p "$cluster/data/postmaster.pid" 2>/dev/null) == ready* ]] && return
@@ -178,7 +182,10 @@ clean_up() {
         kill -QUIT "$postgres_pid" 2>/dev/null || true
         wait "$postgres_pid" 2>/dev/null || true
     fi
-    rm -rf "${cluster:-}" "${test_log:-}"
+    if [[ -n ${release_pid:-} ]]; then
+        kill "$release_pid" 2>/dev/null || true
+    fi
+    rm -rf "${cluster:-}" "${test_log:-}" "${release_log:-}"
 }
 
 # The rules for Prometheus, by its own tool. Without it they go unchecked, and that is said aloud.
@@ -231,12 +238,25 @@ adapters_alone() {
 adapters=axum,deadpool-postgres,diesel-async,rusqlite,sqlx-postgres,sqlx-sqlite
 
 run_tests() {
+    cargo test --locked --workspace --no-run || return
+    start_release
     cargo test --locked --workspace --no-fail-fast 2>&1 | tee "$test_log" || return
     cargo clippy --locked -p oncebox --features "$adapters" --all-targets -- -D warnings || return
     cargo test --locked -p oncebox --features "$adapters" --test embed --no-fail-fast 2>&1 | tee -a "$test_log"
 }
 
 # Each ends with an assertion about what a storm of duplicates left.
+# Compiles for the steps behind the tests while those wait.
+start_release() {
+    release_log=$(mktemp)
+    nice -n 19 cargo build --locked --release --workspace >"$release_log" 2>&1 &
+    release_pid=$!
+}
+
+build_release() {
+    wait "$release_pid" || { cat "$release_log" >&2; return 1; }
+}
+
 run_examples() {
     local example
     for example in axum_sqlx tokio_postgres rusqlite_sync outbox_email; do
