@@ -1,7 +1,7 @@
 //! The public listener: `/in/{source}`, `/in/{source}/{token}`, `/healthz` and `/readyz`, nothing else.
 //!
-//! Fixed order: route, declared size, what the head tells of the signature, body, signature over the raw bytes, time
-//! window, identity, store, answer. Whoever has proved nothing takes as little as possible: no byte of a body that cannot
+//! Fixed order: route, address, method, encoding, declared size, what the head tells of the signature, body, signature
+//! over the raw bytes, time window, identity, store, answer. Whoever has proved nothing takes as little as possible: no byte of a body that cannot
 //! be good is read, and a place in flight is taken once the body is there.
 
 pub(crate) mod answer;

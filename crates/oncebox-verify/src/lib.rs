@@ -20,11 +20,11 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! A provider is data: a [`Description`] out of the catalogue ([`provider_names`]), a user's own, or one laid over the
-//! other. The few whose scheme no description can say have a file of their own in `provider/vendor/`.
+//! A provider is data: a [`Description`] out of the catalogue ([`provider_names`]), a user's own, or one overriding the
+//! other. The few schemes that cannot be described as data have a file of their own in `provider/vendor/`.
 //!
-//! What a caller has to act on ([`Verdict`], [`Reason`], [`OnRepeat`]) is exhaustive on purpose: a new case must not fall into
-//! somebody's `_`.
+//! What a caller has to act on ([`Verdict`], [`Reason`], [`OnRepeat`]) is exhaustive on purpose: a new case is a compile error, not
+//! a silent `_`.
 
 #[doc(hidden)]
 pub mod calendar;

@@ -46,10 +46,16 @@ pub(crate) use verb::steps::{record_step, step_result};
 
 use crate::clock::UnixMillis;
 
+pub(crate) mod sealed {
+    /// Implemented by what implements [`Transaction`](super::Transaction), and by nothing outside.
+    pub trait Sealed {}
+}
+
 /// An open transaction of an application: what is written through it is there together, or not at all.
 ///
-/// Only types that are a transaction implement it, so that a mark cannot be committed before the work it stands for.
-pub trait Transaction {
+/// Only types that are a transaction implement it, so that a mark cannot be committed before the work it stands for; it is
+/// sealed, because a driver more is a module more here.
+pub trait Transaction: sealed::Sealed {
     /// Whose SQL it understands.
     fn dialect(&self) -> Dialect;
 

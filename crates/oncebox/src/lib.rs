@@ -39,7 +39,7 @@
 //! | hand in your own driver's transaction: sqlx, tokio-postgres, diesel, rusqlite | [`database`] and the features named after them |
 //! | only verify requests | [`verify`] |
 //!
-//! The library reads no environment and no clock of its own: both are handed in.
+//! The library reads no environment variables; the clock is passed in.
 
 mod clock;
 pub mod database;

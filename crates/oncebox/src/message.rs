@@ -1,7 +1,5 @@
-//! Outbox messages: calls that somebody wants made once their transaction has committed. Pure: what a message may hold,
-//! the key it goes out under, and the moves of its state. The store carries them out, the relay sends.
-//!
-//! The key is plain text and not a hash, because SQL on either database must be able to make the same one.
+//! Outbox messages: calls that somebody wants made once their transaction has committed. Pure: what a message may
+//! hold. SQL makes the key it goes out under, the store moves its state, the relay sends it.
 
 use crate::event::DeliveryKey;
 
@@ -80,10 +78,10 @@ pub enum MessageError {
     #[error("a key is 1 to 200 visible ASCII characters without a slash")]
     Key,
     /// The path.
-    #[error("a path has at most 2048 characters and none that controls")]
+    #[error("a path has at most 2048 characters and no control characters")]
     Path,
     /// The order key.
-    #[error("an order key has 1 to 200 characters and none that controls")]
+    #[error("an order key has 1 to 200 characters and no control characters")]
     OrderKey,
     /// The headers.
     #[error("the headers of a message have at most 16 kB")]

@@ -222,7 +222,7 @@ impl Keeper {
                 Ok::<_, StoreError>(())
             };
             if let Err(error) = outcome.await {
-                tracing::warn!("retention waits for the database: {}", error.chain());
+                tracing::warn!("retention failed, retrying: {}", error.chain());
             }
             let pause = now_set.schedule.pause(&now_set.windows).unwrap_or(POLL_EVERY).min(POLL_EVERY);
             tokio::select! {

@@ -342,6 +342,8 @@ impl Pool for Store {
     }
 }
 
+impl crate::database::sealed::Sealed for Tx {}
+
 impl Transaction for Tx {
     fn dialect(&self) -> Dialect {
         by_database!(&self.inner, TxInner::Sqlite(_) => Dialect::Sqlite, TxInner::Postgres(_) => Dialect::Postgres)

@@ -1,4 +1,4 @@
-//! A tap on the shoulder: the ingest path tells the workers, after a commit, which handlers have something to do; the
+//! Wake-up hints: the ingest path tells the workers, after a commit, which handlers have something to do; the
 //! workers tell the relay which destinations have.
 //!
 //! Only a hint, within one process and never lost work: the workers look for themselves several times in two seconds,

@@ -102,7 +102,7 @@ async fn begin(leases: &Leases, stopping: &Shutdown) -> Option<Proof> {
     loop {
         match leases.begin().await {
             Ok(proof) => return Some(proof),
-            Err(error) => tracing::warn!("the workers wait for the database: {}", error.chain()),
+            Err(error) => tracing::warn!("the workers could not start, retrying: {}", error.chain()),
         }
         tokio::select! {
             () = stopping.wait() => return None,
@@ -164,7 +164,7 @@ impl Worker {
                 self.ended(ended);
             }
             if let Err(error) = self.step().await {
-                tracing::warn!("claiming waits for the database: {}", error.chain());
+                tracing::warn!("claim failed, retrying: {}", error.chain());
                 tokio::select! {
                     () = stopping.wait() => break,
                     () = tokio::time::sleep(POLL_EVERY) => {}
@@ -370,7 +370,7 @@ impl Worker {
                 let destinations: Vec<Arc<str>> = due.destinations.into_iter().map(Arc::from).collect();
                 self.wake.destinations(&destinations);
             }
-            Err(error) => tracing::warn!("polling waits for the database: {}", error.chain()),
+            Err(error) => tracing::warn!("poll failed, retrying: {}", error.chain()),
         }
     }
 
@@ -417,7 +417,7 @@ impl Worker {
         self.chores.spawn(give_back(self.context.clone(), cut_off, Duration::ZERO));
         let chores = async { while self.chores.join_next().await.is_some() {} };
         if tokio::time::timeout(LAST_WRITE, chores).await.is_err() {
-            tracing::warn!("stopping before all claims were given back; they end with their lease");
+            tracing::warn!("stopping before all claims were given back; they expire with their lease");
         }
     }
 }

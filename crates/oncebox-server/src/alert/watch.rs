@@ -123,7 +123,7 @@ impl Watch {
             Err(_) => "it did not answer in time".to_owned(),
         };
         if self.away_since.is_none() {
-            tracing::warn!("alerts wait for the database: {problem}");
+            tracing::warn!("alerts could not be checked, retrying: {problem}");
         }
         self.tell_alone(receivers).await;
     }
@@ -248,7 +248,7 @@ impl Watch {
             tracing::warn!(alert = config.name, condition, "the notice could not be sent; retrying: {error}");
             return false;
         }
-        tracing::info!(alert = config.name, condition, phase = ?notice.phase, "told: {}", notice.text);
+        tracing::info!(alert = config.name, condition, phase = ?notice.phase, "notice sent: {}", notice.text);
         true
     }
 

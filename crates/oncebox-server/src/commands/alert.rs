@@ -45,8 +45,8 @@ async fn test(args: &TestArgs) -> anyhow::Result<ExitCode> {
         terminal::print_json(&tried)?;
     } else {
         let line = |one: &Tried| match &one.error {
-            None => format!("{}: told", one.alert),
-            Some(error) => format!("{}: not told: {error}", one.alert),
+            None => format!("{}: sent", one.alert),
+            Some(error) => format!("{}: not sent: {error}", one.alert),
         };
         terminal::print(tried.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     }

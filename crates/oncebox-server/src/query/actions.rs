@@ -115,7 +115,7 @@ pub(crate) async fn act(
     let count = store.act(&action, config.routes, now).await?;
     let repeated = known.is_some_and(|known| known.finished_at.is_some());
     if !repeated {
-        tracing::info!(action = action.id, kind = kind.as_str(), who = action.who, count, "an operator acted");
+        tracing::info!(action = action.id, kind = kind.as_str(), who = action.who, count, "operator action");
     }
     Ok(Done { count, dry_run: false, action_id: Some(action.id), repeated })
 }

@@ -83,7 +83,8 @@ pub(crate) async fn pause(
     let asked = asked_by(who, clock);
     let known = store.pause_handler_as(&asked, handler, paused).await?;
     if known {
-        tracing::info!(handler, paused, who = asked.who, "an operator paused or resumed a handler");
+        let done = if paused { "paused" } else { "resumed" };
+        tracing::info!(handler, who = asked.who, "handler {done}");
     }
     Ok(known)
 }

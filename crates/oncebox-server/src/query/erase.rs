@@ -76,7 +76,7 @@ pub(crate) async fn erase(store: &Store, clock: &Clock, request: EraseRequest) -
     let count = store.erase(&erasure, now).await?;
     let repeated = known.is_some_and(|known| known.finished_at.is_some());
     if !repeated {
-        tracing::info!(action = erasure.id, kind = "erase", who = erasure.who, count, "an operator acted");
+        tracing::info!(action = erasure.id, kind = "erase", who = erasure.who, count, "operator action");
     }
     Ok(Erased { count, waiting: None, dry_run: false, action_id: Some(erasure.id), repeated })
 }

@@ -71,7 +71,7 @@ pub(crate) struct LogTarget;
 impl Target for LogTarget {
     fn call<'a>(&'a self, event: &'a Claimed) -> Working<'a, Result<(), CallError>> {
         let Claimed { source, event_id, key, event_type, body, .. } = event;
-        tracing::info!(source, event_id, %key, r#type = event_type, bytes = body.len(), "handled by the log");
+        tracing::info!(source, event_id, %key, r#type = event_type, bytes = body.len(), "event logged by its handler");
         Box::pin(std::future::ready(Ok(())))
     }
 

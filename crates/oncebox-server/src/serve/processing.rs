@@ -183,11 +183,18 @@ async fn give_back_all(store: &Store, node: NodeKey, clock: &Clock) {
             Ok(Ok(0)) => return,
             Ok(Ok(count)) => return tracing::info!("{count} claims whose answer was lost are ready again"),
             Ok(Err(error)) if nth == GIVE_BACK_TRIES => {
-                tracing::warn!("claims whose answer was lost end with their lease: {}", error.chain());
+                tracing::warn!(
+                    "claims whose answer was lost could not be given back and expire with their lease: {}",
+                    error.chain()
+                );
             }
             // A connection that broke with the database; the next one is new.
             Ok(Err(_)) => {}
-            Err(_) => return tracing::warn!("claims whose answer was lost end with their lease: no answer in time"),
+            Err(_) => {
+                return tracing::warn!(
+                    "claims whose answer was lost could not be given back in time and expire with their lease"
+                );
+            }
         }
     }
 }

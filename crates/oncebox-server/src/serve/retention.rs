@@ -29,7 +29,7 @@ pub(crate) async fn prepare(store: &Store, clock: &Clock, config: &Config) {
     // Fault points are met by what is served, not by the start.
     let store = store.clone().with_faults(Faults::none());
     if let Err(error) = retention::prepare(&store, clock, &settings(config).windows).await {
-        tracing::warn!("payloads of the next days have no place of their own yet: {}", error.chain());
+        tracing::warn!("could not create payload partitions for the coming days: {}", error.chain());
     }
 }
 

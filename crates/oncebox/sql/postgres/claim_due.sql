@@ -4,7 +4,7 @@
 -- The care is which of them, by the attempts that were lost with their worker.
 SELECT d.ctid AS place FROM oncebox.deliveries d
 WHERE d.handler = h.handler AND d.state = 'ready' AND d.due_at_ms <= h.steady
-  AND {care}
+  AND {lost}
   AND (d.order_key IS NULL OR (
       NOT EXISTS (SELECT 1 FROM oncebox.deliveries o
                   WHERE o.handler = d.handler AND o.order_key = d.order_key AND o.state = 'claimed')

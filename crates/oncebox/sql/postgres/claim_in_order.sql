@@ -7,7 +7,7 @@ WHERE l.state = 'ready' AND l.ctid = ANY(ARRAY(
     SELECT d.place FROM (
         (SELECT d.ctid AS place, d.key, d.order_key FROM oncebox.deliveries d
          WHERE d.handler = h.handler AND d.state = 'ready' AND d.due_at_ms <= h.steady
-           AND {care}
+           AND {lost}
          ORDER BY d.due_at_ms LIMIT 1000)
         UNION ALL
         (WITH RECURSIVE upper_keys AS (
@@ -39,7 +39,7 @@ WHERE l.state = 'ready' AND l.ctid = ANY(ARRAY(
               AND (o.waits_for IS NULL OR o.due_at_ms <= h.steady)
             ORDER BY o.key LIMIT 1) d
          WHERE k.order_key IS NOT NULL AND d.due_at_ms <= h.steady
-           AND {care})
+           AND {lost})
     ) d
     WHERE d.order_key IS NULL OR (
         NOT EXISTS (SELECT 1 FROM oncebox.deliveries o

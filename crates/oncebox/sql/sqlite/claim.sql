@@ -16,7 +16,7 @@ WHERE h.handler = ?1 AND d.delivery IN (
     SELECT r.delivery FROM (
         SELECT * FROM (SELECT r.delivery, r.key, r.order_key FROM oncebox_deliveries r
                        WHERE r.handler = ?1 AND r.state = 'ready' AND r.due_at_ms <= ?6
-                         AND {care}
+                         AND {lost}
                        ORDER BY r.due_at_ms LIMIT max(1000, ?2))
         UNION ALL
         SELECT * FROM (
@@ -48,7 +48,7 @@ WHERE h.handler = ?1 AND d.delivery IN (
                    AND (o.waits_for IS NULL OR o.due_at_ms <= ?6)
                 ORDER BY o.key LIMIT 1)
             WHERE r.due_at_ms <= ?6
-              AND {care})
+              AND {lost})
     ) r
     WHERE (SELECT paused FROM oncebox_handlers WHERE handler = ?1) = 0 AND (r.order_key IS NULL OR (
         NOT EXISTS (SELECT 1 FROM oncebox_deliveries o

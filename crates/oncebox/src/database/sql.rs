@@ -61,16 +61,16 @@ pub(super) enum LossFilter {
 pub(crate) const CLAIM: Template<2> =
     Template::new(include_str!("../../sql/postgres/claim.sql"), ["{wanted}", "{places}"]);
 /// Which of them where order keys do not matter, and where they do; by the attempts that were lost.
-pub(crate) const DUE: Template<1> = Template::new(include_str!("../../sql/postgres/claim_due.sql"), ["{care}"]);
+pub(crate) const DUE: Template<1> = Template::new(include_str!("../../sql/postgres/claim_due.sql"), ["{lost}"]);
 pub(crate) const IN_ORDER: Template<1> =
-    Template::new(include_str!("../../sql/postgres/claim_in_order.sql"), ["{care}"]);
+    Template::new(include_str!("../../sql/postgres/claim_in_order.sql"), ["{lost}"]);
 /// The claim on SQLite, by the attempts that were lost.
-pub(crate) const CLAIM_SQLITE: Template<1> = Template::new(include_str!("../../sql/sqlite/claim.sql"), ["{care}"]);
+pub(crate) const CLAIM_SQLITE: Template<1> = Template::new(include_str!("../../sql/sqlite/claim.sql"), ["{lost}"]);
 
 /// The worker's own claim, for one handler in place of several: arrays do not cross the seam.
-fn claim(places: &Template<1>, care: LossFilter) -> Statement {
+fn claim(places: &Template<1>, filter: LossFilter) -> Statement {
     let wanted = "(SELECT CAST($1 AS text), CAST($2 AS bigint), CAST($3 AS bigint), CAST($6 AS bigint))";
-    let (postgres, sqlite) = match care {
+    let (postgres, sqlite) = match filter {
         LossFilter::Sound => ("d.lost = 0", "r.lost = 0"),
         LossFilter::Lost => ("d.lost > 0", "r.lost > 0"),
     };
@@ -86,9 +86,9 @@ static CLAIMS: LazyLock<[Statement; 4]> = LazyLock::new(|| {
     ]
 });
 
-/// The claim with a care, where order keys matter or not.
-pub(super) fn claim_with(care: LossFilter, in_order: bool) -> &'static Statement {
-    &CLAIMS[usize::from(in_order) * 2 + usize::from(care == LossFilter::Lost)]
+/// The claim with a filter, where order keys matter or not.
+pub(super) fn claim_with(filter: LossFilter, in_order: bool) -> &'static Statement {
+    &CLAIMS[usize::from(in_order) * 2 + usize::from(filter == LossFilter::Lost)]
 }
 
 /// Only SQLite asks this; Postgres answers a claim with everything.

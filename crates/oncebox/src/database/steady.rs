@@ -137,7 +137,10 @@ impl Steady {
         if told.seen > 0 && back < -JUMP_MS {
             let jump = Jump { by: back, settled: told.settled, expected: None };
             if times.settle(jump, None).await? {
-                tracing::warn!("the clock went back by {} s while nobody ran; leases and retries go on", -back / 1000);
+                tracing::warn!(
+                    "the clock was set back by {} s while no process ran; leases and retries are unaffected",
+                    -back / 1000
+                );
             }
             told = times.told(clock.now()).await?;
         }

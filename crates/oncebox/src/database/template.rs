@@ -77,6 +77,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "the text does not have this place")]
     fn a_text_without_a_place_is_refused() {
-        let _ = Template::new("AND d.lost = 0", ["{care}"]);
+        let _ = Template::new("AND d.lost = 0", ["{lost}"]);
     }
 }

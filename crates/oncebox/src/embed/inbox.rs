@@ -194,7 +194,7 @@ impl<P: Pool> std::fmt::Debug for Inbox<P> {
 async fn expire_leases<P: Pool>(shared: Shared<P>, every: Duration, stopping: Shutdown) {
     while !stopping.requested() {
         if let Err(error) = shared.steady.compare(&PoolTimes(&shared.pool), None).await {
-            tracing::warn!("comparing clocks waits for the database: {}", error.chain());
+            tracing::warn!("comparing clocks failed, retrying: {}", error.chain());
         }
         let expired = async {
             let mut tx = shared.pool.begin().await?;
@@ -207,7 +207,7 @@ async fn expire_leases<P: Pool>(shared: Shared<P>, every: Duration, stopping: Sh
                 tracing::warn!("{count} deliveries were taken back from workers that went silent");
                 shared.wake.notify_waiters();
             }
-            Err(error) => tracing::warn!("checking for expired leases waits for the database: {}", error.chain()),
+            Err(error) => tracing::warn!("checking for expired leases failed, retrying: {}", error.chain()),
         }
         tokio::select! {
             () = stopping.wait() => {}

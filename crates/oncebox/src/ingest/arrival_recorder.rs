@@ -39,7 +39,7 @@ impl Entry {
     }
 }
 
-/// Keeps the books until the last writer is gone.
+/// Records until the last writer is gone.
 pub(super) async fn run(store: Store, mut settled: mpsc::Receiver<Vec<Entry>>) {
     let mut arrivals = Arrivals::default();
     let mut writing = JoinSet::new();
@@ -70,7 +70,7 @@ async fn write(store: Store, counts: Vec<ArrivalCount>) -> Vec<ArrivalCount> {
     match store.add_arrivals(&counts).await {
         Ok(()) => Vec::new(),
         Err(error) => {
-            tracing::warn!("{} arrival counts wait for the database: {}", counts.len(), error.chain());
+            tracing::warn!("{} arrival counts could not be written, retrying: {}", counts.len(), error.chain());
             counts
         }
     }

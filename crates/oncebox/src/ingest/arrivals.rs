@@ -15,7 +15,7 @@ impl Arrivals {
     /// Counts one.
     pub(super) fn count(&mut self, key: EventKey, at: UnixMillis, remote: &str) {
         if self.0.len() >= ARRIVALS_KEYS_MAX && !self.0.contains_key(&key) {
-            tracing::warn!(%key, "an arrival goes uncounted: too many wait to be written");
+            tracing::warn!(%key, "an arrival is not counted: too many wait to be written");
             return;
         }
         let one = self.0.entry(key).or_insert(ArrivalCount { key, count: 0, last_at: at, recent: Vec::new() });

@@ -57,7 +57,7 @@ pub struct Settings {
     pub writers: usize,
 }
 
-/// The running writers and their arrival_recorder.
+/// The running writers and their arrival recorder.
 #[derive(Debug)]
 pub struct Batcher(JoinSet<()>);
 
@@ -77,11 +77,11 @@ impl Batcher {
     ) -> (Ingest, Self) {
         let (submissions, receiver) = mpsc::channel(WAITING_MAX);
         let queue = Arc::new(Mutex::new(Queue { receiver, ahead: None }));
-        let (books, settled) = mpsc::channel(SETTLED_MAX);
+        let (records, settled) = mpsc::channel(SETTLED_MAX);
         let mut tasks = JoinSet::new();
         for _ in 0..settings.writers.max(1) {
-            let (store, books, wake) = (store.clone(), books.clone(), wake.clone());
-            let writer = Writer { store, books, wake, batch_max: settings.batch.max(1) };
+            let (store, records, wake) = (store.clone(), records.clone(), wake.clone());
+            let writer = Writer { store, records, wake, batch_max: settings.batch.max(1) };
             tasks.spawn(writer.run(queue.clone()));
         }
         tasks.spawn(arrival_recorder::run(store, settled));
@@ -100,7 +100,7 @@ impl Batcher {
 
     /// Waits until everything submitted is answered and counted. Drop every [`Ingest`] first.
     pub async fn finish(mut self) {
-        // The writers end with the last submission, the arrival_recorder with the last writer.
+        // The writers end with the last submission, the arrival recorder with the last writer.
         while self.0.join_next().await.is_some() {}
     }
 }
@@ -139,7 +139,7 @@ impl Queue {
 
 struct Writer {
     store: Store,
-    books: mpsc::Sender<Vec<Entry>>,
+    records: mpsc::Sender<Vec<Entry>>,
     wake: Wake,
     batch_max: usize,
 }
@@ -217,7 +217,7 @@ impl Writer {
         }
     }
 
-    /// Answers first; the books are kept by somebody else, meanwhile the next commit begins.
+    /// Answers first; log lines and arrivals are recorded meanwhile, and the next commit begins.
     fn answer_committed(&self, batch: Vec<Submission>, outcomes: Vec<Inserted>) {
         let mut entries = Vec::with_capacity(outcomes.len());
         let mut outcomes = outcomes.into_iter();
@@ -231,7 +231,7 @@ impl Writer {
             let _ = answer.send(Stored::Committed(own));
         }
         // Never waited for: a line in the log and an arrival count may be lost, an acknowledgement may not be late.
-        if let Err(error) = self.books.try_send(entries) {
+        if let Err(error) = self.records.try_send(entries) {
             tracing::warn!("dropped the log lines and arrival counts of one batch: {error}");
         }
     }

@@ -64,7 +64,9 @@ impl Beginnings {
         };
         let under_way = UnderWay { role, claims, lists: self.lists.clone() };
         if let Some(written) = written {
-            let warn = |error: &StoreError| tracing::warn!("work cannot begin: {}", error.chain());
+            let warn = |error: &StoreError| {
+                tracing::warn!("work was not started, because its start could not be recorded: {}", error.chain())
+            };
             return written.inspect_err(warn).is_ok().then_some(under_way);
         }
         let (answer, wait) = oneshot::channel();
@@ -114,7 +116,7 @@ async fn write(store: &Store, node: NodeKey, role: Role, lists: &Lists) -> bool 
     for nth in 1..=TRIES_MAX {
         match store.write_begun(node, role, &listed(lists, role)).await {
             Ok(()) => return true,
-            Err(error) => tracing::warn!("work waits for the database (try {nth}): {}", error.chain()),
+            Err(error) => tracing::warn!("the start of work could not be recorded (try {nth}): {}", error.chain()),
         }
         tokio::time::sleep(PAUSE).await;
     }

@@ -85,7 +85,7 @@ async fn close<E: Ended>(store: &Store, clock: &Clock, batch: &[E]) -> Vec<Close
             Ok(Tried::Committed(outcomes)) => return outcomes,
             Ok(Tried::LeaseLost(keys)) => lost.extend(keys),
             Err(error) => {
-                tracing::warn!("{} ended calls wait for the database (try {nth}): {}", batch.len(), error.chain());
+                tracing::warn!("{} results could not be written, retrying (try {nth}): {}", batch.len(), error.chain());
                 tokio::time::sleep(PAUSE).await;
             }
         }

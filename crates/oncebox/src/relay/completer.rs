@@ -84,6 +84,10 @@ pub(super) async fn give_back(store: Store, clock: Clock, fences: Vec<MessageFen
         return;
     }
     if let Err(error) = store.give_back_messages(&fences, pause, clock.now()).await {
-        tracing::warn!("{} messages end with their lease: {}", fences.len(), error.chain());
+        tracing::warn!(
+            "{} messages could not be given back and expire with their lease: {}",
+            fences.len(),
+            error.chain()
+        );
     }
 }

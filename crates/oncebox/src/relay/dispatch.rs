@@ -139,7 +139,7 @@ impl Dispatch {
         match claim {
             Ok(Claim { wants, since, outcome: Ok(claims) }) => self.take(wants, since, claims),
             Ok(Claim { outcome: Err(error), .. }) => {
-                tracing::warn!("claiming messages waits for the database: {}", error.chain());
+                tracing::warn!("claim of messages failed, retrying: {}", error.chain());
                 self.claim_failed(now);
             }
             // Ours to repair, and never to stop for.
@@ -249,7 +249,7 @@ impl Dispatch {
             while self.chores.join_next().await.is_some() {}
         };
         if tokio::time::timeout(LAST_WRITE, last).await.is_err() {
-            tracing::warn!("stopping before all messages were given back; they end with their lease");
+            tracing::warn!("stopping before all messages were given back; they expire with their lease");
         }
     }
 }

@@ -61,7 +61,7 @@ pub(super) fn lost(message: &ClaimedMessage) {
 
 /// How it went could not be written down.
 pub(super) fn unwritten(message: &ClaimedMessage) {
-    line!(error, message, "not written down; it will be sent again under the same key");
+    line!(error, message, "its result could not be saved; it will be sent again under the same key");
 }
 
 /// A message that was due and had no attempt left.

@@ -15,13 +15,13 @@ use crate::trace::TRACEPARENT;
 /// Why a message can never be sent as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unsendable {
-    #[error("the path leaves its destination, or is none")]
+    #[error("the path is not valid, or leads out of the destination's URL")]
     Path,
-    #[error("the method is none")]
+    #[error("the method is not valid")]
     Method,
-    #[error("the headers are no JSON object of texts")]
+    #[error("the headers are not a JSON object of strings")]
     Headers,
-    #[error("the header {0:?} is none that a message may set")]
+    #[error("a message may not set the header {0:?}")]
     Header(String),
 }
 

@@ -50,7 +50,9 @@ impl Pass<'_> {
                 self.count(done, "payloads", rows.saturating_sub(kept));
             }
             Exclusive::Later => tracing::info!("{} is in use; it is dropped later", one.name),
-            Exclusive::Refused => tracing::warn!("{} cannot be dropped by this role; its rows go in slices", one.name),
+            Exclusive::Refused => {
+                tracing::warn!("this role may not drop {}; its rows are deleted in batches", one.name)
+            }
         }
         Ok(())
     }

@@ -3,4 +3,4 @@
 pub(super) mod arrivals;
 pub(super) mod arrived_secrets;
 pub(super) mod ledger;
-pub(super) mod repeats;
+pub(super) mod same_bytes;

@@ -226,7 +226,7 @@ filled! {
 pub(super) static QUICK_CHECK: LazyLock<Statement> =
     LazyLock::new(|| Statement::of_two("", include_str!("../../sql/sqlite/quick_check.sql")));
 
-/// The claim of one database, once for each care: what differs is which deliveries it may take.
+/// The claim of one database, once for each filter: what differs is which deliveries it may take.
 #[derive(Debug)]
 pub(super) struct Claim([String; 4]);
 
@@ -244,8 +244,8 @@ impl Claim {
         Self(conditions.map(|condition| text(&condition)))
     }
 
-    pub(super) fn with(&self, care: LossFilter) -> &str {
-        &self.0[care as usize]
+    pub(super) fn with(&self, filter: LossFilter) -> &str {
+        &self.0[filter as usize]
     }
 }
 
@@ -259,13 +259,13 @@ pub(super) static CLAIM_IN_ORDER_POSTGRES: LazyLock<Claim> = LazyLock::new(|| cl
 #[cfg(feature = "postgres")]
 fn claim_of(places: &Template<1>) -> Claim {
     let wanted = "unnest($1::text[], $2::bigint[], $3::bigint[], $6::bigint[])";
-    Claim::new("d", "h.attempts", |care| claims::CLAIM.fill([wanted, &places.fill([care])]))
+    Claim::new("d", "h.attempts", |filter| claims::CLAIM.fill([wanted, &places.fill([filter])]))
 }
 
 #[cfg(feature = "sqlite")]
 pub(super) static CLAIM_SQLITE: LazyLock<Claim> = LazyLock::new(|| {
     let attempts = "(SELECT attempts FROM oncebox_handlers WHERE handler = ?1)";
-    Claim::new("r", attempts, |care| claims::CLAIM_SQLITE.fill([care]))
+    Claim::new("r", attempts, |filter| claims::CLAIM_SQLITE.fill([filter]))
 });
 
 /// The batch statements of Postgres: one round trip for many rows.

@@ -234,7 +234,7 @@ impl Tx {
     }
 
     /// Keeps a job for the commit.
-    pub(super) async fn run_last(
+    pub(super) async fn keep_for_commit(
         &mut self,
         job: impl FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static,
     ) -> Result<(), StoreError> {

@@ -34,7 +34,7 @@ impl Store {
     pub async fn keep_time(&self, stopping: &Shutdown) {
         while tokio::time::timeout(LEASES_EVERY, stopping.wait()).await.is_err() {
             if let Err(error) = self.compare_time(None).await {
-                tracing::warn!("comparing clocks waits for the database: {}", error.chain());
+                tracing::warn!("comparing clocks failed, retrying: {}", error.chain());
             }
         }
     }

@@ -59,7 +59,7 @@ impl KeyFetcher {
     /// Visits a URL.
     pub(crate) async fn visit(&self, visit: &Visit) -> Result<(), OutOfReach> {
         self.vendor_client.visit(visit).await.map_err(|error| {
-            tracing::warn!("a confirmation could not be visited: {error}");
+            tracing::warn!("a vendor's confirmation URL could not be fetched: {error}");
             OutOfReach
         })
     }

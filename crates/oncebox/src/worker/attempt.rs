@@ -89,7 +89,11 @@ impl Context {
             return;
         }
         if let Err(error) = self.store.give_back(&fences, pause, self.clock.now()).await {
-            tracing::warn!("{} claims end with their lease ({why}): {}", fences.len(), error.chain());
+            tracing::warn!(
+                "{} claims could not be given back ({why}) and expire with their lease: {}",
+                fences.len(),
+                error.chain()
+            );
         }
     }
 }

@@ -63,7 +63,7 @@ impl Leases {
                 () = tokio::time::sleep(pause) => looks = looks.saturating_add(1),
             }
             if let Err(error) = self.step(&mut proof).await {
-                tracing::warn!("expired leases wait for the database: {}", error.chain());
+                tracing::warn!("checking for expired leases failed, retrying: {}", error.chain());
                 tokio::time::sleep(PAUSE).await;
             }
         }

@@ -34,7 +34,7 @@ pub(super) fn lost(claim: &Claimed) {
 pub(super) fn expired(expired: &Expired) {
     let Expired { handler, source, event_id, key, attempt, dead, used, .. } = expired;
     if !used {
-        tracing::info!(handler, source, event_id, %key, attempt, "taken back from a process that is gone; no attempt was used");
+        tracing::info!(handler, source, event_id, %key, attempt, "reclaimed from a process that ended; no attempt was used");
     } else if *dead {
         counted(handler, *attempt, Outcome::Dead);
         tracing::error!(handler, source, event_id, %key, attempt, "dead: the last attempt ended without an answer");
@@ -48,7 +48,7 @@ pub(super) fn expired(expired: &Expired) {
 pub(super) fn expired_message(expired: &ExpiredMessage) {
     let ExpiredMessage { destination, id, attempt, dead, used } = expired;
     if !used {
-        tracing::info!(destination, %id, attempt, "taken back from a process that is gone; it was not sent");
+        tracing::info!(destination, %id, attempt, "reclaimed from a process that ended; it was not sent");
         return;
     }
     counted_message(destination, *attempt, if *dead { "dead" } else { "failed" });

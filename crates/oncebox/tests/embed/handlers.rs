@@ -101,6 +101,8 @@ async fn stopped<P: App>(db: TestDatabase) {
     let inbox = Inbox::new(pool, Clock::system()).with("billing", quick(), Moody(runs.clone()));
     let running = inbox.start().await.unwrap();
     wait_until("the handler runs", || runs.load(Ordering::SeqCst) == 1).await;
+    // Meanwhile the next claim has begun; on SQLite it waits for the handler's own transaction.
+    tokio::time::sleep(Duration::from_millis(300)).await;
     running.stop(Duration::from_millis(50)).await;
     let state = format!("select state, attempt from {} where handler = 'billing'", db.table("deliveries"));
     assert_eq!(db.query(&state), [["ready", "0"]]);

@@ -149,7 +149,7 @@ async fn fetch_plan(_id: &str) -> Result<(String, i64), HandlerError> {
     Ok(("platinum".to_owned(), 7))
 }
 
-/// Outside first and remembered, then one short transaction, in which the fetched version decides.
+/// The call first, its result saved; then one short transaction, in which the fetched version decides.
 async fn refetched(context: &mut Context<PgPool>) -> Result<(), HandlerError> {
     let id = context.event().id.clone();
     let (plan, version): (String, i64) = context.step("fetch", |_key| fetch_plan(&id)).await?;

@@ -65,7 +65,7 @@ impl Broken {
     fn start_anew(&mut self) {
         let program = &mut self.world.program;
         assert_eq!(program.wait_exit(PATIENCE).code(), Some(1));
-        assert!(program.log().contains("the disk did not take a flush"), "{}", program.log());
+        assert!(program.log().contains("fsync failed"), "{}", program.log());
         fs::remove_file(&self.switch).expect("the disk can be made healthy");
         program.restart();
     }

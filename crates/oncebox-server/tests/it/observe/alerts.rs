@@ -140,7 +140,7 @@ contract! {
         assert_eq!(told(&receiver), [(String::new(), "test".to_owned())]);
         receiver.behave(|_| Reply::Status(404));
         let output = test();
-        assert_eq!((output.status, output.stdout.trim()), (Some(1), "ops: not told: answered 404 Not Found"));
+        assert_eq!((output.status, output.stdout.trim()), (Some(1), "ops: not sent: answered 404 Not Found"));
     }
 }
 

@@ -54,8 +54,8 @@ const OUTCOMES: [(&str, &str, &str, &str); 20] = [
     ("known-404", "sent", "2", ""),
     ("refused", "dead", "1", "answered 422"),
     ("gone", "dead", "1", "answered 410"),
-    ("../../elsewhere", "dead", "1", "leaves its destination"),
-    ("a b", "dead", "1", "leaves its destination"),
+    ("../../elsewhere", "dead", "1", "leads out of the destination"),
+    ("a b", "dead", "1", "leads out of the destination"),
     ("fine?x=1", "sent", "1", ""),
 ];
 

@@ -56,6 +56,8 @@ impl Tx {
     }
 }
 
+impl crate::database::sealed::Sealed for Tx {}
+
 impl Transaction for Tx {
     fn dialect(&self) -> Dialect {
         Dialect::Postgres

@@ -23,6 +23,8 @@ use crate::database::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value
 /// An open transaction on a connection of its own; use it as the connection that it is.
 pub struct Tx(deadpool::Object<AsyncPgConnection>);
 
+impl crate::database::sealed::Sealed for AsyncPgConnection {}
+
 impl Transaction for AsyncPgConnection {
     fn dialect(&self) -> Dialect {
         Dialect::Postgres
@@ -45,6 +47,8 @@ impl Transaction for AsyncPgConnection {
         self.batch_execute(sql).await.map_err(classify)
     }
 }
+
+impl crate::database::sealed::Sealed for Tx {}
 
 impl Transaction for Tx {
     fn dialect(&self) -> Dialect {

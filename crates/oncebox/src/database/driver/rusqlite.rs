@@ -33,6 +33,8 @@ pub fn send(tx: &mut rusqlite::Transaction<'_>, message: &Message) -> Result<(),
     at_once(crate::database::verb::outbox::send(tx, message))
 }
 
+impl crate::database::sealed::Sealed for rusqlite::Transaction<'_> {}
+
 impl Transaction for rusqlite::Transaction<'_> {
     fn dialect(&self) -> Dialect {
         Dialect::Sqlite

@@ -76,6 +76,8 @@ impl Pool for Database {
     }
 }
 
+impl crate::database::sealed::Sealed for Tx {}
+
 impl Transaction for Tx {
     fn dialect(&self) -> Dialect {
         Dialect::Sqlite

@@ -7,6 +7,8 @@ macro_rules! transaction {
         #[derive(Debug)]
         pub struct Tx(sqlx::Transaction<'static, $database>);
 
+        impl crate::database::sealed::Sealed for sqlx::Transaction<'_, $database> {}
+
         impl Transaction for sqlx::Transaction<'_, $database> {
             fn dialect(&self) -> Dialect {
                 $dialect
@@ -27,6 +29,8 @@ macro_rules! transaction {
                 (&mut **self).execute(text).await.map(drop).map_err(classify)
             }
         }
+
+        impl crate::database::sealed::Sealed for Tx {}
 
         impl Transaction for Tx {
             fn dialect(&self) -> Dialect {

@@ -6,6 +6,8 @@ use crate::database::error::Stale;
 use crate::database::{Dialect, Row, StoreError, Transaction, Value, classify_postgres};
 use crate::event::Key;
 
+impl crate::database::sealed::Sealed for tokio_postgres::Transaction<'_> {}
+
 impl Transaction for tokio_postgres::Transaction<'_> {
     fn dialect(&self) -> Dialect {
         Dialect::Postgres

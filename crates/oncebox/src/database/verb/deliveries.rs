@@ -99,17 +99,16 @@ pub(crate) async fn register<P: Pool>(
 /// Claims what is due for a handler, oldest first. What was lost with its worker before may be what took the worker with
 /// it: it is claimed alone, and only by one who has nothing else in hand (`is_idle`); nothing else is claimed before it.
 pub(crate) async fn claim<P: Pool>(
-    pool: &P,
+    mut tx: P::Tx,
     handler: &str,
     most: usize,
     is_idle: bool,
     lease: Duration,
     now: At,
 ) -> Result<Claims, StoreError> {
-    let mut tx = pool.begin().await?;
     let dialect = tx.dialect();
     let lost = !query_at(&mut tx, &sql::HAS_LOST, vec![handler.into(), now.wall.into()], now).await?.is_empty();
-    let (care, most) = match (lost, is_idle) {
+    let (filter, most) = match (lost, is_idle) {
         (true, true) => (LossFilter::Lost, 1),
         (true, false) => {
             commit_or_fail::<P>(tx).await?;
@@ -124,7 +123,7 @@ pub(crate) async fn claim<P: Pool>(
         Dialect::Sqlite => vec![now.wall.into(), now.steady.unwrap_or(now.wall).into()],
         Dialect::Postgres => vec![now.steady.into(), i64::try_from(CLAIMED_BYTES_MAX).unwrap_or(i64::MAX).into()],
     });
-    let rows = query(&mut tx, sql::claim_with(care, in_order), values).await?;
+    let rows = query(&mut tx, sql::claim_with(filter, in_order), values).await?;
     let mut claims = Claims { lost, ..Claims::default() };
     for row in without_excess(&mut tx, rows).await? {
         match read_claim(row)? {

@@ -132,6 +132,6 @@ pub(super) async fn give_back<P: Pool>(lane: &Lane<P>, fence: Fence, limit: Dura
     let fences = [fence];
     let given = deliveries::give_back(&lane.shared.pool, &fences, Duration::ZERO, lane.shared.at());
     if !matches!(tokio::time::timeout(limit, given).await, Ok(Ok(_))) {
-        tracing::warn!(handler = &*lane.name, "a claim ends with its lease");
+        tracing::warn!(handler = &*lane.name, "a claim could not be given back and expires with its lease");
     }
 }

@@ -47,11 +47,11 @@ impl<P: Pool> Lane<P> {
         let mut hands = InFlight::default();
         while !stopping.requested() {
             let look = self.shared.wake.notified();
-            let pause = match self.step(&mut hands).await {
+            let pause = match self.step(&mut hands, &stopping).await {
                 Ok(Claimed::MaybeNotAll) => Duration::ZERO,
                 Ok(Claimed::All) => self.registered.options.poll,
                 Err(error) => {
-                    tracing::warn!(handler = &*self.name, "claiming waits for the database: {}", error.chain());
+                    tracing::warn!(handler = &*self.name, "claim failed, retrying: {}", error.chain());
                     self.registered.options.poll
                 }
             };
@@ -67,7 +67,7 @@ impl<P: Pool> Lane<P> {
         self.stop(hands, grace).await;
     }
 
-    async fn step(&self, hands: &mut InFlight) -> Result<Claimed, StoreError> {
+    async fn step(&self, hands: &mut InFlight, stopping: &Shutdown) -> Result<Claimed, StoreError> {
         while let Some(ended) = hands.tasks.try_join_next_with_id() {
             hands.ended(ended);
         }
@@ -76,8 +76,13 @@ impl<P: Pool> Lane<P> {
         if free == 0 || (hands.alone && !is_idle) {
             return Ok(Claimed::All);
         }
+        // On SQLite it waits while an attempt of ours writes; a stop cuts that attempt off, so it must not wait here.
+        let tx = tokio::select! {
+            tx = self.shared.pool.begin() => tx?,
+            () = stopping.wait() => return Ok(Claimed::All),
+        };
         let (lease, now) = (self.registered.options.lease, self.shared.at());
-        let claims = deliveries::claim(&self.shared.pool, &self.name, free, is_idle, lease, now).await?;
+        let claims = deliveries::claim::<P>(tx, &self.name, free, is_idle, lease, now).await?;
         hands.alone = claims.lost && is_idle && !claims.claimed.is_empty();
         for buried in &claims.buried {
             let (key, attempt) = (buried.key.to_string(), buried.attempt);

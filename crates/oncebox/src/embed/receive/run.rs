@@ -22,7 +22,7 @@ impl Verified {
         let source = source.as_deref().unwrap_or_default();
         for (event, reason) in &self.held {
             let reason = reason.as_str();
-            tracing::warn!(source, event_id = event.id, reason, "an event that cannot be told apart was refused");
+            tracing::warn!(source, event_id = event.id, reason, "an event without a usable id was refused");
         }
         match run(pool, &self.events, work).await {
             // The sender comes again with all of them, and those that were done are duplicates then.

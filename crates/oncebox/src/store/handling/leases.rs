@@ -1,7 +1,7 @@
 //! Leases that ended without a word, and processes that ended with claims in their hands.
 //!
 //! Every node expires leases, whoever they belong to. A node's own earlier process is known to be dead sooner: on SQLite
-//! by the lock file that only one server can hold, on Postgres by a session lock on the node's name. Consumers outside
+//! by the lock file that only one server can hold, on Postgres by a session lock on the process's key. Consumers outside
 //! claim without a node, so a restart of ours takes nothing from them.
 
 use crate::clock::UnixMillis;
@@ -41,7 +41,7 @@ pub struct Kin {
 /// What two processes share that run, or ran, under one name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Nearness {
-    /// The address that only one process can listen on: the other one is dead.
+    /// The address that only one process can listen on: the other one is dead, or lives on another machine.
     Place,
     /// No more than the name, as clones do and a container that was made anew: the other one may live.
     Name,

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use crate::clock::UnixMillis;
 use crate::delivery::routing::NewDelivery;
 use crate::event::{EventKey, EventState};
-use crate::store::insert::repeats::Repeats;
+use crate::store::insert::same_bytes::Repeats;
 use crate::store::{StoreError, Tx, TxInner, sql};
 use oncebox_verify::{Digest, Fingerprint, Fingerprints, HeldReason, Identified, Identity, OnOtherBody, OnRepeat};
 

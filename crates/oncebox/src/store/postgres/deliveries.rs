@@ -17,7 +17,7 @@ impl Tx {
         &mut self,
         wants: &[Want],
         node: Option<NodeKey>,
-        care: LossFilter,
+        filter: LossFilter,
         steady: Option<UnixMillis>,
     ) -> Result<ClaimedRows, StoreError> {
         let in_order = wants.iter().any(|want| want.in_order);
@@ -28,7 +28,7 @@ impl Tx {
         let bytes: Vec<i64> = wants.iter().map(|want| i64::try_from(want.bytes).unwrap_or(i64::MAX)).collect();
         let rows = self
             .step(async |client| {
-                let statement = client.prepare_cached(claim.with(care)).await?;
+                let statement = client.prepare_cached(claim.with(filter)).await?;
                 let values: [&(dyn ToSql + Sync); 6] = [&handlers, &limits, &leases, &node, &steady, &bytes];
                 by_index(client, client.query(&statement, &values)).await
             })

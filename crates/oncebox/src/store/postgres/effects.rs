@@ -85,7 +85,7 @@ impl Tx {
     /// The application has changed what its statements were prepared against, or has left its session read-only: no session
     /// of before is used again.
     fn out_of_date(&mut self, error: &StoreError) -> Blame {
-        tracing::info!("handlers run on new sessions from now on: {}", error.chain());
+        tracing::info!("handlers get new sessions: {}", error.chain());
         self.abandon(error);
         Blame::Plans
     }

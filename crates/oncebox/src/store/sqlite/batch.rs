@@ -63,7 +63,7 @@ impl Tx {
         rows: Vec<NewRow>,
         steady: Steady,
     ) -> Result<(), StoreError> {
-        self.run_last(move |connection| write(connection, &events, &rows, &steady).map_err(classify)).await
+        self.keep_for_commit(move |connection| write(connection, &events, &rows, &steady).map_err(classify)).await
     }
 }
 

@@ -21,7 +21,7 @@ impl Tx {
         &mut self,
         wants: Vec<Want>,
         node: Option<NodeKey>,
-        care: LossFilter,
+        filter: LossFilter,
         (now, steady): (UnixMillis, UnixMillis),
     ) -> Result<ClaimedRows, StoreError> {
         self.run(move |connection| {
@@ -36,7 +36,7 @@ impl Tx {
                     Value::Int(now),
                     Value::Int(steady),
                 ];
-                let mut rows = read_rows(connection, CLAIM_SQLITE.with(care), values)?;
+                let mut rows = read_rows(connection, CLAIM_SQLITE.with(filter), values)?;
                 // RETURNING has an order of its own.
                 rows.sort_by_key(|row| (row.int(DUE_AT).unwrap_or(0), row.key::<EventKind>(KEY).ok()));
                 add_events(connection, rows, bytes, &mut claims)?;

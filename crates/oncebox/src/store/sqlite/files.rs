@@ -94,8 +94,8 @@ impl OpenFiles {
             return;
         }
         match copy_whole(log, path) {
-            Ok(()) => tracing::warn!("{} was put back as it was", path.display()),
-            Err(error) => tracing::error!("{} could not be put back: {error}", path.display()),
+            Ok(()) => tracing::warn!("restored {}", path.display()),
+            Err(error) => tracing::error!("{} could not be restored: {error}", path.display()),
         }
     }
 

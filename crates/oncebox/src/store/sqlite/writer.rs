@@ -108,9 +108,7 @@ impl Flush {
 
     /// The disk did not take it.
     pub(in crate::store) fn failed(error: &dyn std::error::Error) -> Self {
-        tracing::error!(
-            "the disk did not take a flush, so nothing is written any more until the server is started anew: {error}"
-        );
+        tracing::error!("fsync failed; nothing is written any more until the server is restarted: {error}");
         Self::Failed
     }
 }

@@ -4,6 +4,7 @@
 
 use std::sync::Arc;
 
+use super::transaction::OVERDUE;
 use super::{Broken, Context, UnitEnd, failure, isolated};
 use crate::delivery::Failed;
 use crate::lane::circuit::Reached;
@@ -33,7 +34,7 @@ async fn one(context: &Context, spec: &HandlerSpec, target: &Arc<dyn Target>, cl
         Ok(true) => {}
         Ok(false) => return Reached::Unknown,
         Err(error) => {
-            tracing::warn!("a call waits for the database: {}", error.chain());
+            tracing::warn!("a call could not be prepared, retrying: {}", error.chain());
             context.give_back(std::slice::from_ref(&claim), "the database did not answer").await;
             return Reached::Unknown;
         }
@@ -81,9 +82,8 @@ async fn admitted(context: &Context, spec: &HandlerSpec, claim: &Claimed) -> Res
             Fenced::LeaseLost => None,
         },
         Ruling::Overdue => {
-            let reason = "what it waits for never came";
-            let failure = failure(spec, claim, Failed::Permanent, reason.to_owned(), None);
-            (tx.fail(&failure, now).await? == Fenced::Recorded).then_some((Outcome::Dead, reason))
+            let failure = failure(spec, claim, Failed::Permanent, OVERDUE.to_owned(), None);
+            (tx.fail(&failure, now).await? == Fenced::Recorded).then_some((Outcome::Dead, OVERDUE))
         }
         Ruling::Run | Ruling::Waiting | Ruling::LeaseLost => None,
     };
@@ -112,7 +112,7 @@ async fn close_in_order(context: &Context, spec: &HandlerSpec, claim: &Claimed) 
     for _ in 0..TRIES_MAX {
         match try_close_in_order(context, spec, claim).await {
             Ok(closed) => return closed,
-            Err(error) => tracing::warn!("an ended call waits for the database: {}", error.chain()),
+            Err(error) => tracing::warn!("the result of a call could not be saved, retrying: {}", error.chain()),
         }
         tokio::time::sleep(PAUSE).await;
     }
@@ -144,5 +144,5 @@ async fn close_failed(context: &Context, claim: &Arc<Claimed>, failure: Failure)
 
 fn unwritten(claim: &Claimed) {
     let Claimed { handler, source, event_id, key, attempt, .. } = claim;
-    tracing::error!(handler, source, event_id, %key, attempt, "not written down; the call will be made again");
+    tracing::error!(handler, source, event_id, %key, attempt, "the result of a call could not be saved; it will be made again under the same key");
 }

@@ -126,7 +126,11 @@ impl Unit<'_> {
             Ok(Ran::SessionLost { error }) => self.spare_sessions(&part, error).await,
             Ok(Ran::Unknown(error)) => self.resolve_unknown_commit(&part, &error).await,
             Ok(Ran::Away(error) | Ran::NotCommitted(error)) => {
-                tracing::warn!("{} deliveries wait for the database: {}", part.len(), error.chain());
+                tracing::warn!(
+                    "{} deliveries could not be committed and are given back: {}",
+                    part.len(),
+                    error.chain()
+                );
                 self.context.give_back(&part, "the database did not answer").await;
             }
             Err(broken) if part.len() == 1 => {
@@ -246,7 +250,10 @@ impl Unit<'_> {
                 Ok(true) => metric::ended(claim, Outcome::Done, ""),
                 Ok(false) => open.push(claim.clone()),
                 // The fence keeps it from happening twice; the end of the lease brings it back.
-                Err(error) => tracing::warn!("cannot tell yet: {}", error.chain()),
+                Err(error) => {
+                    let (key, error) = (claim.key, error.chain());
+                    tracing::warn!(%key, "could not check whether a commit came through; its lease will expire: {error}");
+                }
             }
         }
         if open.len() < part.len() && !open.is_empty() {
@@ -265,14 +272,14 @@ impl Unit<'_> {
                     return metric::ended(claim, failure.next.into(), &failure.error);
                 }
                 Ok(_) => return metric::lost(claim),
-                Err(error) => tracing::warn!("a failed attempt waits for the database: {}", error.chain()),
+                Err(error) => tracing::warn!("a failed attempt could not be recorded, retrying: {}", error.chain()),
             }
             tokio::time::sleep(PAUSE).await;
         }
     }
 }
 
-const OVERDUE: &str = "what it waits for never came";
+pub(super) const OVERDUE: &str = "what it waits for never came";
 
 /// Effects and marks of all of them, in one transaction.
 async fn transaction(mut tx: Tx, spec: &HandlerSpec, claims: &[Claimed], now: UnixMillis, deadline: Duration) -> Ran {
@@ -408,7 +415,7 @@ impl From<StoreError> for Stop {
     }
 }
 
-/// What order says about one of them; done means that it is to run.
+/// What order says about one of them.
 async fn judge(tx: &mut Tx, spec: &HandlerSpec, claim: &Claimed, now: UnixMillis) -> Result<Plan, Stop> {
     if spec.order.are_none() {
         return Ok(Plan::Run);
