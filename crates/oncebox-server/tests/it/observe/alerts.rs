@@ -136,7 +136,7 @@ contract! {
         let envs: Vec<(&str, &str)> = setup.envs.iter().map(|(name, value)| (*name, value.as_str())).collect();
         let test = || program::run(BIN, &["alert", "test"], &envs, folder.path());
         let output = test();
-        assert_eq!((output.status, output.stdout.trim()), (Some(0), "ops: told"));
+        assert_eq!((output.status, output.stdout.trim()), (Some(0), "ops: sent"));
         assert_eq!(told(&receiver), [(String::new(), "test".to_owned())]);
         receiver.behave(|_| Reply::Status(404));
         let output = test();
