@@ -7,17 +7,19 @@
 -- The functions run with the caller's own rights, so the consumer's are exactly what claim, finish, fail, extend,
 -- give_back, once, newer and send touch. It cannot make, change or delete an event, a payload or a setting.
 
+-- Roles belong to the whole server, so another database may have them already, or make them at this moment.
 DO $$
+DECLARE
+    wanted text;
 BEGIN
-    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'oncebox_consumer') THEN
-        CREATE ROLE oncebox_consumer NOLOGIN;
-    END IF;
-    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'oncebox_reader') THEN
-        CREATE ROLE oncebox_reader NOLOGIN;
-    END IF;
-    IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = 'oncebox_gateway') THEN
-        CREATE ROLE oncebox_gateway NOLOGIN;
-    END IF;
+    FOREACH wanted IN ARRAY ARRAY['oncebox_consumer', 'oncebox_reader', 'oncebox_gateway'] LOOP
+        IF NOT EXISTS (SELECT 1 FROM pg_roles WHERE rolname = wanted) THEN
+            BEGIN
+                EXECUTE format('CREATE ROLE %I NOLOGIN', wanted);
+            EXCEPTION WHEN duplicate_object OR unique_violation THEN NULL;
+            END;
+        END IF;
+    END LOOP;
 END $$;
 
 GRANT USAGE ON SCHEMA oncebox TO oncebox_consumer, oncebox_reader, oncebox_gateway;

@@ -10,8 +10,7 @@ const ROLES: &str = include_str!("../../../../../docs/sql/roles.sql");
 fn run<F: Future<Output = ()>>(test: impl FnOnce(World) -> F) {
     testkit::database::run(Backend::Postgres, async |db| {
         let world = processing(db).await;
-        // Roles belong to the whole cluster; two databases that make them at once must take turns.
-        world.db.execute(&format!("begin; select pg_advisory_xact_lock(7041); {ROLES}; commit"));
+        world.db.execute(&format!("begin; {ROLES}; commit"));
         test(world).await;
     });
 }
