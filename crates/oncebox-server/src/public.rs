@@ -18,7 +18,7 @@ use http::header::{CONNECTION, CONTENT_ENCODING, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
 use hyper::body::{Body as _, Incoming};
-use metrics::{counter, histogram};
+use metrics::{Histogram, counter, histogram};
 use oncebox::gateway::ingest::{Answer, Context, Ingest};
 use oncebox::gateway::shutdown::Shutdown;
 use oncebox::gateway::store::Store;
@@ -59,6 +59,8 @@ struct Inner {
     arrived: ArrivedSecrets,
     ready: Ready,
     draining: Shutdown,
+    /// Looked up once.
+    ack_seconds: Histogram,
 }
 
 /// How much is held at once.
@@ -95,6 +97,7 @@ impl Public {
             arrived,
             ready: Ready::new(store, draining.clone()),
             draining,
+            ack_seconds: histogram!("oncebox_ack_seconds"),
         }))
     }
 
@@ -180,7 +183,7 @@ impl Inner {
             Ok(call) => self.answer_call(&call, request, started).await,
             Err(problem) => problem.into_response(),
         };
-        histogram!("oncebox_ack_seconds").record(started.elapsed().as_secs_f64());
+        self.ack_seconds.record(started.elapsed().as_secs_f64());
         response
     }
 

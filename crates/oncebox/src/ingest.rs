@@ -83,6 +83,7 @@ pub struct Ingest {
     keys: Arc<KeyMaker>,
     vendors: Arc<KeyFetcher>,
     sender_clock: SenderClock,
+    secret_matches: metric::SecretMatches,
 }
 
 /// Where a request came from and whom its events concern.
@@ -159,7 +160,7 @@ impl Ingest {
 
     async fn store(&self, context: &Context<'_>, request: &Request, accepted: Accepted) -> Answer {
         let Accepted { secret, signed_at, events, batch, reply } = accepted;
-        metric::secret_matched(context.source, secret);
+        self.secret_matches.count(context.source, secret);
         metric::ids_disagree(context.source.name(), &events);
         if let Some(signed_at) = signed_at {
             self.sender_clock.note(signed_at, &self.clock);

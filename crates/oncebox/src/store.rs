@@ -47,6 +47,7 @@ pub use handling::pull::{PulledClaim, PulledFailure};
 pub use insert::arrivals::ArrivalCount;
 pub use insert::arrived_secrets::{ARMED_FOR_MS, ArrivedSecret, Kept};
 pub use insert::ledger::{Inserted, NewEvent, insert_events};
+pub use insert::one_trip::Settled;
 pub use operate::action_filter::ActionFilter;
 pub use operate::actions::{Action, ActionError, ActionKind, ActionRecord};
 pub use operate::alerts::{NodeReport, Told};

@@ -27,12 +27,12 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    pub(super) fn new(new: NewEvent, inserted: Inserted) -> Self {
+    pub(super) fn new(new: &NewEvent, inserted: Inserted) -> Self {
         Self {
-            source: new.source,
-            event_id: new.event.event_id,
-            event_type: new.event.event_type,
-            remote: new.remote,
+            source: new.source.clone(),
+            event_id: new.event.event_id.clone(),
+            event_type: new.event.event_type.clone(),
+            remote: new.remote.clone(),
             received_at: new.received_at,
             inserted,
         }

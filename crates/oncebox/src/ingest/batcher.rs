@@ -2,7 +2,7 @@
 //!
 //! No timer: while one commit is under way the next batch gathers, so an idle inbox answers in one flush and a busy one
 //! shares it. Answers go out after the commit, never before. Loop, step and SQL are apart: this file is the loop and
-//! the step, `store::insert_events` is the rest.
+//! the step, `Store::insert` is the rest.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::{Ingest, SenderClock, metric};
 use crate::clock::{Clock, Countdown};
 use crate::event::KeyMaker;
 use crate::limits::{BATCH_BYTES_MAX, SETTLED_MAX, WAITING_MAX, WRITE_WAIT};
-use crate::store::{Commit, Inserted, NewEvent, Store, StoreError, insert_events};
+use crate::store::{Inserted, NewEvent, Settled, Store, StoreError};
 use crate::wake::Wake;
 
 /// One request's events, and where its answer goes.
@@ -86,7 +86,14 @@ impl Batcher {
         }
         tasks.spawn(arrival_recorder::run(store, settled));
         (
-            Ingest { submissions, clock, keys, vendors: Arc::default(), sender_clock: SenderClock::default() },
+            Ingest {
+                submissions,
+                clock,
+                keys,
+                vendors: Arc::default(),
+                sender_clock: SenderClock::default(),
+                secret_matches: metric::SecretMatches::default(),
+            },
             Self(tasks),
         )
     }
@@ -155,81 +162,96 @@ impl Writer {
         }
     }
 
-    /// Commits a batch and answers everybody in it. A batch that the database refuses is tried one by one, so that a
-    /// poisonous event hurts only itself.
-    async fn settle(&self, batch: Vec<Submission>) {
-        match self.commit(&batch).await {
-            Err(error) if !error.is_transient() && batch.len() > 1 => {
-                tracing::warn!("a batch of {} was refused, trying one by one: {}", batch.len(), error.chain());
-                for submission in batch {
-                    let outcome = self.commit(std::slice::from_ref(&submission)).await;
-                    self.answer(vec![submission], outcome);
+    /// Commits what was gathered and answers everybody. Events with a second referee take a transaction of their own, so that
+    /// the others need one round trip only.
+    async fn settle(&self, gathered: Vec<Submission>) {
+        let (simple, other) =
+            gathered.into_iter().partition(|submission| submission.events.iter().all(NewEvent::has_one_referee));
+        for batch in [Batch::of(simple), Batch::of(other)] {
+            if !batch.waiting.is_empty() {
+                self.settle_batch(batch).await;
+            }
+        }
+    }
+
+    /// A batch that the database refuses is tried one by one, so that a poisonous event hurts only itself.
+    async fn settle_batch(&self, batch: Batch) {
+        match self.commit(&batch.events).await {
+            Err(error) if !error.is_transient() && batch.waiting.len() > 1 => {
+                tracing::warn!("a batch of {} was refused, trying one by one: {}", batch.waiting.len(), error.chain());
+                for one in batch.one_by_one() {
+                    let outcome = self.commit(&one.events).await;
+                    self.answer(one, outcome);
                 }
             }
             outcome => self.answer(batch, outcome),
         }
     }
 
-    /// One transaction. Busy is tried once more: the lock or the deadlock's victim is free by then. So is one whose session
-    /// was lost before COMMIT was sent, while the sender still waits: those that were lost with it are known by now.
-    async fn commit(&self, batch: &[Submission]) -> Result<Settled, StoreError> {
-        let events: Arc<[NewEvent]> = batch.iter().flat_map(|submission| submission.events.iter().cloned()).collect();
+    /// One commit. Busy is tried once more: the lock or the deadlock's victim is free by then. So is one whose session was
+    /// lost, while the sender still waits: those that were lost with it are known by now. Where it was committed all the
+    /// same, the second try finds the rows under our own keys.
+    async fn commit(&self, events: &Arc<[NewEvent]>) -> Result<Settled<Vec<Inserted>>, StoreError> {
         let countdown = Countdown::from(WRITE_WAIT);
-        match self.try_commit(&events, WRITE_WAIT).await {
-            Err(StoreError::Busy(_)) => self.try_commit(&events, WRITE_WAIT).await,
-            Err(error) if error.is_session_lost() && countdown.left() > WRITE_WAIT / 2 => {
-                tracing::warn!("a batch of {} is tried on another connection: {}", batch.len(), error.chain());
-                self.try_commit(&events, countdown.left()).await
+        let may_repeat = |error: &StoreError| error.is_session_lost() && countdown.left() > WRITE_WAIT / 2;
+        let is_repeatable = events.iter().all(NewEvent::has_one_referee);
+        match self.try_commit(events, WRITE_WAIT).await {
+            Err(StoreError::Busy(_)) => self.try_commit(events, WRITE_WAIT).await,
+            Err(error) if may_repeat(&error) => self.repeat(events, error, countdown.left()).await,
+            Ok(Settled::Unknown(error)) if is_repeatable && may_repeat(&error) => {
+                self.repeat(events, error, countdown.left()).await
             }
             outcome => outcome,
         }
     }
 
-    async fn try_commit(&self, events: &Arc<[NewEvent]>, wait: Duration) -> Result<Settled, StoreError> {
-        let write = async {
-            let mut tx = self.store.begin_ingest().await?;
-            let outcomes = insert_events(&mut tx, events).await?;
-            Ok::<_, StoreError>((tx, outcomes))
-        };
+    async fn repeat(
+        &self,
+        events: &Arc<[NewEvent]>,
+        lost: StoreError,
+        wait: Duration,
+    ) -> Result<Settled<Vec<Inserted>>, StoreError> {
+        tracing::warn!("a batch of {} is tried on another connection: {}", events.len(), lost.chain());
+        self.try_commit(events, wait).await
+    }
+
+    async fn try_commit(&self, events: &Arc<[NewEvent]>, wait: Duration) -> Result<Settled<Vec<Inserted>>, StoreError> {
         // Somebody else's slow statements may stand before ours; a sender waits only so long.
-        let (tx, outcomes) = match tokio::time::timeout(wait, write).await {
-            Ok(written) => written?,
-            Err(elapsed) => return Err(StoreError::Disconnected(elapsed.into())),
-        };
-        match tx.commit().await {
-            Commit::Committed => Ok(Settled::Committed(outcomes)),
-            Commit::Failed(error) => Err(error),
-            Commit::Unknown(error) => Ok(Settled::Unknown(error)),
+        match tokio::time::timeout(wait, self.store.insert(events)).await {
+            Ok(outcome) => outcome,
+            Err(elapsed) => Ok(Settled::Unknown(StoreError::Disconnected(elapsed.into()))),
         }
     }
 
-    fn answer(&self, batch: Vec<Submission>, outcome: Result<Settled, StoreError>) {
+    fn answer(&self, batch: Batch, outcome: Result<Settled<Vec<Inserted>>, StoreError>) {
+        let requests = batch.waiting.len();
         match outcome {
-            Ok(Settled::Committed(outcomes)) => self.answer_committed(batch, outcomes),
+            Ok(Settled::Committed(outcomes)) => self.answer_committed(batch, &outcomes),
             Ok(Settled::Unknown(error)) => {
-                tracing::error!("the result of a commit of {} requests is unknown: {}", batch.len(), error.chain());
-                send(batch, || Stored::Unknown);
+                tracing::error!("the result of a commit of {requests} requests is unknown: {}", error.chain());
+                batch.send(|| Stored::Unknown);
             }
             Err(error) => {
-                tracing::error!("{} requests could not be stored: {}", batch.len(), error.chain());
-                send(batch, || Stored::Failed);
+                tracing::error!("{requests} requests could not be stored: {}", error.chain());
+                batch.send(|| Stored::Failed);
             }
         }
     }
 
     /// Answers first; log lines and arrivals are recorded meanwhile, and the next commit begins.
-    fn answer_committed(&self, batch: Vec<Submission>, outcomes: Vec<Inserted>) {
-        let mut entries = Vec::with_capacity(outcomes.len());
-        let mut outcomes = outcomes.into_iter();
-        for Submission { events, answer } in batch {
-            let own: Vec<Inserted> = outcomes.by_ref().take(events.len()).collect();
-            let fresh = events.iter().zip(&own).filter(|(_, inserted)| inserted.is_runnable());
-            self.wake.handlers(fresh.flat_map(|(new, _)| new.handlers.iter().map(|delivery| &delivery.handler)));
-            events.iter().zip(&own).for_each(|(new, inserted)| metric::stored(&new.source, *inserted));
-            entries.extend(events.into_iter().zip(&own).map(|(new, inserted)| Entry::new(new, *inserted)));
+    fn answer_committed(&self, batch: Batch, outcomes: &[Inserted]) {
+        let settled = || batch.events.iter().zip(outcomes);
+        let mut own = outcomes;
+        for Waiting { events, answer } in batch.waiting {
+            let (these, later) = own.split_at(events);
+            own = later;
             // Nobody waits only when the client hung up; the event is stored all the same.
-            let _ = answer.send(Stored::Committed(own));
+            let _ = answer.send(Stored::Committed(these.to_vec()));
         }
+        let fresh = settled().filter(|(_, inserted)| inserted.is_runnable());
+        self.wake.handlers(fresh.flat_map(|(new, _)| new.handlers.iter().map(|delivery| &delivery.handler)));
+        metric::stored(&batch.events, outcomes);
+        let entries = settled().map(|(new, inserted)| Entry::new(new, *inserted)).collect();
         // Never waited for: a line in the log and an arrival count may be lost, an acknowledgement may not be late.
         if let Err(error) = self.records.try_send(entries) {
             tracing::warn!("dropped the log lines and arrival counts of one batch: {error}");
@@ -237,14 +259,43 @@ impl Writer {
     }
 }
 
-enum Settled {
-    Committed(Vec<Inserted>),
-    Unknown(StoreError),
+/// The events of several requests, and who waits for them.
+struct Batch {
+    events: Arc<[NewEvent]>,
+    waiting: Vec<Waiting>,
 }
 
-fn send(batch: Vec<Submission>, answer: impl Fn() -> Stored) {
-    for Submission { events, answer: waiting } in batch {
-        metric::unavailable(&events);
-        let _ = waiting.send(answer());
+/// A request: how many of the batch's events are its own, and where its answer goes.
+struct Waiting {
+    events: usize,
+    answer: oneshot::Sender<Stored>,
+}
+
+impl Batch {
+    fn of(submissions: Vec<Submission>) -> Self {
+        let mut events = Vec::with_capacity(submissions.len());
+        let mut waiting = Vec::with_capacity(submissions.len());
+        for submission in submissions {
+            waiting.push(Waiting { events: submission.events.len(), answer: submission.answer });
+            events.extend(submission.events);
+        }
+        Self { events: events.into(), waiting }
+    }
+
+    /// A batch for each request.
+    fn one_by_one(self) -> impl Iterator<Item = Self> {
+        let mut from = 0;
+        self.waiting.into_iter().map(move |one| {
+            let events = self.events[from..from + one.events].into();
+            from += one.events;
+            Self { events, waiting: vec![one] }
+        })
+    }
+
+    fn send(self, answer: impl Fn() -> Stored) {
+        metric::unavailable(&self.events);
+        for waiting in self.waiting {
+            let _ = waiting.answer.send(answer());
+        }
     }
 }

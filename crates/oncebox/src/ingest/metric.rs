@@ -1,5 +1,8 @@
 //! The arrival metrics and the line that each handling leaves in the log. Names and labels are the contract's.
 
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+
 use metrics::{Counter, counter};
 
 use super::arrival_recorder::Entry;
@@ -7,14 +10,33 @@ use crate::store::{Inserted, NewEvent};
 use oncebox_verify::{Identified, Rejection, Source};
 
 pub(super) fn rejected(source: &str, rejection: &Rejection) {
-    arrivals(source, "rejected");
+    arrivals(source, "rejected", 1);
     counter!("oncebox_rejections_total", "source" => source.to_owned(), "reason" => rejection.reason.as_str())
         .increment(1);
 }
 
-pub(super) fn secret_matched(source: &Source, position: usize) {
-    if position > 0 {
-        secret_matches(source, position).increment(1);
+/// The counters of secrets that matched, found by their source: looking one up by its labels costs more than counting.
+#[derive(Clone, Debug, Default)]
+pub(super) struct SecretMatches(Arc<Mutex<HashMap<usize, OfSource>>>);
+
+/// The weak pointer keeps the source's address from being used again.
+#[derive(Debug)]
+struct OfSource(Weak<Source>, HashMap<usize, Counter>);
+
+impl SecretMatches {
+    pub(super) fn count(&self, source: &Arc<Source>, position: usize) {
+        if position == 0 {
+            return;
+        }
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let address = Arc::as_ptr(source).addr();
+        if !known.contains_key(&address) {
+            // Sources that a reload replaced.
+            known.retain(|_, OfSource(source, _)| source.strong_count() > 0);
+        }
+        let OfSource(_, counters) =
+            known.entry(address).or_insert_with(|| OfSource(Arc::downgrade(source), HashMap::new()));
+        counters.entry(position).or_insert_with(|| secret_matches(source, position)).increment(1);
     }
 }
 
@@ -36,18 +58,24 @@ pub(super) fn ids_disagree(source: &str, events: &[Identified]) {
 }
 
 pub(super) fn out_of_reach(source: &str) {
-    arrivals(source, "unavailable");
+    arrivals(source, "unavailable", 1);
 }
 
 pub(super) fn unavailable(events: &[NewEvent]) {
     for new in events {
-        arrivals(&new.source, "unavailable");
+        arrivals(&new.source, "unavailable", 1);
     }
 }
 
-/// Counts an event that was committed.
-pub(super) fn stored(source: &str, inserted: Inserted) {
-    arrivals(source, inserted.as_str());
+/// Counts the events of a batch that was committed: a look-up of a counter for each kind, not for each event.
+pub(super) fn stored(events: &[NewEvent], outcomes: &[Inserted]) {
+    let mut counts: BTreeMap<(&str, &'static str), u64> = BTreeMap::new();
+    for (new, inserted) in events.iter().zip(outcomes) {
+        *counts.entry((&new.source, inserted.as_str())).or_default() += 1;
+    }
+    for ((source, result), count) in counts {
+        arrivals(source, result, count);
+    }
 }
 
 /// Leaves an event's line; a duplicate has a line of its own kind, so that "did we see it" is one search.
@@ -66,6 +94,6 @@ pub(super) fn log(entry: &Entry) {
     }
 }
 
-fn arrivals(source: &str, result: &'static str) {
-    counter!("oncebox_arrivals_total", "source" => source.to_owned(), "result" => result).increment(1);
+fn arrivals(source: &str, result: &'static str, count: u64) {
+    counter!("oncebox_arrivals_total", "source" => source.to_owned(), "result" => result).increment(count);
 }

@@ -3,4 +3,5 @@
 pub(super) mod arrivals;
 pub(super) mod arrived_secrets;
 pub(super) mod ledger;
+pub(super) mod one_trip;
 pub(super) mod same_bytes;

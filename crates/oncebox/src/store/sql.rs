@@ -306,6 +306,8 @@ pub(super) mod postgres {
     pub(in crate::store) const CLAIM_FINGERPRINTS: &str = include_str!("../../sql/postgres/claim_fingerprints.sql");
     pub(in crate::store) const FIND_IDENTITIES: &str = include_str!("../../sql/postgres/find_identities.sql");
     pub(in crate::store) const FIND_FINGERPRINTS: &str = include_str!("../../sql/postgres/find_fingerprints.sql");
+    pub(in crate::store) const INSERT_BATCH: &str = include_str!("../../sql/postgres/insert_batch.sql");
+    pub(in crate::store) const CONFIRM: &str = include_str!("../../sql/postgres/confirm.sql");
     pub(in crate::store) const INSERT_EVENTS: &str = include_str!("../../sql/postgres/insert_events.sql");
     pub(in crate::store) const INSERT_PAYLOADS: &str = include_str!("../../sql/postgres/insert_payloads.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use oncebox::gateway::event::{EventKey, KeyMaker};
 use oncebox::gateway::store::{
-    Access, Asked, Claimed, Commit, Connections, Durability, Failures, HandlerSql, Inserted, NewEvent, RanEach, Store,
-    StoreError, Tx, insert_events,
+    Access, Asked, Claimed, Commit, Connections, Durability, Failures, HandlerSql, Inserted, NewEvent, RanEach,
+    Settled, Store, StoreError, Tx,
 };
 use oncebox_verify::{
     Digest, Fingerprint, Fingerprints, HeldReason, Identified, Identity, IdentityKind, OnOtherBody, OnRepeat, sha256,
@@ -95,9 +95,10 @@ impl World {
         &self,
         events: impl IntoIterator<Item = NewEvent>,
     ) -> Result<Vec<Inserted>, StoreError> {
-        let mut tx = self.store.begin().await?;
-        let outcomes = insert_events(&mut tx, &events.into_iter().collect()).await?;
-        committed(tx).await.map(|()| outcomes)
+        match self.store.insert(&events.into_iter().collect()).await? {
+            Settled::Committed(outcomes) => Ok(outcomes),
+            Settled::Unknown(error) => Err(error),
+        }
     }
 
     /// Inserts one event and commits it.

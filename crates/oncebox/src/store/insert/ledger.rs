@@ -94,6 +94,16 @@ pub(in crate::store) enum Owner {
     Known { key: EventKey, body_sha256: Option<Digest> },
 }
 
+impl Owner {
+    /// Keys are made for one event each: where ours stands, the row is ours, and an earlier try was committed.
+    pub(in crate::store) fn unless_ours(self, own: EventKey) -> Self {
+        match self {
+            Self::Known { key, .. } if key == own => Self::Fresh,
+            other => other,
+        }
+    }
+}
+
 /// A row to be written: the event at `index` of the batch, in this state.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct NewRow {
@@ -148,22 +158,22 @@ async fn insert(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, 
 }
 
 /// A batch while it is being decided.
-struct Batch<'a> {
+pub(super) struct Batch<'a> {
     events: &'a [NewEvent],
     repeats: Repeats,
     /// For each identity, sorted: the index of the event that came first with it.
     firsts: BTreeMap<Identity, usize>,
-    owners: Vec<Owner>,
+    pub(super) owners: Vec<Owner>,
     /// New identities that turned out to be another name of an event we have.
     aliases: Vec<(Identity, EventKey)>,
     /// For each conflicting identity, sorted: the events that share it.
     conflicts: BTreeMap<Identity, Vec<usize>>,
     rows: Vec<NewRow>,
-    outcomes: Vec<Option<Inserted>>,
+    pub(super) outcomes: Vec<Option<Inserted>>,
 }
 
 impl<'a> Batch<'a> {
-    fn new(events: &'a [NewEvent]) -> Self {
+    pub(super) fn new(events: &'a [NewEvent]) -> Self {
         let mut firsts = BTreeMap::new();
         for (index, new) in events.iter().enumerate() {
             firsts.entry(new.event.identity).or_insert(index);
@@ -181,8 +191,22 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn identities_wanted(&self) -> Vec<(Identity, EventKey)> {
+    pub(super) fn identities_wanted(&self) -> Vec<(Identity, EventKey)> {
         self.firsts.iter().map(|(identity, index)| (*identity, self.events[*index].key)).collect()
+    }
+
+    /// The row of each identity, sorted, should it be new and its only referee.
+    pub(super) fn rows_if_new(&self) -> Vec<NewRow> {
+        let row = |index: usize| match self.events[index].event.held {
+            Some(reason) => NewRow { index, state: EventState::Held, reason: Some(reason.as_str()), original: None },
+            None => NewRow { index, state: EventState::Accepted, reason: None, original: None },
+        };
+        self.firsts.values().map(|index| row(*index)).collect()
+    }
+
+    /// The events that contradict what is known under their identity.
+    pub(super) fn contradicting(&self) -> Vec<usize> {
+        self.conflicts.values().flatten().copied().collect()
     }
 
     /// Which events bring something for the second referee, each with the key under which it is kept. What is new
@@ -214,7 +238,7 @@ impl<'a> Batch<'a> {
         pairs.map(|((identity, index), owner)| (*identity, (*index, *owner))).collect()
     }
 
-    fn settle_identities(&mut self) {
+    pub(super) fn settle_identities(&mut self) {
         let owners = self.owners_by_identity();
         for (index, new) in self.events.iter().enumerate() {
             let (first, owner) = owners[&new.event.identity];
@@ -287,7 +311,7 @@ impl<'a> Batch<'a> {
         }
     }
 
-    fn outcomes(self) -> Result<Vec<Inserted>, StoreError> {
+    pub(super) fn outcomes(self) -> Result<Vec<Inserted>, StoreError> {
         self.outcomes.into_iter().collect::<Option<_>>().ok_or(StoreError::Corrupt { what: "batch outcome" })
     }
 }

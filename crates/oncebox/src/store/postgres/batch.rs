@@ -1,5 +1,5 @@
-//! The batch insert on Postgres: arrays through `unnest`, one statement for many rows. The referee's answer is waited
-//! for; the rows then travel with COMMIT, in one round trip.
+//! The batch insert on Postgres: arrays through `unnest`, one statement for many rows. Where an identity is the only referee
+//! that statement is all; otherwise the referees' answers are waited for, and the rows then travel with COMMIT.
 
 use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
@@ -17,6 +17,7 @@ use crate::event::{DeliveryKey, EventKey, Mark};
 use crate::store::StoreError;
 use crate::store::insert::arrivals::ArrivalCount;
 use crate::store::insert::ledger::{NewEvent, NewRow, Owner, delivery_state};
+use crate::store::insert::one_trip::{Settled, Trip};
 use crate::store::postgres::{Object, Tx};
 use crate::store::sql::postgres as sql;
 use oncebox_verify::{Digest, Fingerprint, Identity};
@@ -60,19 +61,51 @@ impl Tx {
         let owner = |id: &Uuid| match known.get(id) {
             _ if fresh.contains(id) => Ok(Owner::Fresh),
             Some(owner) => Ok(*owner),
-            // It was there when we inserted and is gone now: somebody forgot it in between.
-            None => Err(StoreError::Busy("an identity was forgotten at this very moment".into())),
+            None => Err(forgotten()),
         };
         ids.iter().map(owner).collect()
     }
 
     async fn find(&mut self, find: &str, ids: &[Uuid]) -> Result<HashMap<Uuid, Owner>, StoreError> {
-        self.step(async |client| {
-            let statement = client.prepare_cached(find).await?;
-            let rows = client.query(&statement, &[&ids]).await?;
-            rows.iter().map(read_owner).collect()
-        })
-        .await
+        self.step(async |client| find_owners(client, find, ids).await).await
+    }
+
+    /// Inserts the identities that nobody has and their rows, and commits: one statement outside any transaction.
+    pub(in crate::store) async fn make_trip(
+        self,
+        trip: Trip,
+        steady: Option<UnixMillis>,
+    ) -> Result<Settled<Vec<Owner>>, StoreError> {
+        let columns = TripColumns::of(&trip, steady);
+        let asked = async |client: &Object| {
+            let statement = client.prepare_cached(sql::INSERT_BATCH).await?;
+            let rows = client.query(&statement, &columns.params()).await?;
+            if rows.len() == trip.wanted.len() && rows.iter().all(is_fresh) {
+                return Ok(None);
+            }
+            let mut found: HashMap<Uuid, Owner> = rows.iter().map(read_owner).collect::<Result<_, _>>()?;
+            if rows.iter().any(|row| !is_fresh(row) && trip.brings(row)) {
+                // Ours already: an earlier try was committed and its answer lost.
+                client.query(sql::CONFIRM, &[]).await?;
+            }
+            let missing: Vec<Uuid> = columns.ids.iter().filter(|id| !found.contains_key(*id)).copied().collect();
+            if !missing.is_empty() {
+                found.extend(find_owners(client, sql::FIND_IDENTITIES, &missing).await?);
+            }
+            Ok(Some(found))
+        };
+        let found = match self.commit_at_once(asked).await? {
+            Settled::Committed(found) => found,
+            Settled::Unknown(error) => return Ok(Settled::Unknown(error)),
+        };
+        let owner = |(identity, own): &(Identity, EventKey)| match &found {
+            None => Ok(Owner::Fresh),
+            Some(found) => match found.get(&Uuid::from_bytes(*identity.as_bytes())) {
+                Some(owner) => Ok(owner.unless_ours(*own)),
+                None => Err(forgotten()),
+            },
+        };
+        Ok(Settled::Committed(trip.wanted.iter().map(owner).collect::<Result<_, _>>()?))
     }
 
     pub(in crate::store) async fn add_arrivals(&mut self, counts: &[ArrivalCount]) -> Result<(), StoreError> {
@@ -142,6 +175,31 @@ impl Staged {
     }
 }
 
+/// It was there when we inserted and is gone now: somebody forgot it in between.
+fn forgotten() -> StoreError {
+    StoreError::Busy("an identity was forgotten at this very moment".into())
+}
+
+async fn find_owners(client: &Object, find: &str, ids: &[Uuid]) -> Result<HashMap<Uuid, Owner>, Error> {
+    let statement = client.prepare_cached(find).await?;
+    let rows = client.query(&statement, &[&ids]).await?;
+    rows.iter().map(read_owner).collect()
+}
+
+/// Whether a row of `insert_batch.sql` was inserted by it.
+fn is_fresh(row: &tokio_postgres::Row) -> bool {
+    row.get(3)
+}
+
+impl Trip {
+    /// Whether an identity belongs to the very event that we bring.
+    fn brings(&self, row: &tokio_postgres::Row) -> bool {
+        let (identity, key): (Uuid, Uuid) = (row.get(0), row.get(1));
+        let at = self.wanted.binary_search_by(|(wanted, _)| wanted.as_bytes().cmp(identity.as_bytes()));
+        at.is_ok_and(|at| self.wanted[at].1.as_bytes() == key.as_bytes())
+    }
+}
+
 fn read_owner(row: &tokio_postgres::Row) -> Result<(Uuid, Owner), Error> {
     let key = EventKey::from_bytes(row.try_get::<_, Uuid>(1)?.into_bytes());
     let bytes: Option<&[u8]> = if row.len() > 2 { row.try_get(2)? } else { None };
@@ -150,6 +208,51 @@ fn read_owner(row: &tokio_postgres::Row) -> Result<(Uuid, Owner), Error> {
 }
 
 type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
+
+/// What `insert_batch.sql` is given.
+struct TripColumns<'a> {
+    ids: Vec<Uuid>,
+    event: EventColumns<'a>,
+    payload: PayloadColumns<'a>,
+    delivery: DeliveryColumns<'a>,
+}
+
+impl<'a> TripColumns<'a> {
+    fn of(trip: &'a Trip, steady: Option<UnixMillis>) -> Self {
+        let (events, rows) = (&trip.events[..], &trip.rows[..]);
+        Self {
+            ids: trip.wanted.iter().map(|(identity, _)| Uuid::from_bytes(*identity.as_bytes())).collect(),
+            event: EventColumns::of(events, rows),
+            payload: PayloadColumns::of(events, rows),
+            delivery: DeliveryColumns { steady, ..DeliveryColumns::of(events, rows) },
+        }
+    }
+
+    fn params(&self) -> Params<'_> {
+        let Self { ids, event, payload, delivery } = self;
+        vec![
+            ids,
+            &event.keys,
+            &event.sources,
+            &event.event_ids,
+            &event.types,
+            &event.identities,
+            &event.digests,
+            &event.states,
+            &event.reasons,
+            &event.received,
+            &payload.remotes,
+            &payload.headers,
+            &payload.bodies,
+            &delivery.keys,
+            &delivery.deliveries,
+            &delivery.handlers,
+            &delivery.states,
+            &delivery.order_keys,
+            &delivery.steady,
+        ]
+    }
+}
 
 #[derive(Default)]
 struct EventColumns<'a> {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, LazyLock};
 
 use rusqlite::{CachedStatement, Connection, OptionalExtension, Row, params};
+use tokio::sync::oneshot;
 
 use crate::database::steady::Steady;
 use crate::delivery::routing::NewDelivery;
@@ -10,6 +11,7 @@ use crate::event::EventKey;
 use crate::store::StoreError;
 use crate::store::insert::arrivals::ArrivalCount;
 use crate::store::insert::ledger::{NewEvent, NewRow, Owner, delivery_state};
+use crate::store::insert::one_trip::{Settled, Trip, settled};
 use crate::store::sql::sqlite as sql;
 use crate::store::sqlite::multi_row::{Insert, Values};
 use crate::store::sqlite::{Tx, classify};
@@ -26,12 +28,30 @@ impl Tx {
         &mut self,
         wanted: Vec<(Identity, EventKey)>,
     ) -> Result<Vec<Owner>, StoreError> {
-        let wanted = wanted.into_iter().map(|(identity, key)| (*identity.as_bytes(), key)).collect();
-        let read = |row: &Row<'_>| {
-            let key = EventKey::from_bytes(row.get(0)?);
-            Ok(Owner::Known { key, body_sha256: row.get::<_, Option<Digest>>(1)? })
-        };
-        self.run(move |connection| claim(connection, &CLAIM_IDENTITIES, sql::FIND_IDENTITY, wanted, read)).await
+        self.run(move |connection| claim_identities(connection, wanted)).await
+    }
+
+    /// Inserts the identities that nobody has and their rows, and commits: one hand-over to the writer thread.
+    pub(in crate::store) async fn make_trip(
+        mut self,
+        trip: Trip,
+        steady: Steady,
+    ) -> Result<Settled<Vec<Owner>>, StoreError> {
+        let (tell, told) = oneshot::channel();
+        self.keep_for_commit(move |connection| {
+            let Trip { events, wanted, rows } = trip;
+            let owners = claim_identities(connection, wanted)?;
+            let is_new = |(_, owner): &(NewRow, &Owner)| **owner == Owner::Fresh;
+            let new: Vec<NewRow> = rows.iter().copied().zip(&owners).filter(is_new).map(|(row, _)| row).collect();
+            write(connection, &events, &new, &steady).map_err(classify)?;
+            let own = |(owner, row): (Owner, &NewRow)| owner.unless_ours(events[row.index].key);
+            // Nobody waits only when the caller was dropped.
+            let _ = tell.send(owners.into_iter().zip(&rows).map(own).collect());
+            Ok(())
+        })
+        .await?;
+        let committed = self.commit().await;
+        settled(committed, told.await.unwrap_or_default())
     }
 
     pub(in crate::store) async fn claim_fingerprints(
@@ -67,6 +87,15 @@ impl Tx {
     }
 }
 
+fn claim_identities(connection: &Connection, wanted: Vec<(Identity, EventKey)>) -> Result<Vec<Owner>, StoreError> {
+    let wanted = wanted.into_iter().map(|(identity, key)| (*identity.as_bytes(), key)).collect();
+    let read = |row: &Row<'_>| {
+        let key = EventKey::from_bytes(row.get(0)?);
+        Ok(Owner::Known { key, body_sha256: row.get::<_, Option<Digest>>(1)? })
+    };
+    claim(connection, &CLAIM_IDENTITIES, sql::FIND_IDENTITY, wanted, read)
+}
+
 /// Inserts what nobody has, then looks up who has the rest.
 fn claim(
     connection: &Connection,
@@ -87,9 +116,9 @@ fn claim(
             return Ok(());
         }
         for (id, own) in now {
-            // Keys are made for one event each: where ours stands, the row is ours.
+            // Ours, and no event is there yet: inserted just now.
             let owner = find.query_row([id], &read).optional()?.map(|owner| match owner {
-                Owner::Known { key, .. } if key == *own => Owner::Fresh,
+                Owner::Known { key, body_sha256: None } if key == *own => Owner::Fresh,
                 other => other,
             });
             owners.push(owner);

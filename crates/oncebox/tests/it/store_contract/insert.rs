@@ -5,6 +5,7 @@ mod arrived_secrets;
 mod concurrent;
 mod joined;
 mod model;
+mod one_trip;
 mod repeated;
 
 use oncebox::gateway::store::Inserted::{Accepted, Conflict, ConflictAgain, Duplicate, Held};

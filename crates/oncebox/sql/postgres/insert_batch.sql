@@ -1,0 +1,28 @@
+-- A batch in one statement that commits by itself: the rows follow from the identities that nobody had. Keys come sorted by
+-- identity, so that two nodes never wait for each other in a circle.
+-- Whoever was there before is told in the same answer. Where all are new nobody is looked for. One that another session
+-- commits at this moment is neither new nor seen here: the caller looks it up afterwards.
+-- Deliveries are due by the database's clock, made steady: the nodes' clocks may differ by hours. Read once, not for every row.
+WITH fresh AS (
+    INSERT INTO oncebox.ledger (identity, key) SELECT * FROM unnest($1::uuid[], $2::uuid[])
+    ON CONFLICT (identity) DO NOTHING RETURNING identity, key
+), new_events AS (
+    INSERT INTO oncebox.events (key, source, event_id, type, identity, body_sha256, state, reason, received_at_ms)
+    SELECT n.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::text[], $9::text[],
+                           $10::bigint[])
+        AS n (key, source, event_id, type, identity, body_sha256, state, reason, received_at_ms)
+    JOIN fresh USING (key)
+), new_payloads AS (
+    INSERT INTO oncebox.payloads (key, remote, headers, body)
+    SELECT n.* FROM unnest($2::uuid[], $11::text[], $12::bytea[], $13::bytea[]) AS n (key, remote, headers, body)
+    JOIN fresh USING (key)
+), new_deliveries AS (
+    INSERT INTO oncebox.deliveries (key, delivery, handler, state, order_key, due_at_ms)
+    SELECT n.*, (SELECT oncebox.steady_ms($19))
+    FROM unnest($14::uuid[], $15::uuid[], $16::text[], $17::text[], $18::uuid[]) AS n (key, delivery, handler, state, order_key)
+    JOIN fresh USING (key)
+)
+SELECT f.identity, f.key, NULL::bytea, true FROM fresh f
+UNION ALL
+SELECT l.identity, l.key, e.body_sha256, false FROM oncebox.ledger l LEFT JOIN oncebox.events e ON e.key = l.key
+WHERE l.identity = ANY($1) AND (SELECT count(*) FROM fresh) < cardinality($1::uuid[])
