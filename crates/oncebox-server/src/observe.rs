@@ -3,6 +3,7 @@
 pub(crate) mod clock_skew;
 pub(crate) mod diagnosis;
 pub(crate) mod gauges;
+pub(crate) mod json_lines;
 #[cfg(feature = "otel")]
 pub(crate) mod otel;
 pub(crate) mod rejections;

@@ -14,6 +14,7 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http::header::{CONNECTION, CONTENT_ENCODING, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
@@ -42,6 +43,9 @@ use crate::setup::Setup;
 
 /// Longest body of a handshake that nobody signed: all known ones have a few hundred bytes.
 const HANDSHAKE_BYTES_MAX: usize = 64 * 1024;
+
+/// How large the future of a request may be: it is allocated and moved for each of them.
+const FUTURE_BYTES_MAX: usize = 4 * 1024;
 
 /// The public listener's service. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -137,6 +141,7 @@ impl hyper::service::Service<Request<Incoming>> for PublicConnection {
             tracing::Span::current().record("http.response.status_code", response.status().as_u16());
             Ok(response)
         };
+        debug_assert!(size_of_val(&answering) <= FUTURE_BYTES_MAX, "{} bytes", size_of_val(&answering));
         Box::pin(answering.instrument(span))
     }
 }
@@ -173,7 +178,7 @@ impl Inner {
         let started = Instant::now();
         match request.uri().path() {
             "/healthz" => return health(request.method()).unwrap_or_else(Problem::into_response),
-            "/readyz" => return self.ready.answer(request.method()).await.unwrap_or_else(Problem::into_response),
+            "/readyz" => return self.answer_ready(request.method()).await,
             _ => {}
         }
         let peer = peer.address.ip();
@@ -185,6 +190,12 @@ impl Inner {
         };
         self.ack_seconds.record(started.elapsed().as_secs_f64());
         response
+    }
+
+    /// Boxed, as everything that a webhook does not need on its way: its future is made for each request, and a large one
+    /// costs more than all the rest.
+    fn answer_ready<'a>(&'a self, method: &'a Method) -> BoxFuture<'a, Response<Full<Bytes>>> {
+        Box::pin(async { self.ready.answer(method).await.unwrap_or_else(Problem::into_response) })
     }
 
     /// The source that a request is for.
@@ -271,7 +282,9 @@ impl Inner {
             routes: &call.setup.routes,
         };
         Ok(match self.ingest.accept(context, judged).await {
-            Answer::Secret(brought) => self.arrived.take(call.source, brought, &client::shown(call.remote)).await,
+            Answer::Secret(brought) => {
+                Box::pin(self.arrived.take(call.source, brought, &client::shown(call.remote))).await
+            }
             answered => answered,
         })
     }

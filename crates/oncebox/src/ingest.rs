@@ -122,14 +122,15 @@ impl Ingest {
         let source = context.source.clone();
         let (mut verdict, mut request) = judge(source, context.path_token, request, self.clock.now()).await;
         if let Verdict::NeedsKey(wanted) = &verdict {
-            if self.vendors.fetch_key(context.source, wanted, &self.clock).await.is_err() {
+            // Boxed, because the future of a request is made for each of them.
+            if Box::pin(self.vendors.fetch_key(context.source, wanted, &self.clock)).await.is_err() {
                 return self.out_of_reach(&context);
             }
             (verdict, request) = judge(context.source.clone(), context.path_token, request, self.clock.now()).await;
         }
         match verdict {
             Verdict::NeedsKey(_) => self.out_of_reach(&context),
-            Verdict::Visit(visit) => match self.vendors.visit(&visit).await {
+            Verdict::Visit(visit) => match Box::pin(self.vendors.visit(&visit)).await {
                 Ok(()) => Answer::Handshake(visit.reply),
                 Err(OutOfReach) => self.out_of_reach(&context),
             },

@@ -12,6 +12,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::config::server::LogFormat;
+use crate::observe::json_lines::JsonLines;
 use crate::observe::spans::Spans;
 
 /// Bounds of the acknowledgement histogram, in seconds: from one quick flush to a sender's deadline.
@@ -31,7 +32,7 @@ pub(crate) fn init_logs(format: LogFormat, filter: &str, spans: &Spans) {
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let json = format == LogFormat::Json || (format == LogFormat::Auto && !terminal);
     let lines = if json {
-        lines.json().flatten_event(true).with_current_span(false).with_span_list(false).with_filter(filter).boxed()
+        lines.event_format(JsonLines).with_filter(filter).boxed()
     } else {
         lines.with_ansi(terminal).with_target(false).with_filter(filter).boxed()
     };
