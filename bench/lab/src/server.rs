@@ -13,7 +13,7 @@ pub const HANDLER: &str = "bench";
 /// Starts a build of the program on this database and waits until it is ready.
 pub fn start(build: &Path, url: &str) -> Program {
     let config = config(free_port(), free_port(), url);
-    Program::serve_with(build, &config, &[("ONCEBOX_LOG", "warn")])
+    Program::serve_with(build, &config, &[])
 }
 
 /// One delivery row per event, as a real inbox has; nobody claims it, because ingest is what is measured.

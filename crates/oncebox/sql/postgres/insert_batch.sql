@@ -11,16 +11,16 @@ WITH fresh AS (
     SELECT n.* FROM unnest($2::uuid[], $3::text[], $4::text[], $5::text[], $6::text[], $7::bytea[], $8::text[], $9::text[],
                            $10::bigint[])
         AS n (key, source, event_id, type, identity, body_sha256, state, reason, received_at_ms)
-    JOIN fresh USING (key)
+    WHERE n.key IN (SELECT f.key FROM fresh f)
 ), new_payloads AS (
     INSERT INTO oncebox.payloads (key, remote, headers, body)
     SELECT n.* FROM unnest($2::uuid[], $11::text[], $12::bytea[], $13::bytea[]) AS n (key, remote, headers, body)
-    JOIN fresh USING (key)
+    WHERE n.key IN (SELECT f.key FROM fresh f)
 ), new_deliveries AS (
     INSERT INTO oncebox.deliveries (key, delivery, handler, state, order_key, due_at_ms)
     SELECT n.*, (SELECT oncebox.steady_ms($19))
     FROM unnest($14::uuid[], $15::uuid[], $16::text[], $17::text[], $18::uuid[]) AS n (key, delivery, handler, state, order_key)
-    JOIN fresh USING (key)
+    WHERE n.key IN (SELECT f.key FROM fresh f)
 )
 SELECT f.identity, f.key, NULL::bytea, true FROM fresh f
 UNION ALL

@@ -1,6 +1,6 @@
 -- What holds no data: the views, and the trigger behind the one that sends. This file is run again whenever its text is
 -- another than the one that was run last, so it is edited in place, and takes away what it makes before it makes it. Give the
--- text its next number in adapter/migrations.rs once the number before was released: the higher one wins, so a program of an
+-- text its next number in database/migrations.rs once the number before was released: the higher one wins, so a program of an
 -- older version leaves a newer text alone.
 
 -- == What people and their tools read. Stable: columns are added at the end and none is taken away ==

@@ -1,7 +1,7 @@
 -- The functions. The files of this folder are run again, one behind the other, whenever their text is another than the one
 -- that was run last, so they are edited in place. Every statement can be run over the one before: CREATE OR REPLACE, and
 -- where the arguments or the answer of a function change, a DROP FUNCTION IF EXISTS of the old form before it. Give the text
--- its next number in adapter/migrations.rs once the number before was released: the higher one wins, so a node of an older
+-- its next number in database/migrations.rs once the number before was released: the higher one wins, so a node of an older
 -- version leaves a newer text alone.
 -- Functions alone: replacing one waits for nobody. A view would wait for whoever reads it, a backup for instance.
 --
