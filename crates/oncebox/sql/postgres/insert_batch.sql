@@ -2,7 +2,7 @@
 -- identity, so that two nodes never wait for each other in a circle.
 -- Whoever was there before is told in the same answer. Where all are new nobody is looked for. One that another session
 -- commits at this moment is neither new nor seen here: the caller looks it up afterwards.
--- Deliveries are due by the database's clock, made steady: the nodes' clocks may differ by hours. Read once, not for every row.
+-- Deliveries are due now by the steady clock, which the node follows; where it has lost sight of it the database is asked.
 WITH fresh AS (
     INSERT INTO oncebox.ledger (identity, key) SELECT * FROM unnest($1::uuid[], $2::uuid[])
     ON CONFLICT (identity) DO NOTHING RETURNING identity, key
@@ -18,7 +18,7 @@ WITH fresh AS (
     WHERE n.key IN (SELECT f.key FROM fresh f)
 ), new_deliveries AS (
     INSERT INTO oncebox.deliveries (key, delivery, handler, state, order_key, due_at_ms)
-    SELECT n.*, (SELECT oncebox.steady_ms($19))
+    SELECT n.*, (SELECT coalesce($19, oncebox.steady_ms()))
     FROM unnest($14::uuid[], $15::uuid[], $16::text[], $17::text[], $18::uuid[]) AS n (key, delivery, handler, state, order_key)
     WHERE n.key IN (SELECT f.key FROM fresh f)
 )
