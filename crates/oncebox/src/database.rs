@@ -35,6 +35,9 @@ pub use migrate::migrate;
 pub(crate) use migrate::{is_true, migrate_with};
 pub use statement::Dialect;
 pub(crate) use statement::Statement;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) use value::FromRow;
+pub(crate) use value::first;
 pub use value::{Row, Value};
 pub use verb::claimed::{Buried, Claimed, Fence, Fenced};
 pub(crate) use verb::claimed::{Claim, count, fenced, kept, millis, read_claim};

@@ -1,5 +1,5 @@
 -- In the order of the keys, for `reconcile`.
-SELECT d.delivery, d.key, e.event_id, e.type, d.handler, d.finished_at_ms
+SELECT d.key, e.event_id, e.type, d.handler, d.finished_at_ms, d.delivery
 FROM oncebox.deliveries d JOIN oncebox.events e ON e.key = d.key
 WHERE d.delivery > $1 AND d.state = 'done' AND e.source = $2
   AND (CAST($3 AS text) IS NULL OR d.handler = $3)

@@ -26,6 +26,13 @@ impl From<i64> for Value {
     }
 }
 
+/// How many: at most what a column holds.
+impl From<usize> for Value {
+    fn from(value: usize) -> Self {
+        Self::Int(i64::try_from(value).unwrap_or(i64::MAX))
+    }
+}
+
 impl From<&str> for Value {
     fn from(value: &str) -> Self {
         Self::Text(value.to_owned())
@@ -59,24 +66,20 @@ impl Row {
 
     /// Text.
     pub fn text(&self, column: usize) -> Result<String, StoreError> {
-        self.optional_text(column)?.ok_or(StoreError::Corrupt { what: "text" })
-    }
-
-    /// Text or nothing.
-    pub fn optional_text(&self, column: usize) -> Result<Option<String>, StoreError> {
         match self.0.get(column) {
-            Some(Value::Text(value)) => Ok(Some(value.clone())),
-            Some(Value::Null) => Ok(None),
+            Some(Value::Text(value)) => Ok(value.clone()),
             _ => Err(StoreError::Corrupt { what: "text" }),
         }
     }
 
+    /// Text or nothing.
+    pub fn optional_text(&self, column: usize) -> Result<Option<String>, StoreError> {
+        self.get(column)
+    }
+
     /// A whole number or nothing.
     pub fn optional_int(&self, column: usize) -> Result<Option<i64>, StoreError> {
-        match self.0.get(column) {
-            Some(Value::Null) => Ok(None),
-            _ => self.int(column).map(Some),
-        }
+        self.get(column)
     }
 
     /// Bytes.
@@ -90,10 +93,7 @@ impl Row {
 
     /// Bytes or nothing.
     pub fn optional_bytes(&self, column: usize) -> Result<Option<Vec<u8>>, StoreError> {
-        match self.0.get(column) {
-            Some(Value::Null) => Ok(None),
-            _ => self.bytes(column).map(Some),
-        }
+        self.get(column)
     }
 
     /// Bytes or nothing, taken out of the row without a copy.
@@ -107,19 +107,59 @@ impl Row {
 
     /// A key.
     pub fn key<K>(&self, column: usize) -> Result<Key<K>, StoreError> {
-        self.optional_key(column)?.ok_or(StoreError::Corrupt { what: "key" })
+        let bytes = match self.0.get(column) {
+            Some(Value::Key(key)) => Some(*key.as_bytes()),
+            Some(Value::Bytes(bytes)) => bytes.as_slice().try_into().ok(),
+            _ => None,
+        };
+        bytes.map(Key::from_bytes).ok_or(StoreError::Corrupt { what: "key" })
     }
 
     /// A key or nothing.
     pub fn optional_key<K>(&self, column: usize) -> Result<Option<Key<K>>, StoreError> {
-        match self.0.get(column) {
-            Some(Value::Key(key)) => Ok(Some(Key::from_bytes(*key.as_bytes()))),
-            Some(Value::Null) => Ok(None),
-            Some(Value::Bytes(bytes)) => match <[u8; 16]>::try_from(bytes.as_slice()) {
-                Ok(bytes) => Ok(Some(Key::from_bytes(bytes))),
-                Err(_) => Err(StoreError::Corrupt { what: "key" }),
-            },
-            _ => Err(StoreError::Corrupt { what: "key" }),
-        }
+        self.get(column)
     }
+
+    pub(crate) fn get<T: FromColumn>(&self, column: usize) -> Result<T, StoreError> {
+        T::from_column(self, column)
+    }
+}
+
+/// What a column is read as.
+pub(crate) trait FromColumn: Sized {
+    fn from_column(row: &Row, column: usize) -> Result<Self, StoreError>;
+}
+
+macro_rules! from_column {
+    ($([$($kind:ident)?] $type:ty = $read:ident;)*) => {$(
+        impl$(<$kind>)? FromColumn for $type {
+            fn from_column(row: &Row, column: usize) -> Result<Self, StoreError> {
+                row.$read(column)
+            }
+        }
+    )*};
+}
+
+from_column! { [] i64 = int; [] String = text; [] Vec<u8> = bytes; [K] Key<K> = key; }
+
+impl<T: FromColumn> FromColumn for Option<T> {
+    fn from_column(row: &Row, column: usize) -> Result<Self, StoreError> {
+        if let Some(Value::Null) = row.0.get(column) { Ok(None) } else { row.get(column).map(Some) }
+    }
+}
+
+/// What a row is read as: its first column, or a record of all of them.
+pub(crate) trait FromRow: Sized {
+    fn from_row(row: &Row) -> Result<Self, StoreError>;
+}
+
+impl<T: FromColumn> FromRow for T {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        row.get(0)
+    }
+}
+
+/// The first row of an answer, where there is one.
+pub(crate) fn first<T: FromRow>(rows: &[Row]) -> Result<Option<T>, StoreError> {
+    rows.first().map(T::from_row).transpose()
 }

@@ -9,3 +9,15 @@ pub(super) mod erase;
 pub(super) mod forget;
 pub(super) mod hurry;
 pub(super) mod message_actions;
+
+use super::sql::Statement;
+use super::{Store, StoreError, Value};
+
+impl Store {
+    /// Runs one statement in a transaction of its own, and says how many rows it touched.
+    pub(super) async fn write(&self, statement: &Statement, values: Vec<Value>) -> Result<u64, StoreError> {
+        let mut tx = self.begin().await?;
+        let rows = tx.execute(statement, values).await?;
+        tx.commit_or_fail().await.map(|()| rows)
+    }
+}

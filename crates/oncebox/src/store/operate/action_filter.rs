@@ -64,11 +64,8 @@ impl ActionFilter {
 
     /// The values of `$1` to `$6` about deliveries.
     pub(in crate::store) fn of_deliveries(&self, after: Position, dialect: Dialect) -> Vec<Value> {
-        self.values(
-            after,
-            self.key.map(|key| key.delivery_range()).map(|(first, last)| (first.position(), last.position())),
-            dialect,
-        )
+        let named = self.key.map(|key| key.delivery_range());
+        self.values(after, named.map(|(first, last)| (first.position(), last.position())), dialect)
     }
 
     /// `$1` and `$6` bound the keys, so that an action on one event reads that one and not the table. A key's own time is

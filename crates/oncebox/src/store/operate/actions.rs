@@ -7,13 +7,14 @@
 use std::collections::BTreeSet;
 
 use crate::clock::UnixMillis;
-use crate::database::Transaction as _;
+use crate::database::{Transaction as _, first};
 use crate::delivery::routing::Routes;
 use crate::event::{EventKey, Position};
 use crate::limits::PAGE_EXAMINED_MAX;
 use crate::store::operate::action_filter::ActionFilter;
 use crate::store::operate::conflicts::conflict_phase;
-use crate::store::{Row, Store, StoreError, Tx, Value, sql};
+use crate::store::report::columns;
+use crate::store::{Row, Store, StoreError, Tx, sql};
 
 /// Rows of one slice.
 pub(in crate::store) const SLICE: i64 = 500;
@@ -129,7 +130,6 @@ impl Store {
         if filter.is_about_messages() {
             return self.count_messages(filter).await;
         }
-        let first = Position::MIN;
         if kind == ActionKind::Forget {
             return self.count_forgettable(filter).await;
         }
@@ -137,15 +137,14 @@ impl Store {
         if conflict_phase(kind, filter) == Some(0) {
             return Ok(conflicts);
         }
-        let mut values = filter.of_deliveries(first, self.dialect());
-        values.extend([filter.handler.as_deref().into()]);
-        values.extend(kind.from(filter).map(Value::from));
-        values.extend([filter.key.into()]);
-        let mut count = conflicts + first_int(&self.query(&sql::ACTION_COUNT, values).await?)?;
+        let [from, or_from] = kind.from(filter);
+        let mut values = filter.of_deliveries(Position::MIN, self.dialect());
+        values.extend([filter.handler.as_deref().into(), from.into(), or_from.into(), filter.key.into()]);
+        let mut count = conflicts + self.number(&sql::ACTION_COUNT, values).await?;
         if kind.settles_events(filter) {
-            let mut values = filter.of_events(first, self.dialect());
-            values.extend([Value::from("held")]);
-            count += first_int(&self.query(&sql::COUNT_BARE_EVENTS, values).await?)?;
+            let mut values = filter.of_events(Position::MIN, self.dialect());
+            values.push("held".into());
+            count += self.number(&sql::COUNT_BARE_EVENTS, values).await?;
         }
         Ok(count)
     }
@@ -160,7 +159,8 @@ impl Store {
             _ => self.count_action(action.kind, &action.filter).await?,
         };
         self.check_routed(action, routes).await?;
-        self.open_action(action, &action.filter.to_json(), counted, now).await?;
+        let about = action.filter.to_json();
+        self.open_action(action, &about, counted, now).await?;
         let takes_waiting = action.kind == ActionKind::Discard && action.filter.waiting;
         let conflicts = conflict_phase(action.kind, &action.filter);
         let phases = match conflicts {
@@ -169,9 +169,7 @@ impl Store {
             None => 1,
         };
         loop {
-            self.faults.at("actions.slice").await.map_err(StoreError::from)?;
-            let mut tx = self.begin().await?;
-            let progress = tx.lock_action(action, &action.filter.to_json()).await?;
+            let (mut tx, progress) = self.begin_slice(action, &about).await?;
             if progress.finished {
                 return Ok(progress.acted);
             }
@@ -196,11 +194,9 @@ impl Store {
         keys.sort();
         keys.dedup();
         let about = action.filter.to_json();
-        self.open_action(action, &about, i64::try_from(keys.len()).unwrap_or(i64::MAX), now).await?;
+        self.open_action(action, &about, count(keys.len()), now).await?;
         loop {
-            self.faults.at("actions.slice").await.map_err(StoreError::from)?;
-            let mut tx = self.begin().await?;
-            let progress = tx.lock_action(action, &about).await?;
+            let (mut tx, progress) = self.begin_slice(action, &about).await?;
             if progress.finished {
                 return Ok(progress.acted);
             }
@@ -217,13 +213,12 @@ impl Store {
         limit: usize,
     ) -> Result<Vec<ActionRecord>, StoreError> {
         let (at, id) = last.unzip();
-        let values = vec![count(limit).into(), at.into(), id.into()];
-        self.query(&sql::ACTIONS, values).await?.iter().map(read_action).collect()
+        self.list(&sql::ACTIONS, vec![limit.into(), at.into(), id.into()]).await
     }
 
     /// The line of one action: what it was about and how far it came.
     pub async fn action(&self, id: &str) -> Result<Option<ActionRecord>, StoreError> {
-        self.query(&sql::ACTION_BY_ID, vec![id.into()]).await?.first().map(read_action).transpose()
+        self.first(&sql::ACTION_BY_ID, vec![id.into()]).await
     }
 
     pub(in crate::store) async fn open_action(
@@ -233,30 +228,31 @@ impl Store {
         counted: i64,
         now: UnixMillis,
     ) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
         let first = Position::MIN;
         let (id, kind, who) = (action.id.as_str(), action.kind.as_str(), action.who.as_str());
         let values = vec![id.into(), kind.into(), about.into(), who.into(), counted.into(), first.into(), now.into()];
-        tx.execute(&sql::OPEN_ACTION, values).await?;
-        tx.commit_or_fail().await
+        self.write(&sql::OPEN_ACTION, values).await.map(drop)
     }
-}
 
-impl Tx {
-    pub(in crate::store) async fn lock_action(
-        &mut self,
+    /// A transaction for the next slice, in which nobody else works on the same action, and how far it came before.
+    pub(in crate::store) async fn begin_slice(
+        &self,
         action: &Action,
         about: &str,
-    ) -> Result<Progress, ActionError> {
-        let rows = self.query(&sql::LOCK_ACTION, vec![action.id.as_str().into()]).await?;
+    ) -> Result<(Tx, Progress), ActionError> {
+        self.faults.at("actions.slice").await.map_err(StoreError::from)?;
+        let mut tx = self.begin().await?;
+        let rows = tx.query(&sql::LOCK_ACTION, vec![action.id.as_str().into()]).await?;
         let row = rows.first().ok_or(StoreError::Corrupt { what: "action" })?;
         if row.text(0)? != action.kind.as_str() || row.text(1)? != about {
             return Err(ActionError::Reused);
         }
         let finished = row.optional_int(5)?.is_some();
-        Ok(Progress { acted: row.int(2)?, phase: row.int(3)?, reached: row.key(4)?, finished })
+        Ok((tx, Progress { acted: row.int(2)?, phase: row.int(3)?, reached: row.key(4)?, finished }))
     }
+}
 
+impl Tx {
     pub(in crate::store) async fn advance(
         &mut self,
         action: &Action,
@@ -276,24 +272,19 @@ impl Tx {
     }
 
     async fn move_slice(&mut self, action: &Action, at: &Progress, now: UnixMillis) -> Result<Slice, StoreError> {
-        let mut values = action.filter.of_deliveries(at.reached, self.dialect());
-        values.extend([action.filter.handler.as_deref().into()]);
-        values.extend(action.kind.from(&action.filter).map(Value::from));
-        values.extend([action.kind.to().into(), now.into(), SLICE.into(), action.filter.key.into()]);
+        let (filter, kind) = (&action.filter, action.kind);
+        let [from, or_from] = kind.from(filter);
+        let mut values = filter.of_deliveries(at.reached, self.dialect());
+        values.extend([filter.handler.as_deref().into(), from.into(), or_from.into(), kind.to().into()]);
+        values.extend([now.into(), SLICE.into(), filter.key.into()]);
         let rows = self.query(&sql::ACTION_SLICE, values).await?;
-        let mut last = None;
-        let mut events = BTreeSet::new();
-        for row in &rows {
-            last = last.max(Some(row.key(0)?));
-            events.insert(row.key(1)?);
-        }
-        if action.kind != ActionKind::Replay {
+        if kind != ActionKind::Replay {
             // In the order of their keys, so that two actions never wait for each other in a circle.
-            for key in events {
+            for key in rows.iter().map(|row| row.key(1)).collect::<Result<BTreeSet<_>, _>>()? {
                 self.settle(key).await?;
             }
         }
-        Ok(Slice { acted: count(rows.len()), reached: last })
+        Slice::of(&rows)
     }
 
     /// Held events that no handler wanted have no delivery that could be moved.
@@ -346,15 +337,15 @@ impl Tx {
         at: &Progress,
     ) -> Result<(Vec<Row>, Option<Position>), StoreError> {
         let mut values = filter.of_events(at.reached, self.dialect());
-        let mut edge = None;
+        values.extend([state.into(), SLICE.into()]);
+        let mut edge: Option<Position> = None;
         if !waits(state) {
-            let asked = vec![values[0].clone(), values[5].clone(), count(PAGE_EXAMINED_MAX - 1).into()];
-            edge = self.query(&sql::EVENTS_EDGE, asked).await?.first().map(|row| row.key(0)).transpose()?;
+            let asked = vec![values[0].clone(), values[5].clone(), (PAGE_EXAMINED_MAX - 1).into()];
+            edge = first(&self.query(&sql::EVENTS_EDGE, asked).await?)?;
         }
         if let Some(edge) = edge {
             values[5] = edge.into();
         }
-        values.extend([state.into(), SLICE.into()]);
         let statement = if waits(state) { &sql::WAITING_ACTION_EVENTS } else { &sql::ACTION_EVENTS };
         let rows = self.query(statement, values).await?;
         let last = rows.last().map(|row| row.key(0)).transpose()?;
@@ -363,17 +354,14 @@ impl Tx {
     }
 }
 
-fn read_action(row: &Row) -> Result<ActionRecord, StoreError> {
-    Ok(ActionRecord {
-        id: row.text(0)?,
-        kind: row.text(1)?,
-        filter: row.text(2)?,
-        who: row.text(3)?,
-        counted: row.optional_int(4)?,
-        acted: row.int(5)?,
-        started_at: row.int(6)?,
-        finished_at: row.optional_int(7)?,
-    })
+columns!(ActionRecord: id, kind, filter, who, counted, acted, started_at, finished_at);
+
+impl Slice {
+    /// Of these rows, which begin with their keys, all were acted on.
+    pub(in crate::store) fn of(rows: &[Row]) -> Result<Self, StoreError> {
+        let keys = rows.iter().map(|row| row.key(0)).collect::<Result<Vec<_>, _>>()?;
+        Ok(Self { acted: count(rows.len()), reached: keys.into_iter().max() })
+    }
 }
 
 impl ActionKind {
@@ -412,10 +400,6 @@ impl ActionKind {
 /// True for the states that have an index of their own.
 pub(in crate::store) fn waits(state: Option<&str>) -> bool {
     state.is_some_and(|state| state != "accepted")
-}
-
-pub(in crate::store) fn first_int(rows: &[Row]) -> Result<i64, StoreError> {
-    rows.first().map_or(Ok(0), |row| row.int(0))
 }
 
 pub(in crate::store) fn count(rows: usize) -> i64 {

@@ -3,7 +3,8 @@
 
 use crate::clock::UnixMillis;
 use crate::event::NodeKey;
-use crate::store::{Row, Store, StoreError, Value, sql};
+use crate::store::report::columns;
+use crate::store::{Store, StoreError, Value, sql};
 
 /// Counts of a process that was silent for so long are dropped.
 const COUNTS_KEPT_MS: i64 = 3_600_000;
@@ -34,32 +35,26 @@ pub struct NodeReport {
     pub age_ms: i64,
 }
 
+columns!(Told: receiver, condition, since, told_at, value);
+columns!(NodeReport: node, counts, age_ms);
+
 impl Store {
     /// Everything that was told and is not over.
     pub async fn alerts(&self) -> Result<Vec<Told>, StoreError> {
-        let rows = self.query(&sql::ALERTS, Vec::new()).await?;
-        let read = |row: &Row| {
-            let (since, told_at, value) = (row.int(2)?, row.int(3)?, row.optional_int(4)?);
-            Ok(Told { receiver: row.text(0)?, condition: row.text(1)?, since, told_at, value })
-        };
-        rows.iter().map(read).collect()
+        self.list(&sql::ALERTS, Vec::new()).await
     }
 
     /// Writes down that it was told.
     pub async fn alert_told(&self, told: &Told) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
         let (receiver, condition) = (told.receiver.as_str(), told.condition.as_str());
         let (since, told_at) = (told.since.into(), told.told_at.into());
         let values = vec![receiver.into(), condition.into(), since, told_at, told.value.into()];
-        tx.execute(&sql::ALERT_TOLD, values).await?;
-        tx.commit_or_fail().await
+        self.write(&sql::ALERT_TOLD, values).await.map(drop)
     }
 
     /// Writes down that it is over.
     pub async fn alert_over(&self, receiver: &str, condition: &str) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        tx.execute(&sql::ALERT_OVER, vec![receiver.into(), condition.into()]).await?;
-        tx.commit_or_fail().await
+        self.write(&sql::ALERT_OVER, vec![receiver.into(), condition.into()]).await.map(drop)
     }
 
     /// Shares what this process counted since it began, and forgets processes that went away.
@@ -72,15 +67,12 @@ impl Store {
 
     /// What every process counted since it began.
     pub async fn node_counts(&self, now: UnixMillis) -> Result<Vec<NodeReport>, StoreError> {
-        let rows = self.query(&sql::NODE_COUNTS, vec![now.into()]).await?;
-        let read = |row: &Row| Ok(NodeReport { node: row.key(0)?, counts: row.text(1)?, age_ms: row.int(2)? });
-        rows.iter().map(read).collect()
+        self.list(&sql::NODE_COUNTS, vec![now.into()]).await
     }
 
     /// The time by the database's own clock; on SQLite it is the one that is handed in.
     pub async fn database_time(&self, now: UnixMillis) -> Result<UnixMillis, StoreError> {
-        let rows = self.query(&sql::DATABASE_TIME, vec![now.into()]).await?;
-        rows.first().ok_or(StoreError::Corrupt { what: "time" })?.int(0)
+        self.first(&sql::DATABASE_TIME, vec![now.into()]).await?.ok_or(StoreError::Corrupt { what: "time" })
     }
 
     /// Puts back in line whatever this process still has claimed, deliveries and messages, and says how many those were.

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 
 use crate::clock::UnixMillis;
 use crate::delivery::routing::{NewDelivery, Route};
-use crate::event::{DeliveryKind, EventKey, EventKind, Position};
+use crate::event::{EventKey, EventKind, Position};
 use crate::store::operate::actions::{Progress, SLICE, Slice};
 use crate::store::{
     Action, ActionError, ActionFilter, ActionKind, CONFLICT_DISCARDED, Row, Store, StoreError, Tx, sql,
@@ -25,8 +25,7 @@ impl Store {
             reached = last.key(0)?;
             let (from, to) = (first.key::<EventKind>(0)?.delivery_range().0, reached.delivery_range().1);
             let values = vec![from.into(), to.into(), (&*route.handler).into()];
-            let present = self.query(&sql::DELIVERIES_BETWEEN, values).await?;
-            let present = present.iter().map(|row| row.key::<DeliveryKind>(0)).collect::<Result<HashSet<_>, _>>()?;
+            let present: HashSet<EventKey> = self.list(&sql::DELIVERIES_BETWEEN, values).await?.into_iter().collect();
             for row in &rows {
                 missing += i64::from(wants(route, row)? && !present.contains(&row.key(0)?));
             }
@@ -46,10 +45,7 @@ impl Tx {
         let mut slice = Slice { acted: 0, reached };
         for row in &rows {
             let key = row.key(0)?;
-            if !wants(route, row)? {
-                continue;
-            }
-            if !self.keep_payload(key).await? {
+            if !wants(route, row)? || !self.keep_payload(key).await? {
                 continue;
             }
             let payload = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;

@@ -5,9 +5,10 @@
 //! said about held events never runs a conflict.
 
 use crate::clock::UnixMillis;
+use crate::database::first;
 use crate::delivery::routing::Routes;
 use crate::event::{EventKey, Position};
-use crate::store::operate::actions::{Action, ActionError, ActionKind, Progress, Slice, first_int};
+use crate::store::operate::actions::{Action, ActionError, ActionKind, Progress, Slice};
 use crate::store::{ActionFilter, Row, Store, StoreError, Tx, sql};
 
 /// Why a conflict that was released is accepted.
@@ -26,8 +27,8 @@ impl Store {
             return Ok(0);
         }
         let mut values = filter.of_events(Position::MIN, self.dialect());
-        values.extend(["conflict".into()]);
-        first_int(&self.query(&sql::WAITING_ACTION_COUNT, values).await?)
+        values.push("conflict".into());
+        self.number(&sql::WAITING_ACTION_COUNT, values).await
     }
 
     /// Nobody who does not know the handlers may say that the other body ran.
@@ -89,7 +90,7 @@ impl Tx {
 
     /// Whether a person has decided about what was a conflict.
     pub(in crate::store) async fn is_settled(&mut self, key: EventKey) -> Result<bool, StoreError> {
-        Ok(first_int(&self.query(&sql::IS_SETTLED, vec![key.into()]).await?)? > 0)
+        Ok(first(&self.query(&sql::IS_SETTLED, vec![key.into()]).await?)? > Some(0_i64))
     }
 }
 

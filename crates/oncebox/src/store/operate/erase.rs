@@ -72,8 +72,7 @@ impl Store {
             total.events += count(found.keys.len());
             for key in found.keys {
                 let (first, last) = key.delivery_range();
-                let rows = self.query(&sql::COUNT_WAITING, vec![key.into(), first.into(), last.into()]).await?;
-                total.waiting += crate::store::operate::actions::first_int(&rows)?;
+                total.waiting += self.number(&sql::COUNT_WAITING, vec![key.into(), first.into(), last.into()]).await?;
             }
         }
     }
@@ -91,9 +90,7 @@ impl Store {
         let mut reached = Position::MIN;
         loop {
             let found = self.find_subject(&erasure.subject, reached).await?;
-            self.faults.at("actions.slice").await.map_err(StoreError::from)?;
-            let mut tx = self.begin().await?;
-            let progress = tx.lock_action(&action, &about).await?;
+            let (mut tx, progress) = self.begin_slice(&action, &about).await?;
             if progress.finished {
                 tx.rollback().await;
                 return Ok(progress.acted);
@@ -117,10 +114,8 @@ impl Store {
     async fn find_subject(&self, subject: &Subject, reached: Position) -> Result<Found, StoreError> {
         let mut values = subject.filter().of_events(reached, self.dialect());
         values.extend([Value::Null, SLICE.into()]);
-        let rows = self.query(&sql::ACTION_EVENTS, values).await?;
         let mut found = Found { keys: Vec::new(), last: None };
-        for row in &rows {
-            let key = row.key(0)?;
+        for key in self.list::<EventKey>(&sql::ACTION_EVENTS, values).await? {
             found.last = Some(key.position());
             if self.is_of(subject, key).await? {
                 found.keys.push(key);
@@ -131,9 +126,8 @@ impl Store {
 
     async fn is_of(&self, subject: &Subject, key: EventKey) -> Result<bool, StoreError> {
         let Subject::Value(wanted) = subject else { return Ok(true) };
-        let payload = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
-        let Some(payload) = payload.first() else { return Ok(false) };
-        Ok(wanted.place.read(&payload.bytes(2)?).as_ref() == Some(&wanted.value))
+        let Some(payload) = self.payload(key).await? else { return Ok(false) };
+        Ok(wanted.place.read(&payload.body).as_ref() == Some(&wanted.value))
     }
 }
 

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::event::{EventKey, Position};
 use crate::store::operate::action_filter::ActionFilter;
-use crate::store::operate::actions::{Action, ActionError, Progress, Slice, count, first_int, waits};
+use crate::store::operate::actions::{Action, ActionError, Progress, Slice, count, waits};
 use crate::store::{Row, Store, StoreError, Tx, TxInner, sql};
 use oncebox_verify::{Digest, Identity};
 
@@ -26,17 +26,17 @@ impl Store {
         let rows = self.query(&sql::EVENT_BY_KEY, vec![key.into()]).await?;
         let Some(row) = rows.first().filter(|row| !is_conflict(row)) else { return Ok(false) };
         let identity = EventKey::from_bytes(*identity(row, key, &digest(row)?)?.as_bytes());
-        let found = first_int(&self.query(&sql::HAS_IDENTITY, vec![identity.into(), key.into()]).await?)?;
+        let found = self.number(&sql::HAS_IDENTITY, vec![identity.into(), key.into()]).await?;
         // Not every identity can be made anew from the row; the ledger's own key can always be asked for.
-        Ok(found > 0 || first_int(&self.query(&sql::HAS_LEDGER_KEY, vec![key.into()]).await?)? > 0)
+        Ok(found > 0 || self.number(&sql::HAS_LEDGER_KEY, vec![key.into()]).await? > 0)
     }
 
     async fn count_events(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
         let state = filter.state.as_deref();
         let mut values = filter.of_events(Position::MIN, self.dialect());
-        values.extend([state.into()]);
+        values.push(state.into());
         let statement = if waits(state) { &sql::WAITING_ACTION_COUNT } else { &sql::ACTION_COUNT_EVENTS };
-        Ok(first_int(&self.query(statement, values).await?)?)
+        Ok(self.number(statement, values).await?)
     }
 }
 
@@ -48,18 +48,14 @@ impl Tx {
         let sources =
             named.map(|row| Ok((row.key(0)?, row.text(1)?))).collect::<Result<BTreeMap<_, _>, StoreError>>()?;
         // By key, not by an identity that is made anew: the parts of an id, or what a signature covers, are not in the row.
-        let gone: BTreeSet<EventKey> =
-            self.remove_names(sources.keys().copied().collect()).await?.into_iter().collect();
-        self.subtract_ledger_rows(gone.iter().filter_map(|key| sources.get(key)).map(String::as_str)).await?;
-        Ok(Slice { acted: count(gone.len()), reached })
-    }
-
-    async fn remove_names(&mut self, keys: Vec<EventKey>) -> Result<Vec<EventKey>, StoreError> {
+        let keys: Vec<EventKey> = sources.keys().copied().collect();
         let (gone, _) = by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.remove_names(keys).await?,
             TxInner::Postgres(tx) => tx.remove_names(&keys).await?,
         );
-        Ok(gone)
+        let gone: BTreeSet<EventKey> = gone.into_iter().collect();
+        self.subtract_ledger_rows(gone.iter().filter_map(|key| sources.get(key)).map(String::as_str)).await?;
+        Ok(Slice { acted: count(gone.len()), reached })
     }
 }
 

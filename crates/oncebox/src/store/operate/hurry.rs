@@ -6,23 +6,17 @@
 use crate::clock::UnixMillis;
 use crate::database::Transaction as _;
 use crate::event::Position;
-use crate::store::operate::actions::{Progress, SLICE, Slice, count, first_int};
-use crate::store::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};
+use crate::store::operate::actions::{Progress, SLICE, Slice};
+use crate::store::{Action, ActionError, ActionFilter, ActionKind, Dialect, Store, StoreError, Tx, Value, sql};
 
 impl Store {
     /// How many wait for their next attempt.
     pub async fn count_hurry(&self, filter: &ActionFilter, now: UnixMillis) -> Result<i64, ActionError> {
         filter.check(ActionKind::Replay)?;
-        let rows = if filter.is_about_messages() {
-            let mut values = filter.message_values(Position::MIN);
-            values.push(now.into());
-            self.query(&sql::WAITING_ATTEMPTS_OF_MESSAGES, values).await?
-        } else {
-            let mut values = filter.of_deliveries(Position::MIN, self.dialect());
-            values.extend([filter.handler.as_deref().into(), filter.key.into(), now.into()]);
-            self.query(&sql::WAITING_ATTEMPTS, values).await?
-        };
-        Ok(first_int(&rows)?)
+        let values = filter.hurry_values(Position::MIN, self.dialect(), now);
+        let of_messages = filter.is_about_messages();
+        let statement = if of_messages { &sql::WAITING_ATTEMPTS_OF_MESSAGES } else { &sql::WAITING_ATTEMPTS };
+        Ok(self.number(statement, values).await?)
     }
 }
 
@@ -34,19 +28,19 @@ impl Tx {
         now: UnixMillis,
     ) -> Result<Slice, StoreError> {
         let filter = &action.filter;
-        let rows = if filter.is_about_messages() {
-            let mut values = filter.message_values(at.reached);
-            values.extend([now.into(), Value::from(SLICE)]);
-            self.query(&sql::HURRY_MESSAGES, values).await?
-        } else {
-            let mut values = filter.of_deliveries(at.reached, self.dialect());
-            values.extend([filter.handler.as_deref().into(), filter.key.into(), now.into(), SLICE.into()]);
-            self.query(&sql::HURRY, values).await?
-        };
-        let mut last = None;
-        for row in &rows {
-            last = last.max(Some(row.key(0)?));
+        let mut values = filter.hurry_values(at.reached, self.dialect(), now);
+        values.push(SLICE.into());
+        let statement = if filter.is_about_messages() { &sql::HURRY_MESSAGES } else { &sql::HURRY };
+        Slice::of(&self.query(statement, values).await?)
+    }
+}
+
+impl ActionFilter {
+    fn hurry_values(&self, after: Position, dialect: Dialect, now: UnixMillis) -> Vec<Value> {
+        if self.is_about_messages() {
+            return [self.message_values(after), vec![now.into()]].concat();
         }
-        Ok(Slice { acted: count(rows.len()), reached: last })
+        let rest = vec![self.handler.as_deref().into(), self.key.into(), now.into()];
+        [self.of_deliveries(after, dialect), rest].concat()
     }
 }

@@ -4,7 +4,7 @@
 use crate::clock::UnixMillis;
 use crate::event::{MessageKey, Position};
 use crate::store::operate::action_filter::just_below;
-use crate::store::operate::actions::{Progress, SLICE, Slice, count, first_int};
+use crate::store::operate::actions::{Progress, SLICE, Slice};
 use crate::store::{Action, ActionError, ActionFilter, ActionKind, Store, StoreError, Tx, Value, sql};
 
 impl ActionFilter {
@@ -39,12 +39,12 @@ impl ActionFilter {
 impl Store {
     pub(in crate::store) async fn count_messages(&self, filter: &ActionFilter) -> Result<i64, ActionError> {
         let values = filter.message_values(Position::MIN);
-        let dead = first_int(&self.query(&sql::MESSAGE_ACTION_COUNT, values.clone()).await?)?;
+        let dead = self.number(&sql::MESSAGE_ACTION_COUNT, values.clone()).await?;
         if !filter.waiting {
             return Ok(dead);
         }
         let waiting = if filter.message.is_some() { &sql::WAITING_MESSAGE_COUNT } else { &sql::WAITING_MESSAGES_COUNT };
-        Ok(dead + first_int(&self.query(waiting, values).await?)?)
+        Ok(dead + self.number(waiting, values).await?)
     }
 }
 
@@ -63,11 +63,6 @@ impl Tx {
             (_, Some(_)) => &sql::WAITING_MESSAGE_SLICE,
             (_, None) => &sql::WAITING_MESSAGES_SLICE,
         };
-        let rows = self.query(statement, values).await?;
-        let mut last = None;
-        for row in &rows {
-            last = last.max(Some(row.key(0)?));
-        }
-        Ok(Slice { acted: count(rows.len()), reached: last })
+        Slice::of(&self.query(statement, values).await?)
     }
 }

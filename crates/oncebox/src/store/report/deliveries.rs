@@ -1,9 +1,11 @@
 //! Reading deliveries for people and for metrics: pages, dead letters, held ones, attempts, depths.
 
 use crate::clock::UnixMillis;
+use crate::database::FromRow;
 use crate::event::{DeliveryKey, EventKey, NodeKey, Position};
-use crate::store::report::events::{DeliveryRecord, QueueCount, like, read_delivery, rows_of};
-use crate::store::report::key_range::{Page, Range};
+use crate::store::report::columns;
+use crate::store::report::events::{DeliveryRecord, QueueCount, like, read_delivery};
+use crate::store::report::key_range::{Page, Range, one_more};
 use crate::store::{Row, Store, StoreError, sql};
 
 /// A delivery in a list, with the event it is of.
@@ -89,7 +91,7 @@ impl Store {
             filter.since.into(),
             filter.until.into(),
             filter.key.into(),
-            rows_of(limit),
+            one_more(limit),
             range.floor.into(),
             range.floor.delivery_range().0.into(),
             range.before.delivery_range().1.into(),
@@ -98,9 +100,7 @@ impl Store {
             Some("dead" | "held") => &sql::STOPPED_PAGE,
             _ => &sql::DELIVERIES_PAGE,
         };
-        let rows = self.query(statement, values).await?;
-        let items = rows.iter().map(read_line).collect::<Result<Vec<_>, _>>()?;
-        Ok(range.page(items, limit, |line| line.delivery.delivery))
+        Ok(range.page(self.list(statement, values).await?, limit, |line: &DeliveryLine| line.delivery.delivery))
     }
 
     /// Where a page of deliveries looks: those of one event, or so many as may be examined.
@@ -120,36 +120,20 @@ impl Store {
     /// The attempts of an event, by handler, without the one by which a delivery is done now.
     pub async fn attempts(&self, key: EventKey) -> Result<Vec<AttemptRecord>, StoreError> {
         let (first, last) = key.delivery_range();
-        let rows = self.query(&sql::ATTEMPTS_OF, vec![first.into(), last.into(), key.into()]).await?;
-        rows.iter().map(read_attempt).collect()
+        self.list(&sql::ATTEMPTS_OF, vec![first.into(), last.into(), key.into()]).await
     }
 
     /// What waits or is stopped, by handler, with the oldest due time of what is ready: cheap enough to ask often.
     pub async fn queue_depths(&self) -> Result<Vec<QueueCount>, StoreError> {
-        self.query(&sql::QUEUE_DEPTHS, Vec::new()).await?.iter().map(QueueCount::read).collect()
+        self.list(&sql::QUEUE_DEPTHS, Vec::new()).await
     }
 }
 
-fn read_line(row: &Row) -> Result<DeliveryLine, StoreError> {
-    Ok(DeliveryLine {
-        key: row.key(7)?,
-        source: row.text(8)?,
-        event_id: row.text(9)?,
-        event_type: row.text(10)?,
-        delivery: read_delivery(row)?,
-    })
+impl FromRow for DeliveryLine {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        let (key, source, event_id, event_type) = (row.key(7)?, row.text(8)?, row.text(9)?, row.text(10)?);
+        Ok(Self { key, source, event_id, event_type, delivery: read_delivery(row)? })
+    }
 }
 
-fn read_attempt(row: &Row) -> Result<AttemptRecord, StoreError> {
-    Ok(AttemptRecord {
-        delivery: row.key(0)?,
-        handler: row.text(1)?,
-        attempt: row.int(2)?,
-        node: row.optional_key(3)?,
-        started_at: row.optional_int(4)?,
-        ended_at: row.int(5)?,
-        outcome: row.text(6)?,
-        status: row.optional_int(7)?,
-        error: row.optional_text(8)?,
-    })
-}
+columns!(AttemptRecord: delivery, handler, attempt, node, started_at, ended_at, outcome, status, error);

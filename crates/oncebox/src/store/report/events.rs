@@ -1,10 +1,12 @@
 //! Reading for people: pages of events, one event with all that belongs to it, counts.
 
 use crate::clock::UnixMillis;
+use crate::database::FromRow;
 use crate::event::{DeliveryKey, EventKey, Position};
 use crate::limits::{DEPTH_MAX, LEDGER_EXAMINED_MAX, PAGE_EXAMINED_MAX};
 use crate::store::insert::arrivals::parse_recent;
-use crate::store::report::key_range::{Page, Range, Recent, Waiting, count};
+use crate::store::report::columns;
+use crate::store::report::key_range::{Page, Range, Recent, Waiting, one_more};
 use crate::store::{Row, Store, StoreError, Value, sql};
 use oncebox_verify::{Identity, joined_id};
 
@@ -140,12 +142,9 @@ pub struct QueueCount {
     pub oldest_due_at: Option<UnixMillis>,
 }
 
-impl QueueCount {
-    pub(super) fn read(row: &Row) -> Result<Self, StoreError> {
-        let oldest_due_at = row.optional_int(3)?;
-        Ok(Self { name: row.text(0)?, state: row.text(1)?, count: row.int(2)?, oldest_due_at })
-    }
-}
+columns!(PayloadRecord: remote, headers, body);
+columns!(SourceCount: source, state, events, repeats);
+columns!(QueueCount: name, state, count, oldest_due_at);
 
 /// Counts for `status` and the API.
 #[derive(Clone, Debug, Default)]
@@ -184,9 +183,8 @@ impl Store {
         // What the range or an index answers alone needs no bound.
         let narrow = narrow || (filter.state.is_some() && waits.is_none());
         let range = if narrow { range.cut(self.floor(floor, range.before, waits).await?) } else { range };
-        let rows = self.query(page, page_values(filter, range, limit)).await?;
-        let items = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
-        Ok(range.page(items, limit, |event| event.key))
+        let items = self.list(page, page_values(filter, range, limit)).await?;
+        Ok(range.page(items, limit, |event: &EventRecord| event.key))
     }
 
     /// A page of what waits for a person: held events, and events with a held delivery.
@@ -198,9 +196,7 @@ impl Store {
         let range = range.cut(of_events).cut(of_deliveries.map(|delivery| delivery.delivery_range().0.position()));
         let mut values = page_values(filter, range, limit);
         values.extend([range.floor.delivery_range().0.into(), last.into()]);
-        let rows = self.query(&sql::HELD_PAGE, values).await?;
-        let items = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
-        Ok(range.page(items, limit, |event| event.key))
+        Ok(range.page(self.list(&sql::HELD_PAGE, values).await?, limit, |event: &EventRecord| event.key))
     }
 
     /// An event is listed once, by its newest delivery in the state.
@@ -227,13 +223,12 @@ impl Store {
             filter.since.into(),
             filter.until.into(),
             filter.text.as_deref().map(|text| like(&format!("*{text}*"))).as_deref().into(),
-            rows_of(limit),
+            one_more(limit),
             range.floor.into(),
             range.floor.delivery_range().0.into(),
             range.before.delivery_range().1.into(),
         ];
-        let rows = self.query(page, values).await?;
-        let mut items = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
+        let mut items: Vec<EventRecord> = self.list(page, values).await?;
         let whole = items.len() <= limit;
         items.dedup_by_key(|event| event.key);
         if whole {
@@ -254,40 +249,37 @@ impl Store {
         limit: usize,
         examined_max: usize,
     ) -> Result<Page<EventRecord>, StoreError> {
-        let asked = vec![after.into(), EventKey::MAX.into(), count(examined_max.saturating_sub(1))];
-        let last = self.query(&sql::EVENTS_EDGE, asked).await?;
-        let last = last.first().map(|row| row.key(0)).transpose()?;
+        let asked = vec![after.into(), EventKey::MAX.into(), examined_max.saturating_sub(1).into()];
+        let last = self.first(&sql::EVENTS_EDGE, asked).await?;
         let values = vec![
             after.into(),
-            optional_text(filter.source.clone()),
-            optional_text(filter.state.clone()),
-            optional_text(filter.event_type.as_deref().map(like)),
-            count(limit),
+            filter.source.as_deref().into(),
+            filter.state.as_deref().into(),
+            filter.event_type.as_deref().map(like).as_deref().into(),
+            limit.into(),
             last.unwrap_or(Position::MAX).into(),
         ];
-        let rows = self.query(&sql::EVENTS_AFTER, values).await?;
-        let items = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
+        let items: Vec<EventRecord> = self.list(&sql::EVENTS_AFTER, values).await?;
         let next = if items.len() == limit { items.last().map(|event| event.key.position()) } else { last };
         Ok(Page { items, next, searched_until: None })
     }
 
     /// The event of this key.
     pub async fn event(&self, key: EventKey) -> Result<Option<EventRecord>, StoreError> {
-        self.query(&sql::EVENT_BY_KEY, vec![key.into()]).await?.first().map(read_event).transpose()
+        self.first(&sql::EVENT_BY_KEY, vec![key.into()]).await
     }
 
     /// The events that carry this id of this source: more than one where ids are unsigned or bodies conflict.
     pub async fn events_named(&self, source: &str, event_id: &str) -> Result<Vec<EventRecord>, StoreError> {
-        let mut rows = Vec::new();
+        let mut events: Vec<EventRecord> = Vec::new();
         // One part, or one of two where the other may be missing: then no colon tells that there are two.
         for id in [event_id.as_bytes(), &joined_id([event_id, ""]), &joined_id(["", event_id])] {
             let identity = EventKey::from_bytes(*Identity::of_id(source, id).as_bytes());
-            rows.extend(self.query(&sql::EVENT_BY_IDENTITY, vec![identity.into()]).await?);
+            events.extend(self.first(&sql::EVENT_BY_IDENTITY, vec![identity.into()]).await?);
         }
         for statement in [&sql::EVENTS_BY_ID, &sql::EVENTS_BY_JOINED_ID] {
-            rows.extend(self.query(statement, vec![event_id.into(), source.into()]).await?);
+            events.extend(self.list::<EventRecord>(statement, vec![event_id.into(), source.into()]).await?);
         }
-        let mut events = rows.iter().map(read_event).collect::<Result<Vec<_>, _>>()?;
         events.sort_unstable_by_key(|event| event.key);
         events.dedup_by_key(|event| event.key);
         Ok(events)
@@ -310,16 +302,12 @@ impl Store {
 
     /// The sources of the newest events.
     pub async fn sources_seen(&self) -> Result<Vec<String>, StoreError> {
-        let values = vec![count(PAGE_EXAMINED_MAX), EventKey::MAX.into()];
-        self.query(&sql::SOURCES_SEEN, values).await?.iter().map(|row| row.text(0)).collect()
+        self.list(&sql::SOURCES_SEEN, vec![PAGE_EXAMINED_MAX.into(), EventKey::MAX.into()]).await
     }
 
     /// The bytes of an event, until retention removes them.
     pub async fn payload(&self, key: EventKey) -> Result<Option<PayloadRecord>, StoreError> {
-        let rows = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
-        rows.first()
-            .map(|row| Ok(PayloadRecord { remote: row.text(0)?, headers: row.bytes(1)?, body: row.bytes(2)? }))
-            .transpose()
+        self.first(&sql::PAYLOAD_OF, vec![key.into()]).await
     }
 
     /// Counts for `status` and the API; the daily change counts from `day_ago`.
@@ -349,7 +337,7 @@ impl Store {
     /// How many identities came since a time at which nobody looked, so that nothing was removed since, either. Where
     /// there is nothing older, all of them did; otherwise no more are counted than a page looks back.
     async fn grown_since(&self, since: UnixMillis, ledger_rows: i64) -> Result<(i64, bool), StoreError> {
-        let values = vec![EventKey::at(since).into(), rows_of(PAGE_EXAMINED_MAX)];
+        let values = vec![EventKey::at(since).into(), one_more(PAGE_EXAMINED_MAX)];
         let rows = self.query(&sql::COUNT_RECENT, values).await?;
         let Some(row) = rows.first() else { return Ok((0, false)) };
         let (counted, has_older) = (row.int(0)?, row.int(1)? > 0);
@@ -358,21 +346,23 @@ impl Store {
     }
 }
 
-fn read_event(row: &Row) -> Result<EventRecord, StoreError> {
-    Ok(EventRecord {
-        key: row.key(0)?,
-        source: row.text(1)?,
-        event_id: row.text(2)?,
-        event_type: row.text(3)?,
-        identity: row.text(4)?,
-        body_sha256: data_encoding::HEXLOWER.encode(&row.bytes(5)?),
-        state: row.text(6)?,
-        reason: row.optional_text(7)?,
-        original: row.optional_key(8)?,
-        received_at: row.int(9)?,
-        arrivals: row.int(10)?,
-        last_arrival_at: row.int(11)?,
-    })
+impl FromRow for EventRecord {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        Ok(Self {
+            key: row.key(0)?,
+            source: row.text(1)?,
+            event_id: row.text(2)?,
+            event_type: row.text(3)?,
+            identity: row.text(4)?,
+            body_sha256: data_encoding::HEXLOWER.encode(&row.bytes(5)?),
+            state: row.text(6)?,
+            reason: row.optional_text(7)?,
+            original: row.optional_key(8)?,
+            received_at: row.int(9)?,
+            arrivals: row.int(10)?,
+            last_arrival_at: row.int(11)?,
+        })
+    }
 }
 
 /// Reads the columns that every question about deliveries begins with.
@@ -391,25 +381,16 @@ pub(in crate::store) fn read_delivery(row: &Row) -> Result<DeliveryRecord, Store
     })
 }
 
-fn optional_text(value: Option<String>) -> Value {
-    value.map_or(Value::Null, Value::Text)
-}
-
-/// One row more than a page, to see whether there is a next one.
-pub(in crate::store) fn rows_of(limit: usize) -> Value {
-    Value::Int(i64::try_from(limit).unwrap_or(i64::MAX - 1).saturating_add(1))
-}
-
 fn page_values(filter: &EventFilter, range: Range, limit: usize) -> Vec<Value> {
     vec![
-        optional_text(filter.source.clone()),
-        optional_text(filter.event_type.as_deref().map(like)),
-        optional_text(filter.state.clone()),
+        filter.source.as_deref().into(),
+        filter.event_type.as_deref().map(like).as_deref().into(),
+        filter.state.as_deref().into(),
         filter.since.into(),
         filter.until.into(),
-        optional_text(filter.text.as_deref().map(|text| like(&format!("*{text}*")))),
+        filter.text.as_deref().map(|text| like(&format!("*{text}*"))).as_deref().into(),
         range.before.into(),
-        rows_of(limit),
+        one_more(limit),
         range.floor.into(),
     ]
 }

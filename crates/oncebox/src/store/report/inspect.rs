@@ -8,7 +8,6 @@ use std::collections::{BTreeMap, HashSet};
 use crate::database::is_true;
 use crate::database::migrations::{Recorded, Schema, pending};
 use crate::event::{EventKey, EventKind};
-use crate::store::operate::actions::first_int;
 use crate::store::operate::forget::{digest, identity};
 use crate::store::report::schema_pieces::{self, Piece};
 use crate::store::{Database, Dialect, Row, Store, StoreError, sql};
@@ -134,12 +133,8 @@ impl Store {
 
     async fn inspect_file(&self) -> Result<Finding, StoreError> {
         let mut faults = Faults::default();
-        for row in &self.query(&sql::QUICK_CHECK, Vec::new()).await? {
-            let line = row.text(0)?;
-            if line != "ok" {
-                faults.add("file damaged", &line);
-            }
-        }
+        let said: Vec<String> = self.list(&sql::QUICK_CHECK, Vec::new()).await?;
+        said.iter().filter(|line| *line != "ok").for_each(|line| faults.add("file damaged", line));
         Ok(faults.found("file", 1))
     }
 }
@@ -191,7 +186,7 @@ impl<T: FnMut(i64)> Looker<'_, T> {
                 }
             }
         }
-        let forgotten = first_int(&self.store.query(&sql::FORGOTTEN, Vec::new()).await?)?;
+        let forgotten = self.store.number(&sql::FORGOTTEN, Vec::new()).await?;
         faults.forgive(&["event beside another of its identity", "event without its identity"], forgotten);
         Ok(faults.found("events", slices.seen))
     }
@@ -201,8 +196,8 @@ impl<T: FnMut(i64)> Looker<'_, T> {
     async fn known(&self, missed: &[(EventKey, Option<EventKey>)]) -> Result<HashSet<EventKey>, StoreError> {
         let keys = || missed.iter().map(|(key, _)| *key);
         let (Some(first), Some(last)) = (keys().min(), keys().max()) else { return Ok(HashSet::new()) };
-        let rows = self.store.query(&sql::LEDGER_KEYS_BETWEEN, vec![first.into(), last.into()]).await?;
-        rows.iter().map(|row| row.key(0)).collect()
+        let known = self.store.list(&sql::LEDGER_KEYS_BETWEEN, vec![first.into(), last.into()]).await?;
+        Ok(known.into_iter().collect())
     }
 
     async fn next(&mut self, statement: &sql::Statement, at: &mut Slices) -> Result<Option<Vec<Row>>, StoreError> {

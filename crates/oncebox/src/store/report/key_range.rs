@@ -5,8 +5,10 @@
 //! from such a range; the answer says how far it looked, and its cursor goes on from there.
 
 use crate::clock::UnixMillis;
+use crate::database::FromRow as _;
 use crate::event::{DeliveryKey, EventKey, Key, MessageKey, Position};
 use crate::limits::PAGE_EXAMINED_MAX;
+use crate::store::report::columns;
 use crate::store::report::deliveries::FirstTries;
 use crate::store::report::events::{QueueCount, SourceCount};
 use crate::store::sql::Statement;
@@ -130,9 +132,9 @@ impl Store {
         state: Option<&str>,
         rows: usize,
     ) -> Result<Option<Key<F>>, StoreError> {
-        let mut values = vec![before.into(), count(rows.saturating_sub(1))];
+        let mut values = vec![before.into(), rows.saturating_sub(1).into()];
         values.extend(state.map(Value::from));
-        self.query(statement, values).await?.first().map(|row| row.key(0)).transpose()
+        self.first(statement, values).await
     }
 
     /// Numbers of the newest events with keys from `after` to `before`, at most so many events. With `before`, whatever
@@ -148,14 +150,14 @@ impl Store {
         let since = floor.filter(|floor| *floor > after);
         let first = since.unwrap_or(after);
         let until = if before == EventKey::MAX { UnixMillis::MAX } else { before.moment() };
-        let events = self.query(&sql::RECENT_EVENTS, vec![first.into(), before.into(), until.into()]).await?;
+        let events = self.list(&sql::RECENT_EVENTS, vec![first.into(), before.into(), until.into()]).await?;
         let last = if before == EventKey::MAX { DeliveryKey::MAX } else { before.delivery_range().0 };
         let range = || vec![Value::from(first.delivery_range().0), last.into()];
         let deliveries = self.query(&sql::RECENT_DELIVERIES, range()).await?;
         let failures = self.query(&sql::RECENT_FIRST_FAILURES, range()).await?;
         Ok(Recent {
-            events: events.iter().map(read_source_count).collect::<Result<_, _>>()?,
-            deliveries: deliveries.iter().map(read_queue).collect::<Result<_, _>>()?,
+            events,
+            deliveries: deliveries.iter().map(QueueCount::from_row).collect::<Result<_, _>>()?,
             tries: tries(&deliveries, &failures)?,
             since,
         })
@@ -188,21 +190,17 @@ impl Store {
 
     /// The newest messages by destination and state.
     pub async fn recent_messages(&self, messages_max: usize) -> Result<Vec<QueueCount>, StoreError> {
-        self.query(&sql::RECENT_MESSAGES, vec![count(messages_max), MessageKey::MAX.into()])
-            .await?
-            .iter()
-            .map(read_queue)
-            .collect()
+        self.list(&sql::RECENT_MESSAGES, vec![messages_max.into(), MessageKey::MAX.into()]).await
     }
 
     /// What the newest dead deliveries gave up with.
     pub async fn dead_errors(&self, limit: usize) -> Result<Vec<DeadError>, StoreError> {
-        self.query(&sql::DEAD_ERRORS, vec![count(limit)]).await?.iter().map(read_error).collect()
+        self.list(&sql::DEAD_ERRORS, vec![limit.into()]).await
     }
 
     /// What the newest dead messages gave up with.
     pub async fn dead_message_errors(&self, limit: usize) -> Result<Vec<DeadError>, StoreError> {
-        self.query(&sql::DEAD_MESSAGE_ERRORS, vec![count(limit)]).await?.iter().map(read_error).collect()
+        self.list(&sql::DEAD_MESSAGE_ERRORS, vec![limit.into()]).await
     }
 
     /// The beginnings of the newest bodies below a key, for whoever looks for a text in them.
@@ -214,43 +212,23 @@ impl Store {
         bytes_each: usize,
     ) -> Result<Vec<(EventKey, Vec<u8>)>, StoreError> {
         let range = Range::within(before, since, None);
-        let values = vec![range.before.into(), range.floor.into(), count(rows), count(bytes_each)];
+        let values = vec![range.before.into(), range.floor.into(), rows.into(), bytes_each.into()];
         let read = |row: &Row| Ok((row.key(0)?, row.bytes(1)?));
         self.query(&sql::BODIES_BETWEEN, values).await?.iter().map(read).collect()
     }
 }
 
-pub(in crate::store) fn count(number: usize) -> Value {
-    Value::Int(i64::try_from(number).unwrap_or(i64::MAX))
+/// One row more than is shown or counted, to see whether there are more.
+pub(in crate::store) fn one_more(number: usize) -> Value {
+    number.saturating_add(1).into()
 }
 
-/// One row more than is counted, to see whether there are more.
-fn one_more(number: usize) -> Value {
-    count(number.saturating_add(1))
-}
-
-fn read_source_count(row: &Row) -> Result<SourceCount, StoreError> {
-    Ok(SourceCount { source: row.text(0)?, state: row.text(1)?, events: row.int(2)?, repeats: row.int(3)? })
-}
-
-fn read_queue(row: &Row) -> Result<QueueCount, StoreError> {
-    Ok(QueueCount { name: row.text(0)?, state: row.text(1)?, count: row.int(2)?, oldest_due_at: None })
-}
-
-fn read_error(row: &Row) -> Result<DeadError, StoreError> {
-    Ok(DeadError {
-        id: row.key(0)?,
-        key: row.optional_key(1)?,
-        name: row.text(2)?,
-        error: row.optional_text(3)?,
-        at: row.optional_int(4)?,
-    })
-}
+columns!(DeadError: id, key, name, error, at);
 
 fn tries(deliveries: &[Row], failures: &[Row]) -> Result<Vec<FirstTries>, StoreError> {
     let mut tries: Vec<FirstTries> = Vec::new();
     for row in deliveries {
-        let (handler, tried) = (row.text(0)?, row.int(3)?);
+        let (handler, tried) = (row.text(0)?, row.int(4)?);
         match tries.iter_mut().find(|one| one.handler == handler) {
             Some(one) => one.tried += tried,
             None => tries.push(FirstTries { handler, tried, failed: 0 }),

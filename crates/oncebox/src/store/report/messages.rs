@@ -1,9 +1,11 @@
 //! Reading the outbox for people and for metrics: pages, one message with its attempts, depths.
 
 use crate::clock::UnixMillis;
+use crate::database::FromRow;
 use crate::event::{EventKey, MessageKey, NodeKey, Position};
-use crate::store::report::events::{QueueCount, rows_of};
-use crate::store::report::key_range::{Page, Range};
+use crate::store::report::columns;
+use crate::store::report::events::QueueCount;
+use crate::store::report::key_range::{Page, Range, one_more};
 use crate::store::{Row, Store, StoreError, sql};
 
 /// One message as `outbox_v1` shows it, with what explains it.
@@ -101,10 +103,11 @@ impl Store {
     pub async fn messages(&self, filter: &MessageFilter, limit: usize) -> Result<Page<MessageLine>, StoreError> {
         let is_dead = filter.state.as_deref() == Some("dead");
         let range = Range::within(filter.before, filter.since, filter.until);
-        let range = match is_dead {
-            true => range.cut(self.floor(&sql::DEAD_MESSAGES_FLOOR, range.before, None).await?),
-            false => range.cut(self.floor(&sql::MESSAGES_FLOOR, range.before, None).await?),
+        let (page, floor) = match is_dead {
+            true => (&sql::DEAD_MESSAGES_PAGE, &sql::DEAD_MESSAGES_FLOOR),
+            false => (&sql::OUTBOX_PAGE, &sql::MESSAGES_FLOOR),
         };
+        let range = range.cut(self.floor(floor, range.before, None).await?);
         let values = vec![
             range.before.into(),
             filter.state.as_deref().into(),
@@ -113,72 +116,59 @@ impl Store {
             filter.since.into(),
             filter.until.into(),
             filter.key.into(),
-            rows_of(limit),
+            one_more(limit),
             range.floor.into(),
         ];
-        let statement = if is_dead { &sql::DEAD_MESSAGES_PAGE } else { &sql::OUTBOX_PAGE };
-        let rows = self.query(statement, values).await?;
-        let items = rows.iter().map(read_line).collect::<Result<Vec<_>, _>>()?;
-        Ok(range.page(items, limit, |line| line.id))
+        Ok(range.page(self.list(page, values).await?, limit, |line: &MessageLine| line.id))
     }
 
     /// The messages that handlers wrote for an event, newest first, at most so many.
     pub async fn messages_of(&self, key: EventKey, limit: usize) -> Result<Vec<MessageLine>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        self.query(&sql::MESSAGES_OF_EVENT, vec![key.into(), limit.into()]).await?.iter().map(read_line).collect()
+        self.list(&sql::MESSAGES_OF_EVENT, vec![key.into(), limit.into()]).await
     }
 
     /// One message with its attempts and the latest answer.
     pub async fn message(&self, id: MessageKey) -> Result<Option<MessageDetail>, StoreError> {
         let rows = self.query(&sql::MESSAGE_BY_ID, vec![id.into()]).await?;
         let Some(row) = rows.first() else { return Ok(None) };
-        let attempts = self.query(&sql::ATTEMPTS_OF_MESSAGE, vec![id.into()]).await?;
         Ok(Some(MessageDetail {
-            line: read_line(row)?,
+            line: MessageLine::from_row(row)?,
             method: row.text(13)?,
             path: row.text(14)?,
             headers: row.text(15)?,
             body: row.bytes(16)?,
             order_key: row.optional_text(17)?,
             answer: row.optional_bytes(18)?,
-            attempts: attempts.iter().map(read_attempt).collect::<Result<_, _>>()?,
+            attempts: self.list(&sql::ATTEMPTS_OF_MESSAGE, vec![id.into()]).await?,
         }))
     }
 
     /// What waits or is stopped, by destination: cheap enough to ask often.
     pub async fn outbox_depths(&self) -> Result<Vec<QueueCount>, StoreError> {
-        self.query(&sql::OUTBOX_DEPTHS, Vec::new()).await?.iter().map(QueueCount::read).collect()
+        self.list(&sql::OUTBOX_DEPTHS, Vec::new()).await
     }
 }
 
-fn read_line(row: &Row) -> Result<MessageLine, StoreError> {
-    let state = row.text(3)?;
-    let due_at = row.int(7)?;
-    Ok(MessageLine {
-        id: row.key(0)?,
-        destination: row.text(1)?,
-        idempotency_key: row.text(2)?,
-        attempt: row.int(4)?,
-        created_at: row.int(5)?,
-        sent_at: row.optional_int(6)?,
-        next_attempt_at: (state == "ready").then_some(due_at),
-        status: row.optional_int(8)?,
-        last_error: row.optional_text(9)?,
-        key: row.optional_key(10)?,
-        handler: row.optional_text(11)?,
-        step: row.optional_text(12)?,
-        state,
-    })
+impl FromRow for MessageLine {
+    fn from_row(row: &Row) -> Result<Self, StoreError> {
+        let state = row.text(3)?;
+        let due_at = row.int(7)?;
+        Ok(Self {
+            id: row.key(0)?,
+            destination: row.text(1)?,
+            idempotency_key: row.text(2)?,
+            attempt: row.int(4)?,
+            created_at: row.int(5)?,
+            sent_at: row.optional_int(6)?,
+            next_attempt_at: (state == "ready").then_some(due_at),
+            status: row.optional_int(8)?,
+            last_error: row.optional_text(9)?,
+            key: row.optional_key(10)?,
+            handler: row.optional_text(11)?,
+            step: row.optional_text(12)?,
+            state,
+        })
+    }
 }
 
-fn read_attempt(row: &Row) -> Result<MessageAttempt, StoreError> {
-    Ok(MessageAttempt {
-        attempt: row.int(0)?,
-        node: row.optional_key(1)?,
-        started_at: row.optional_int(2)?,
-        ended_at: row.int(3)?,
-        outcome: row.text(4)?,
-        status: row.optional_int(5)?,
-        error: row.optional_text(6)?,
-    })
-}
+columns!(MessageAttempt: attempt, node, started_at, ended_at, outcome, status, error);

@@ -6,8 +6,10 @@
 use std::collections::HashSet;
 
 use crate::clock::UnixMillis;
+use crate::database::FromRow as _;
 use crate::event::{EventKey, Position};
-use crate::store::{Database, Row, Store, StoreError, sql};
+use crate::store::report::columns;
+use crate::store::{Database, Store, StoreError, sql};
 
 /// Rows of one page.
 const PAGE: i64 = 1000;
@@ -56,10 +58,8 @@ impl Store {
             ];
             let rows = self.query(&sql::DONE_DELIVERIES, values).await?;
             let Some(last) = rows.last() else { return Ok(done) };
-            reached = last.key(0)?;
-            for row in &rows {
-                done.push(read_done(row)?);
-            }
+            reached = last.key(5)?;
+            done.extend(rows.iter().map(DoneDelivery::from_row).collect::<Result<Vec<_>, _>>()?);
         }
     }
 
@@ -70,12 +70,4 @@ impl Store {
     }
 }
 
-fn read_done(row: &Row) -> Result<DoneDelivery, StoreError> {
-    Ok(DoneDelivery {
-        key: row.key(1)?,
-        event_id: row.text(2)?,
-        event_type: row.text(3)?,
-        handler: row.text(4)?,
-        finished_at: row.optional_int(5)?,
-    })
-}
+columns!(DoneDelivery: key, event_id, event_type, handler, finished_at);

@@ -6,7 +6,9 @@
 use std::collections::BTreeMap;
 
 use crate::clock::UnixMillis;
+use crate::database::first;
 use crate::event::EventKey;
+use crate::store::report::columns;
 use crate::store::{Asked, Row, Store, StoreError, Tx, Value, sql};
 
 /// Events counted in one transaction.
@@ -50,6 +52,8 @@ pub struct LedgerRows {
     /// There are that many at least: more came since they were counted than a look goes through.
     pub is_least: bool,
 }
+
+columns!(WindowRecord: source, ledger_ms, payload_ms);
 
 impl LedgerRows {
     /// Those of all sources.
@@ -130,15 +134,12 @@ impl Store {
 
     /// The windows of every source that was ever configured.
     pub async fn windows(&self) -> Result<Vec<WindowRecord>, StoreError> {
-        let read =
-            |row: &Row| Ok(WindowRecord { source: row.text(0)?, ledger_ms: row.int(1)?, payload_ms: row.int(2)? });
-        self.query(&sql::WINDOWS, Vec::new()).await?.iter().map(read).collect()
+        self.list(&sql::WINDOWS, Vec::new()).await
     }
 
     /// The time by which things age: the database's where it has a clock, else the one that is handed in.
     pub async fn time(&self, now: UnixMillis) -> Result<UnixMillis, StoreError> {
-        let rows = self.query(&sql::TIME_NOW, vec![now.into()]).await?;
-        rows.first().ok_or(StoreError::Corrupt { what: "time" })?.int(0)
+        self.first(&sql::TIME_NOW, vec![now.into()]).await?.ok_or(StoreError::Corrupt { what: "time" })
     }
 
     /// What retention knows.
@@ -157,45 +158,34 @@ impl Store {
 
     /// Writes down that somebody looked, and what proves how much time passes from now on.
     pub async fn note_look(&self, at: UnixMillis, boot: Option<&(String, i64)>) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
         let (name, uptime) = (boot.map(|boot| boot.0.as_str()), boot.map(|boot| boot.1));
-        tx.execute(&sql::NOTE_LOOK, vec![at.into(), name.into(), uptime.into()]).await?;
-        tx.commit_or_fail().await
+        self.write(&sql::NOTE_LOOK, vec![at.into(), name.into(), uptime.into()]).await.map(drop)
     }
 
     /// Writes down how far a clock was behind, and when.
     pub async fn note_behind(&self, behind: (i64, UnixMillis)) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        tx.execute(&sql::NOTE_BEHIND, vec![behind.0.into(), behind.1.into()]).await?;
-        tx.commit_or_fail().await
+        self.write(&sql::NOTE_BEHIND, vec![behind.0.into(), behind.1.into()]).await.map(drop)
     }
 
     /// Stops all deletes until a person confirms the time; an earlier reason stays.
     pub async fn stop_retention(&self, at: UnixMillis, why: &str) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        tx.execute(&sql::STOP_RETENTION, vec![at.into(), why.into()]).await?;
-        tx.commit_or_fail().await
+        self.write(&sql::STOP_RETENTION, vec![at.into(), why.into()]).await.map(drop)
     }
 
     /// Opens a line in the log of runs.
     pub async fn open_run(&self, started_at: UnixMillis) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
-        tx.execute(&sql::OPEN_RUN, vec![started_at.into()]).await?;
-        tx.commit_or_fail().await
+        self.write(&sql::OPEN_RUN, vec![started_at.into()]).await.map(drop)
     }
 
     /// Writes down how far a run came.
     pub async fn note_run(&self, run: &RunRecord) -> Result<(), StoreError> {
         let removed = serde_json::to_string(&run.removed.0).map_err(|error| StoreError::Refused(error.into()))?;
-        let mut tx = self.begin().await?;
         let values = vec![run.started_at.into(), run.finished_at.into(), removed.as_str().into(), run.kept.into()];
-        tx.execute(&sql::END_RUN, values).await?;
-        tx.commit_or_fail().await
+        self.write(&sql::END_RUN, values).await.map(drop)
     }
 
     /// The newest runs.
     pub async fn runs(&self, limit: usize) -> Result<Vec<RunRecord>, StoreError> {
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let read = |row: &Row| {
             let removed = serde_json::from_str(&row.text(2)?).map_err(|_error| StoreError::Corrupt { what: "run" })?;
             let (started_at, finished_at) = (row.int(0)?, row.optional_int(1)?);
@@ -248,8 +238,8 @@ impl Store {
     }
 
     async fn counted_to(&self) -> Result<EventKey, StoreError> {
-        let counted = self.query(&sql::LEDGER_COUNTED_TO, Vec::new()).await?;
-        counted.first().ok_or(StoreError::Corrupt { what: "retention" })?.key(0)
+        let counted = self.first(&sql::LEDGER_COUNTED_TO, Vec::new()).await?;
+        counted.ok_or(StoreError::Corrupt { what: "retention" })
     }
 
     /// Notes the sizes of the hour, once, and drops what is too old to be compared with.
@@ -267,43 +257,39 @@ impl Store {
 
     /// Opens a line of the audit log for a run that an operator asks for.
     pub async fn open_run_as(&self, asked: &Asked) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
         let (id, who) = (asked.id.as_str(), asked.who.as_str());
         let about = r#"{"retention":"run now"}"#;
         let first = EventKey::MIN;
         let values =
             vec![id.into(), "retention".into(), about.into(), who.into(), Value::Null, first.into(), asked.at.into()];
-        tx.execute(&sql::OPEN_ACTION, values).await?;
-        tx.commit_or_fail().await
+        self.write(&sql::OPEN_ACTION, values).await.map(drop)
     }
 
     /// Ends that line with how many rows went.
     pub async fn end_run_as(&self, asked: &Asked, removed: i64, now: UnixMillis) -> Result<(), StoreError> {
-        let mut tx = self.begin().await?;
         let first = EventKey::MIN;
         let (id, phase, over) = (asked.id.as_str(), 1_i64, 1_i64);
         let values = vec![id.into(), removed.into(), phase.into(), first.into(), over.into(), now.into()];
-        tx.execute(&sql::ADVANCE_ACTION, values).await?;
-        tx.commit_or_fail().await
+        self.write(&sql::ADVANCE_ACTION, values).await.map(drop)
     }
 
     /// Identities remembered at a time, as far as somebody noted it within the hours before.
     pub async fn ledger_rows_at(&self, at: UnixMillis) -> Result<Option<i64>, StoreError> {
-        let rows = self.query(&sql::LEDGER_ROWS_BEFORE, vec![at.into(), (at - 6 * HOUR_MS).into()]).await?;
-        rows.first().map_or(Ok(None), |row| row.optional_int(0))
+        let noted = self.first(&sql::LEDGER_ROWS_BEFORE, vec![at.into(), (at - 6 * HOUR_MS).into()]).await?;
+        Ok(noted.flatten())
     }
 }
 
 /// Where a slice ends, if it is whole and ends before that key.
 fn slice_end(next: &[Row], until: EventKey) -> Result<Option<EventKey>, StoreError> {
-    Ok(next.first().map(|row| row.key(0)).transpose()?.filter(|key| *key < until))
+    Ok(first(next)?.filter(|key| *key < until))
 }
 
 impl Tx {
     /// How far identities are counted; nobody else counts or removes until the transaction ends.
     pub(in crate::store) async fn lock_counts(&mut self) -> Result<EventKey, StoreError> {
         let rows = self.query(&sql::LOCK_COUNTS, Vec::new()).await?;
-        rows.first().ok_or(StoreError::Corrupt { what: "retention" })?.key(0)
+        first(&rows)?.ok_or(StoreError::Corrupt { what: "retention" })
     }
 
     /// Takes one identity off for each name.
