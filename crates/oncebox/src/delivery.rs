@@ -12,48 +12,23 @@ use std::time::Duration;
 
 use crate::delivery::retry::RetryPolicy;
 
-/// Where a delivery stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum DeliveryState {
-    /// Waits to be claimed, now or when it is due.
-    Ready,
-    /// A worker has it.
-    Claimed,
-    /// Its effect is committed.
-    Done,
-    /// It gave up.
-    Dead,
-    /// A newer version, or the same change under another id, was applied already.
-    Superseded,
-    /// It waits for a person.
-    Held,
-    /// A person decided that it never runs.
-    Discarded,
-}
-
-impl DeliveryState {
-    /// All of them.
-    pub const ALL: [Self; 7] =
-        [Self::Ready, Self::Claimed, Self::Done, Self::Dead, Self::Superseded, Self::Held, Self::Discarded];
-
-    /// The word kept in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Claimed => "claimed",
-            Self::Done => "done",
-            Self::Dead => "dead",
-            Self::Superseded => "superseded",
-            Self::Held => "held",
-            Self::Discarded => "discarded",
-        }
-    }
-
-    /// Reads the word kept in the database.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == word)
-    }
-}
+/// Where a delivery stands, in the words kept in the database.
+pub const DELIVERY_STATES: [&str; 7] = [
+    // Waits to be claimed, now or when it is due.
+    "ready",
+    // A worker has it.
+    "claimed",
+    // Its effect is committed.
+    "done",
+    // It gave up.
+    "dead",
+    // A newer version, or the same change under another id, was applied already.
+    "superseded",
+    // It waits for a person.
+    "held",
+    // A person decided that it never runs.
+    "discarded",
+];
 
 /// How a failed attempt failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,8 +75,8 @@ mod tests {
 
     #[test]
     fn words() {
-        for state in DeliveryState::ALL {
-            assert_eq!(DeliveryState::parse(state.as_str()), Some(state));
+        for state in DELIVERY_STATES {
+            assert_eq!(DELIVERY_STATES.into_iter().filter(|other| *other == state).count(), 1, "{state}");
         }
     }
 

@@ -166,41 +166,19 @@ impl Method {
     }
 }
 
-/// Where a message stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum MessageState {
-    /// Waits to be claimed, now or when it is due.
-    Ready,
-    /// A relay has it.
-    Claimed,
-    /// The destination took it.
-    Sent,
-    /// It gave up.
-    Dead,
-    /// A person decided that it is never sent.
-    Discarded,
-}
-
-impl MessageState {
-    /// All of them.
-    pub const ALL: [Self; 5] = [Self::Ready, Self::Claimed, Self::Sent, Self::Dead, Self::Discarded];
-
-    /// The word kept in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Ready => "ready",
-            Self::Claimed => "claimed",
-            Self::Sent => "sent",
-            Self::Dead => "dead",
-            Self::Discarded => "discarded",
-        }
-    }
-
-    /// Reads the word kept in the database.
-    pub fn parse(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|state| state.as_str() == word)
-    }
-}
+/// Where a message stands, in the words kept in the database.
+pub const MESSAGE_STATES: [&str; 5] = [
+    // Waits to be claimed, now or when it is due.
+    "ready",
+    // A relay has it.
+    "claimed",
+    // The destination took it.
+    "sent",
+    // It gave up.
+    "dead",
+    // A person decided that it is never sent.
+    "discarded",
+];
 
 fn is_name(text: &str) -> bool {
     (1..=NAME_LEN_MAX).contains(&text.len())
@@ -251,8 +229,8 @@ mod tests {
 
     #[test]
     fn words() {
-        for state in MessageState::ALL {
-            assert_eq!(MessageState::parse(state.as_str()), Some(state));
+        for state in MESSAGE_STATES {
+            assert_eq!(MESSAGE_STATES.into_iter().filter(|other| *other == state).count(), 1, "{state}");
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use oncebox::gateway::clock::{Clock, UnixMillis};
 use oncebox::gateway::event::{EventKey, MessageKey};
-use oncebox::gateway::message::MessageState;
+use oncebox::gateway::message::MESSAGE_STATES;
 use oncebox::gateway::store::{MessageFilter, Store};
 use serde::{Deserialize, Serialize};
 
@@ -131,9 +131,9 @@ pub(crate) async fn dead_letters(
 
 fn filter(query: OutboxQuery, now: UnixMillis) -> Result<MessageFilter, QueryError> {
     if let Some(state) = query.state.as_deref()
-        && MessageState::parse(state).is_none()
+        && !MESSAGE_STATES.contains(&state)
     {
-        let known = MessageState::ALL.map(MessageState::as_str).join(", ");
+        let known = MESSAGE_STATES.join(", ");
         return Err(QueryError::Bad(format!("{state:?} is not a state of messages; use one of {known}")));
     }
     Ok(MessageFilter {
