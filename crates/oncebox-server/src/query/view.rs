@@ -299,7 +299,7 @@ impl From<EventRecord> for EventView {
             event_id: event.event_id,
             key: event.key.to_string(),
             r#type: event.event_type,
-            body_sha256: event.body_sha256,
+            body_sha256: data_encoding::HEXLOWER.encode(&event.body_sha256),
             state: event.state,
             arrivals: event.arrivals,
             received_at: time(event.received_at),

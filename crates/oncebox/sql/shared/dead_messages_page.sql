@@ -1,6 +1,6 @@
 -- As outbox_page for dead ones, through the index that has only those: most of the table is sent.
 SELECT id, destination, idempotency_key, state, attempt, created_at_ms, sent_at_ms,
-       due_at_ms - (SELECT c.offset_ms FROM oncebox.steady_clock c), status, last_error, key, handler, step
+       CASE WHEN state = 'ready' THEN due_at_ms - (SELECT c.offset_ms FROM oncebox.steady_clock c) END, status, last_error, key, handler, step
 FROM oncebox.outbox
 WHERE id < $1 AND id >= $9 AND state = $2 AND state = 'dead'
   AND (CAST($3 AS text) IS NULL OR destination = $3)

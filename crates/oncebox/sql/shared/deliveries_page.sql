@@ -1,7 +1,7 @@
 -- Newest first. Every filter is optional: a null leaves it out. $10 is how far back this page looks; $11 and $12 bound
 -- the keys that the events of these deliveries can have.
 SELECT d.delivery, d.handler, d.state, d.attempt,
-       d.due_at_ms - (SELECT c.offset_ms FROM oncebox.steady_clock c), d.finished_at_ms, d.last_error,
+       CASE WHEN d.state = 'ready' THEN d.due_at_ms - (SELECT c.offset_ms FROM oncebox.steady_clock c) END, d.finished_at_ms, d.last_error, NULL,
        d.key, e.source, e.event_id, e.type
 FROM oncebox.deliveries d JOIN oncebox.events e ON e.key = d.key AND e.key >= $11 AND e.key <= $12
 WHERE d.delivery < $1 AND d.delivery >= $10

@@ -1,6 +1,6 @@
 -- Newest first. Every filter is optional: a null leaves it out. $9 is how far back this page looks.
 SELECT id, destination, idempotency_key, state, attempt, created_at_ms, sent_at_ms,
-       due_at_ms - (SELECT c.offset_ms FROM oncebox.steady_clock c), status, last_error, key, handler, step
+       CASE WHEN state = 'ready' THEN due_at_ms - (SELECT c.offset_ms FROM oncebox.steady_clock c) END, status, last_error, key, handler, step
 FROM oncebox.outbox
 WHERE id < $1 AND id >= $9
   AND (CAST($2 AS text) IS NULL OR state = $2)

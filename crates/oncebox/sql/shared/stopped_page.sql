@@ -1,6 +1,6 @@
 -- As deliveries_page for dead or held ones, through the index that has only those: most of the table is done.
 SELECT d.delivery, d.handler, d.state, d.attempt,
-       d.due_at_ms - (SELECT c.offset_ms FROM oncebox.steady_clock c), d.finished_at_ms, d.last_error,
+       CASE WHEN d.state = 'ready' THEN d.due_at_ms - (SELECT c.offset_ms FROM oncebox.steady_clock c) END, d.finished_at_ms, d.last_error, NULL,
        d.key, e.source, e.event_id, e.type
 FROM oncebox.deliveries d JOIN oncebox.events e ON e.key = d.key AND e.key >= $11 AND e.key <= $12
 WHERE d.delivery < $1 AND d.delivery >= $10

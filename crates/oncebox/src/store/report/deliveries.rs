@@ -4,7 +4,7 @@ use crate::clock::UnixMillis;
 use crate::database::FromRow;
 use crate::event::{DeliveryKey, EventKey, NodeKey, Position};
 use crate::store::report::columns;
-use crate::store::report::events::{DeliveryRecord, QueueCount, like, read_delivery};
+use crate::store::report::events::{DeliveryRecord, QueueCount, like};
 use crate::store::report::key_range::{Page, Range, one_more};
 use crate::store::{Row, Store, StoreError, sql};
 
@@ -131,8 +131,8 @@ impl Store {
 
 impl FromRow for DeliveryLine {
     fn from_row(row: &Row) -> Result<Self, StoreError> {
-        let (key, source, event_id, event_type) = (row.key(7)?, row.text(8)?, row.text(9)?, row.text(10)?);
-        Ok(Self { key, source, event_id, event_type, delivery: read_delivery(row)? })
+        let (key, source, event_id, event_type) = (row.key(8)?, row.text(9)?, row.text(10)?, row.text(11)?);
+        Ok(Self { key, source, event_id, event_type, delivery: DeliveryRecord::from_row(row)? })
     }
 }
 

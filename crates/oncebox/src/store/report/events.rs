@@ -1,13 +1,12 @@
 //! Reading for people: pages of events, one event with all that belongs to it, counts.
 
 use crate::clock::UnixMillis;
-use crate::database::FromRow;
 use crate::event::{DeliveryKey, EventKey, Position};
 use crate::limits::{DEPTH_MAX, LEDGER_EXAMINED_MAX, PAGE_EXAMINED_MAX};
 use crate::store::insert::arrivals::parse_recent;
 use crate::store::report::columns;
 use crate::store::report::key_range::{Page, Range, Recent, Waiting, one_more};
-use crate::store::{Row, Store, StoreError, Value, sql};
+use crate::store::{Store, StoreError, Value, sql};
 use oncebox_verify::{Identity, joined_id};
 
 /// One event as `events_v1` shows it, with what explains it.
@@ -23,8 +22,8 @@ pub struct EventRecord {
     pub event_type: String,
     /// How the identity was made: `id`, `id+body`, `body` or `arrival`.
     pub identity: String,
-    /// Digest of the body, in lower-case hex.
-    pub body_sha256: String,
+    /// Digest of the body.
+    pub body_sha256: Vec<u8>,
     /// `accepted`, `held` or `conflict`.
     pub state: String,
     /// Why it is held or flagged.
@@ -142,6 +141,9 @@ pub struct QueueCount {
     pub oldest_due_at: Option<UnixMillis>,
 }
 
+columns!(EventRecord: key, source, event_id, event_type, identity, body_sha256, state, reason, original, received_at,
+    arrivals, last_arrival_at);
+columns!(DeliveryRecord: delivery, handler, state, attempt, next_attempt_at, finished_at, last_error, claimed_at);
 columns!(PayloadRecord: remote, headers, body);
 columns!(SourceCount: source, state, events, repeats);
 columns!(QueueCount: name, state, count, oldest_due_at);
@@ -293,9 +295,7 @@ impl Store {
         let recent_arrivals =
             parse_recent(&recent).into_iter().map(|(at, remote)| ArrivalRecord { at, remote }).collect();
         let (first, last) = key.delivery_range();
-        let deliveries = self.query(&sql::DELIVERIES_OF, vec![key.into(), first.into(), last.into()]).await?;
-        let whole = |row: &Row| Ok(DeliveryRecord { claimed_at: row.optional_int(7)?, ..read_delivery(row)? });
-        let deliveries = deliveries.iter().map(whole).collect::<Result<_, StoreError>>()?;
+        let deliveries = self.list(&sql::DELIVERIES_OF, vec![key.into(), first.into(), last.into()]).await?;
         let payload = self.payload(key).await?;
         Ok(Some(EventDetail { event, recent_arrivals, deliveries, payload }))
     }
@@ -344,41 +344,6 @@ impl Store {
         let bound = i64::try_from(PAGE_EXAMINED_MAX).unwrap_or(i64::MAX);
         Ok(if has_older { (counted.min(bound).min(ledger_rows), counted > bound) } else { (ledger_rows, false) })
     }
-}
-
-impl FromRow for EventRecord {
-    fn from_row(row: &Row) -> Result<Self, StoreError> {
-        Ok(Self {
-            key: row.key(0)?,
-            source: row.text(1)?,
-            event_id: row.text(2)?,
-            event_type: row.text(3)?,
-            identity: row.text(4)?,
-            body_sha256: data_encoding::HEXLOWER.encode(&row.bytes(5)?),
-            state: row.text(6)?,
-            reason: row.optional_text(7)?,
-            original: row.optional_key(8)?,
-            received_at: row.int(9)?,
-            arrivals: row.int(10)?,
-            last_arrival_at: row.int(11)?,
-        })
-    }
-}
-
-/// Reads the columns that every question about deliveries begins with.
-pub(in crate::store) fn read_delivery(row: &Row) -> Result<DeliveryRecord, StoreError> {
-    let state = row.text(2)?;
-    let due_at = row.int(4)?;
-    Ok(DeliveryRecord {
-        delivery: row.key(0)?,
-        handler: row.text(1)?,
-        attempt: row.int(3)?,
-        next_attempt_at: (state == "ready").then_some(due_at),
-        finished_at: row.optional_int(5)?,
-        last_error: row.optional_text(6)?,
-        claimed_at: None,
-        state,
-    })
 }
 
 fn page_values(filter: &EventFilter, range: Range, limit: usize) -> Vec<Value> {

@@ -1,12 +1,12 @@
 //! Reading the outbox for people and for metrics: pages, one message with its attempts, depths.
 
 use crate::clock::UnixMillis;
-use crate::database::FromRow;
+use crate::database::FromRow as _;
 use crate::event::{EventKey, MessageKey, NodeKey, Position};
 use crate::store::report::columns;
 use crate::store::report::events::QueueCount;
 use crate::store::report::key_range::{Page, Range, one_more};
-use crate::store::{Row, Store, StoreError, sql};
+use crate::store::{Store, StoreError, sql};
 
 /// One message as `outbox_v1` shows it, with what explains it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -149,26 +149,6 @@ impl Store {
     }
 }
 
-impl FromRow for MessageLine {
-    fn from_row(row: &Row) -> Result<Self, StoreError> {
-        let state = row.text(3)?;
-        let due_at = row.int(7)?;
-        Ok(Self {
-            id: row.key(0)?,
-            destination: row.text(1)?,
-            idempotency_key: row.text(2)?,
-            attempt: row.int(4)?,
-            created_at: row.int(5)?,
-            sent_at: row.optional_int(6)?,
-            next_attempt_at: (state == "ready").then_some(due_at),
-            status: row.optional_int(8)?,
-            last_error: row.optional_text(9)?,
-            key: row.optional_key(10)?,
-            handler: row.optional_text(11)?,
-            step: row.optional_text(12)?,
-            state,
-        })
-    }
-}
-
+columns!(MessageLine: id, destination, idempotency_key, state, attempt, created_at, sent_at, next_attempt_at, status,
+    last_error, key, handler, step);
 columns!(MessageAttempt: attempt, node, started_at, ended_at, outcome, status, error);
