@@ -4,8 +4,8 @@
 //! One node at a time: on Postgres the schema's own table is the lock, so no advisory lock and no session state is needed;
 //! on SQLite a second process waits at the door of the write transaction.
 
-use super::migrations::{Applied, Recorded, Repeated, Schema, Step, checksum, pending};
-use super::{Dialect, Pool, Row, StoreError, Transaction, commit_or_fail, execute, query, sql};
+use super::migrations::{Applied, Recorded, Repeated, Schema, SchemaFile, checksum, pending};
+use super::{Dialect, Pool, Row, StoreError, Transaction, Value, commit_or_fail, execute, query, sql};
 use crate::fault::Faults;
 
 /// Two processes may create the schema at the same instant, and a lock may be held by somebody else for a while; the loser
@@ -74,25 +74,15 @@ pub(super) async fn run_pending<T: Transaction>(tx: &mut T, faults: &Faults) -> 
     let steps = pending(Schema::of(dialect), &recorded(tx).await?)?;
     for step in &steps {
         faults.at("migrate.step").await?;
-        tx.batch(step.sql()).await?;
-        record(tx, step).await?;
+        let SchemaFile { version, name, sql: text } = *step.file;
+        tx.batch(text).await?;
+        let sum = Value::Text(checksum(text));
+        match step.is_repeatable {
+            false => execute(tx, &sql::RECORD_MIGRATION, vec![version.into(), name.into(), sum]).await?,
+            true => execute(tx, &sql::RECORD_REPEATABLE, vec![name.into(), version.into(), sum]).await?,
+        };
     }
     Ok(steps.len())
-}
-
-async fn record<T: Transaction>(tx: &mut T, step: &Step<'_>) -> Result<(), StoreError> {
-    let sum = checksum(step.sql());
-    match step {
-        Step::Migration(one) => {
-            let values = vec![one.version.into(), one.name.into(), sum.as_str().into()];
-            execute(tx, &sql::RECORD_MIGRATION, values).await?;
-        }
-        Step::Repeatable(one) => {
-            let values = vec![one.name.into(), one.version.into(), sum.as_str().into()];
-            execute(tx, &sql::RECORD_REPEATABLE, values).await?;
-        }
-    }
-    Ok(())
 }
 
 async fn recorded<T: Transaction>(tx: &mut T) -> Result<Recorded, StoreError> {

@@ -6,46 +6,42 @@
 use super::{Dialect, StoreError};
 use oncebox_verify::sha256;
 
-/// A step of the schema that runs once.
-pub(crate) struct Migration {
+/// A text that makes a part of the schema.
+pub(crate) struct SchemaFile {
+    /// Of a migration, its place in their order. Of a repeatable file the higher number wins, so that two versions of the
+    /// program beside each other do not replace it back and forth; within one number the text of whoever started last,
+    /// which only development knows.
     pub(crate) version: i64,
     pub(crate) name: &'static str,
-    pub(crate) sql: &'static str,
-}
-
-/// A file that is run again when its text changes.
-pub(crate) struct Repeatable {
-    pub(crate) name: &'static str,
-    /// Of the text. The higher one wins, so that two versions of the program beside each other do not replace it back and
-    /// forth; within one number the text of whoever started last, which only development knows.
-    pub(crate) version: i64,
     pub(crate) sql: &'static str,
 }
 
 /// The schema of one database.
 pub(crate) struct Schema {
-    pub(crate) migrations: &'static [Migration],
-    pub(crate) repeatable: Repeatable,
+    /// Each runs once.
+    pub(crate) migrations: &'static [SchemaFile],
+    /// Is run again when its text changes.
+    pub(crate) repeatable: SchemaFile,
 }
 
 pub(crate) const SQLITE: &Schema = &Schema {
-    migrations: &[Migration {
+    migrations: &[SchemaFile {
         version: 1,
         name: "initial",
         sql: include_str!("../../sql/migrations/sqlite/0001_initial.sql"),
     }],
-    repeatable: Repeatable { name: "views", version: 1, sql: include_str!("../../sql/migrations/sqlite/views.sql") },
+    repeatable: SchemaFile { version: 1, name: "views", sql: include_str!("../../sql/migrations/sqlite/views.sql") },
 };
 
 pub(crate) const POSTGRES: &Schema = &Schema {
-    migrations: &[Migration {
+    migrations: &[SchemaFile {
         version: 1,
         name: "initial",
         sql: include_str!("../../sql/migrations/postgres/0001_initial.sql"),
     }],
-    repeatable: Repeatable {
-        name: "functions",
+    repeatable: SchemaFile {
         version: 1,
+        name: "functions",
         sql: concat!(
             include_str!("../../sql/migrations/postgres/functions/common.sql"),
             include_str!("../../sql/migrations/postgres/functions/claim.sql"),
@@ -66,8 +62,8 @@ impl Schema {
     /// The texts that this database was made from. A repeatable file of another number is not ours, and may lack what ours has.
     #[cfg(any(feature = "sqlite", feature = "postgres"))]
     pub(crate) fn texts_of(&self, recorded: &Recorded) -> impl Iterator<Item = &'static str> {
-        let has = |one: &&Migration| recorded.migrations.iter().any(|applied| applied.version == one.version);
-        let is = |one: &&Repeatable| {
+        let has = |one: &&SchemaFile| recorded.migrations.iter().any(|applied| applied.version == one.version);
+        let is = |one: &&SchemaFile| {
             let mut there = recorded.repeatables.iter();
             there.any(|repeated| repeated.name == one.name && repeated.version == one.version)
         };
@@ -101,28 +97,9 @@ pub(crate) struct Repeated {
 }
 
 /// Something that is still to run.
-pub(crate) enum Step<'s> {
-    /// For the first time.
-    Migration(&'s Migration),
-    /// Once more, or for the first time.
-    Repeatable(&'s Repeatable),
-}
-
-impl Step<'_> {
-    #[cfg(any(test, feature = "sqlite", feature = "postgres"))]
-    pub(crate) fn name(&self) -> &'static str {
-        match self {
-            Self::Migration(one) => one.name,
-            Self::Repeatable(one) => one.name,
-        }
-    }
-
-    pub(crate) fn sql(&self) -> &'static str {
-        match self {
-            Self::Migration(one) => one.sql,
-            Self::Repeatable(one) => one.sql,
-        }
-    }
+pub(crate) struct Step<'s> {
+    pub(crate) file: &'s SchemaFile,
+    pub(crate) is_repeatable: bool,
 }
 
 /// Tells whether a text was edited since it was run.
@@ -144,18 +121,18 @@ pub(crate) fn pending<'s>(schema: &'s Schema, recorded: &Recorded) -> Result<Vec
     let mut steps = Vec::new();
     for one in schema.migrations {
         match recorded.migrations.iter().find(|applied| applied.version == one.version) {
-            None => steps.push(Step::Migration(one)),
+            None => steps.push(Step { file: one, is_repeatable: false }),
             Some(applied) if applied.checksum == checksum(one.sql) => {}
             Some(_) => return Err(another_text(one)),
         }
     }
     if is_due(&schema.repeatable, recorded) {
-        steps.push(Step::Repeatable(&schema.repeatable));
+        steps.push(Step { file: &schema.repeatable, is_repeatable: true });
     }
     Ok(steps)
 }
 
-fn another_text(one: &Migration) -> StoreError {
+fn another_text(one: &SchemaFile) -> StoreError {
     let (version, name) = (one.version, one.name);
     StoreError::Schema(format!(
         "migration {version} ({name}) was applied from another text: this database was made by a development build of \
@@ -163,7 +140,7 @@ fn another_text(one: &Migration) -> StoreError {
     ))
 }
 
-fn is_due(one: &Repeatable, recorded: &Recorded) -> bool {
+fn is_due(one: &SchemaFile, recorded: &Recorded) -> bool {
     match recorded.repeatables.iter().find(|repeated| repeated.name == one.name) {
         None => true,
         Some(repeated) if repeated.version == one.version => repeated.checksum != checksum(one.sql),
@@ -176,8 +153,8 @@ mod tests {
     use super::*;
 
     const SCHEMA: Schema = Schema {
-        migrations: &[Migration { version: 1, name: "a", sql: "a" }, Migration { version: 4, name: "b", sql: "b" }],
-        repeatable: Repeatable { name: "f", version: 3, sql: "f" },
+        migrations: &[SchemaFile { version: 1, name: "a", sql: "a" }, SchemaFile { version: 4, name: "b", sql: "b" }],
+        repeatable: SchemaFile { version: 3, name: "f", sql: "f" },
     };
 
     fn applied(version: i64, text: &str, floor: i64) -> Applied {
@@ -193,7 +170,9 @@ mod tests {
     fn check(migrations: &[Applied], repeatables: &[Repeated], expected: Result<&[&str], &str>) {
         let recorded = Recorded { migrations: migrations.to_vec(), repeatables: repeatables.to_vec() };
         match (pending(&SCHEMA, &recorded), expected) {
-            (Ok(steps), Ok(expected)) => assert_eq!(steps.iter().map(Step::name).collect::<Vec<_>>(), expected),
+            (Ok(steps), Ok(expected)) => {
+                assert_eq!(steps.iter().map(|step| step.file.name).collect::<Vec<_>>(), expected);
+            }
             (Err(StoreError::Schema(text)), Err(word)) => assert!(text.contains(word), "{text}"),
             (found, _) => panic!("{:?}", found.map(|steps| steps.len())),
         }

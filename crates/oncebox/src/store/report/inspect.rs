@@ -94,7 +94,7 @@ impl Store {
         let mut faults = Faults::default();
         let recorded = self.recorded_schema().await?;
         match pending(schema, &recorded) {
-            Ok(steps) => steps.iter().for_each(|step| faults.add("migration not applied", step.name())),
+            Ok(steps) => steps.iter().for_each(|step| faults.add("migration not applied", step.file.name)),
             Err(refusal) => faults.add(&refusal.to_string(), "see `oncebox migrate`"),
         }
         let wanted = schema_pieces::after(schema.texts_of(&recorded));
