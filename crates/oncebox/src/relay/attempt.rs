@@ -1,6 +1,7 @@
 //! One attempt to send one message: the call, and what its end means. No transaction is open meanwhile; the same key goes
 //! out whenever the message does.
 
+use bytes::Bytes;
 use tracing::Instrument as _;
 
 use super::destination::DestinationSpec;
@@ -9,9 +10,9 @@ use crate::clock::Clock;
 use crate::delivery::chance::chance;
 use crate::delivery::{Failed, after_failure};
 use crate::lane::circuit::Reached;
+use crate::outgoing::Answer;
 use crate::outgoing::forward::{judge_message, reached_without_answer, refusal};
 use crate::outgoing::masks::Masks;
-use crate::outgoing::{Answer, CallError};
 use crate::store::{ClaimedMessage, MessageFailure, Sent, Store};
 use crate::trace::TARGET;
 
@@ -40,7 +41,8 @@ pub(super) enum End {
 pub(super) async fn run(store: &Store, clock: &Clock, spec: &DestinationSpec, message: ClaimedMessage) -> Ended {
     let call = match request::call(spec, &message, clock.now()) {
         Ok(call) => call,
-        Err(error) => return failed(spec, message, Failure::before_the_call(error.to_string())),
+        // The message itself is wrong, whoever is at the other end.
+        Err(error) => return failed(spec, message, (Failed::Permanent, Reached::Unknown), error.to_string(), None),
     };
     if store.pass("outbox.send").await.is_err() {
         return not_made(message);
@@ -58,7 +60,10 @@ pub(super) async fn run(store: &Store, clock: &Clock, spec: &DestinationSpec, me
     }
     match answer {
         Ok(answer) => answered(spec, message, Answer { body: masks.apply(answer.body), ..answer }, clock),
-        Err(error) => failed(spec, message, Failure::unanswered(error)),
+        Err(error) => {
+            let judged = (Failed::Transient { retry_after: None }, reached_without_answer(&error));
+            failed(spec, message, judged, error.to_string(), None)
+        }
     }
 }
 
@@ -71,41 +76,27 @@ fn nothing_known(message: ClaimedMessage, end: End) -> Ended {
     Ended { message, end, is_followed: false, reached: Reached::Unknown }
 }
 
-struct Failure {
-    error: String,
-    status: Option<u16>,
-    failed: Failed,
-    reached: Reached,
-    answer: bytes::Bytes,
-}
-
-impl Failure {
-    /// The message itself is wrong, whoever is at the other end.
-    fn before_the_call(error: String) -> Self {
-        let (failed, reached) = (Failed::Permanent, Reached::Unknown);
-        Self { error, status: None, failed, reached, answer: bytes::Bytes::new() }
-    }
-
-    fn unanswered(error: CallError) -> Self {
-        let (failed, reached) = (Failed::Transient { retry_after: None }, reached_without_answer(&error));
-        Self { error: error.to_string(), status: None, failed, reached, answer: bytes::Bytes::new() }
-    }
-}
-
 /// The status decides. A body that is too long, too slow or broken off is kept as far as it came.
 fn answered(spec: &DestinationSpec, message: ClaimedMessage, answer: Answer, clock: &Clock) -> Ended {
     let status = answer.status.as_u16();
-    let Some((refused, reached)) = judge_message(status, &answer.headers, &spec.retry_on, clock.now()) else {
+    let Some(judged) = judge_message(status, &answer.headers, &spec.retry_on, clock.now()) else {
         let sent = Sent { fence: message.fence, status, answer: answer.body };
         let is_followed = spec.ordered && message.has_order_key;
         return Ended { message, end: End::Sent(sent), is_followed, reached: Reached::Yes };
     };
     let error = refusal(answer.status, &answer.body);
-    failed(spec, message, Failure { error, status: Some(status), failed: refused, reached, answer: answer.body })
+    failed(spec, message, judged, error, Some((status, answer.body)))
 }
 
-fn failed(spec: &DestinationSpec, message: ClaimedMessage, failure: Failure) -> Ended {
-    let Failure { error, status, failed, reached, answer } = failure;
+fn failed(
+    spec: &DestinationSpec,
+    message: ClaimedMessage,
+    (failed, reached): (Failed, Reached),
+    error: String,
+    answer: Option<(u16, Bytes)>,
+) -> Ended {
+    let (status, answer) = answer.unzip();
+    let answer = answer.unwrap_or_default();
     let next = after_failure(&spec.retry, message.attempt, message.attempts_before, failed, chance());
     let end = End::Failed(MessageFailure { fence: message.fence, next, error, status, answer });
     let is_followed = spec.ordered && message.has_order_key;

@@ -5,12 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::attempt::{End, Ended};
-use super::metric::{self, Outcome};
+use super::metric;
 use crate::clock::{Clock, UnixMillis};
-use crate::delivery::Next;
 use crate::event::MessageKey;
 use crate::lane::completer::{self, Closed};
-use crate::store::{ClaimedMessage, Fenced, MessageFence, Sent, SentMarks, Store, StoreError, Tx};
+use crate::store::{Fenced, MessageFence, Sent, SentMarks, Store, StoreError, Tx};
 use crate::wake::Wake;
 
 impl completer::Ended for Ended {
@@ -55,7 +54,11 @@ pub(super) fn report(wake: &Wake, batch: &[Ended], outcomes: &[Closed]) {
     let mut followed: Vec<Arc<str>> = Vec::new();
     for (one, outcome) in batch.iter().zip(outcomes) {
         match outcome {
-            Closed::Recorded => recorded(&one.message, &one.end),
+            Closed::Recorded => match &one.end {
+                End::Sent(_) => metric::sent(&one.message),
+                End::Failed(failure) => metric::failed(&one.message, failure.next, &failure.error),
+                End::NotMade | End::Unknown => {}
+            },
             Closed::LeaseLost => metric::lost(&one.message),
             Closed::Unwritten => metric::unwritten(&one.message),
         }
@@ -65,17 +68,6 @@ pub(super) fn report(wake: &Wake, batch: &[Ended], outcomes: &[Closed]) {
     }
     // The next of their keys may go.
     wake.destinations(&followed);
-}
-
-fn recorded(message: &ClaimedMessage, end: &End) {
-    match end {
-        End::Sent(_) => metric::ended(message, Outcome::Sent, ""),
-        End::Failed(failure) => {
-            let dead = !matches!(failure.next, Next::Retry { .. });
-            metric::ended(message, if dead { Outcome::Dead } else { Outcome::Failed }, &failure.error);
-        }
-        End::NotMade | End::Unknown => {}
-    }
 }
 
 /// Puts claims back in line without using an attempt; where that fails, the end of the lease does it.

@@ -5,16 +5,9 @@ use std::time::Duration;
 
 use metrics::histogram;
 
+use crate::delivery::Next;
 use crate::delivery::metric::counted_message;
 use crate::store::ClaimedMessage;
-
-/// How an attempt ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Outcome {
-    Sent,
-    Failed,
-    Dead,
-}
 
 /// A line about one message, with the fields that every such line has.
 macro_rules! line {
@@ -34,18 +27,17 @@ macro_rules! line {
     }};
 }
 
-/// Counts an attempt and leaves its line.
-pub(super) fn ended(message: &ClaimedMessage, outcome: Outcome, error: &str) {
-    let word = match outcome {
-        Outcome::Sent => "sent",
-        Outcome::Failed => "failed",
-        Outcome::Dead => "dead",
-    };
-    counted_message(&message.destination, message.attempt, word);
-    match outcome {
-        Outcome::Sent => line!(info, message, "sent"),
-        Outcome::Failed => line!(warn, message, "not sent: {error}"),
-        Outcome::Dead => line!(error, message, "dead: {error}"),
+pub(super) fn sent(message: &ClaimedMessage) {
+    counted_message(&message.destination, message.attempt, "sent");
+    line!(info, message, "sent");
+}
+
+pub(super) fn failed(message: &ClaimedMessage, next: Next, error: &str) {
+    let is_dead = !matches!(next, Next::Retry { .. });
+    counted_message(&message.destination, message.attempt, if is_dead { "dead" } else { "failed" });
+    match is_dead {
+        true => line!(error, message, "dead: {error}"),
+        false => line!(warn, message, "not sent: {error}"),
     }
 }
 
