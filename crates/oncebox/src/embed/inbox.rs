@@ -113,9 +113,12 @@ impl<P> Shared<P> {
 
 #[derive(Clone)]
 struct Registered<P: Pool> {
-    handler: Arc<dyn Erased<P>>,
+    handler: Arc<Erased<P>>,
     options: Options,
 }
+
+/// A handler whose type is forgotten.
+type Erased<P> = dyn for<'a> Fn(&'a mut Context<P>) -> Working<'a, Result<(), HandlerError>> + Send + Sync;
 
 /// A running inbox; dropping it stops at once, and leases bring back what was under way.
 #[derive(Debug)]
@@ -135,18 +138,22 @@ impl<P: Pool> Inbox<P> {
 
     /// Adds a handler under its name, with options of its own; the last one of a name counts.
     #[must_use]
-    pub fn with(mut self, name: &str, options: Options, handler: impl Handler<P>) -> Self {
-        self.handlers.insert(name.into(), Registered { handler: Arc::new(handler), options });
-        self
+    pub fn with(self, name: &str, options: Options, handler: impl Handler<P>) -> Self {
+        let handler = Arc::new(handler);
+        self.on(name, options, move |context| {
+            let handler = handler.clone();
+            Box::pin(async move { handler.handle(context).await })
+        })
     }
 
     /// Adds a closure as a handler: `inbox.on("billing", options, |context| Box::pin(async move { … }))`.
     #[must_use]
-    pub fn on<F>(self, name: &str, options: Options, handler: F) -> Self
+    pub fn on<F>(mut self, name: &str, options: Options, handler: F) -> Self
     where
         F: for<'a> Fn(&'a mut Context<P>) -> Working<'a, Result<(), HandlerError>> + Send + Sync + 'static,
     {
-        self.with(name, options, Closure(handler))
+        self.handlers.insert(name.into(), Registered { handler: Arc::new(handler), options });
+        self
     }
 
     /// Tells the database about the handlers and starts them.
@@ -161,7 +168,7 @@ impl<P: Pool> Inbox<P> {
         let (stopping, mut tasks) = (Shutdown::new(), JoinSet::new());
         let (grace, grace_seen) = watch::channel(Duration::ZERO);
         for (name, registered) in self.handlers {
-            let lane = Lane::new(self.shared.clone(), name, registered);
+            let lane = Lane { shared: self.shared.clone(), name, registered };
             tasks.spawn(lane.run(stopping.clone(), grace_seen.clone()));
         }
         let wake = self.shared.wake.clone();
@@ -213,27 +220,5 @@ async fn expire_leases<P: Pool>(shared: Shared<P>, every: Duration, stopping: Sh
             () = stopping.wait() => {}
             () = tokio::time::sleep(every) => {}
         }
-    }
-}
-
-/// A handler whose type is forgotten.
-trait Erased<P: Pool>: Send + Sync {
-    fn run<'a>(&'a self, context: &'a mut Context<P>) -> Working<'a, Result<(), HandlerError>>;
-}
-
-impl<P: Pool, H: Handler<P>> Erased<P> for H {
-    fn run<'a>(&'a self, context: &'a mut Context<P>) -> Working<'a, Result<(), HandlerError>> {
-        Box::pin(self.handle(context))
-    }
-}
-
-struct Closure<F>(F);
-
-impl<P: Pool, F> Handler<P> for Closure<F>
-where
-    F: for<'a> Fn(&'a mut Context<P>) -> Working<'a, Result<(), HandlerError>> + Send + Sync + 'static,
-{
-    async fn handle(&self, context: &mut Context<P>) -> Result<(), HandlerError> {
-        (self.0)(context).await
     }
 }

@@ -38,12 +38,7 @@ pub async fn once<T: Transaction>(tx: &mut T, scope: &str, id: &str) -> Result<O
 /// The mark of an id that is one: an empty id stands for all that were not found, and would make them duplicates.
 pub(crate) fn mark(scope: &str, id: &str) -> Result<Mark, StoreError> {
     match scope.is_empty() || id.is_empty() {
-        true => Err(StoreError::Refused(Box::new(Nameless))),
+        true => Err(StoreError::Refused("a scope and an id have at least one character".into())),
         false => Ok(once_mark(scope, id)),
     }
 }
-
-/// There is nothing to remember.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a scope and an id have at least one character")]
-struct Nameless;

@@ -16,52 +16,38 @@ use crate::delivery::{Failed, after_failure};
 
 /// Runs one attempt to its end and writes that down.
 pub(super) async fn run<P: Pool>(lane: Lane<P>, claimed: Claimed) {
-    let told = Told {
-        fence: claimed.fence,
-        attempt: claimed.attempt,
-        attempts_before: claimed.attempts_before,
-        key: claimed.key.to_string(),
-        source: claimed.source.clone(),
-        event_id: claimed.event_id.clone(),
-    };
+    let told = Told { lane: &lane, claimed: claimed.clone() };
     let context = Context::new(lane.shared.clone(), lane.name.clone(), claimed);
     let deadline = lane.registered.options.deadline;
     let since = lane.shared.clock.monotonic();
-    let ended = tokio::time::timeout(deadline, handled(&lane, context, told.fence)).await;
+    let ended = tokio::time::timeout(deadline, handled(&lane, context)).await;
     took(&lane.name, lane.shared.clock.monotonic().saturating_sub(since), 1);
     match ended {
-        Ok(Handled::Ended(End::Done)) => told.done(&lane),
-        Ok(Handled::Ended(End::LeaseLost) | Handled::LeaseLost) => told.warn(&lane, "rolled back: the lease was lost"),
-        Ok(Handled::Ended(End::Ended)) => told.fail(&lane, &HandlerError::reject(ENDED)).await,
-        Ok(Handled::Ended(End::Failed(error))) => told.fail(&lane, &HandlerError::from(error)).await,
-        Ok(Handled::Failed(error)) => told.fail(&lane, &error).await,
-        Err(_) => told.fail(&lane, &HandlerError::retry(format!("cut off after {deadline:?}"))).await,
+        Ok(End::Done) => told.done(),
+        Ok(End::LeaseLost) => told.warn("rolled back: the lease was lost"),
+        Ok(End::Ended) => told.fail(&HandlerError::reject(ENDED)).await,
+        Ok(End::Failed(error)) => told.fail(&error).await,
+        Err(_) => told.fail(&HandlerError::retry(format!("cut off after {deadline:?}"))).await,
     }
 }
 
-enum Handled {
-    Ended(End),
-    Failed(HandlerError),
-    LeaseLost,
-}
-
 /// The handler and the mark; dropped, it rolls back.
-async fn handled<P: Pool>(lane: &Lane<P>, mut context: Context<P>, fence: Fence) -> Handled {
-    let handler = lane.registered.handler.clone();
+async fn handled<P: Pool>(lane: &Lane<P>, mut context: Context<P>) -> End {
+    let (handler, fence) = (lane.registered.handler.clone(), context.fence);
     let work = AbortOnDropHandle::new(tokio::spawn(async move {
-        match handler.run(&mut context).await {
-            Ok(()) => Handled::Ended(context.finish().await),
-            Err(_) if context.has_ended_tx().await => Handled::Ended(End::Ended),
-            Err(error) => Handled::Failed(error),
+        match handler(&mut context).await {
+            Ok(()) => context.finish().await.unwrap_or_else(|error| End::Failed(error.into())),
+            Err(_) if context.has_ended_tx().await => End::Ended,
+            Err(error) => End::Failed(error),
         }
     }));
     tokio::select! {
         ended = work => match ended {
-            Ok(handled) => handled,
-            Err(broke) if broke.is_panic() => Handled::Failed(HandlerError::retry("the handler panicked")),
-            Err(broke) => Handled::Failed(broke.into()),
+            Ok(end) => end,
+            Err(broke) if broke.is_panic() => End::Failed(HandlerError::retry("the handler panicked")),
+            Err(broke) => End::Failed(broke.into()),
         },
-        () = heartbeat(lane, fence) => Handled::LeaseLost,
+        () = heartbeat(lane, fence) => End::LeaseLost,
     }
 }
 
@@ -81,37 +67,37 @@ async fn heartbeat<P: Pool>(lane: &Lane<P>, fence: Fence) {
 }
 
 /// What is said about an attempt when it ends.
-struct Told {
-    fence: Fence,
-    attempt: u32,
-    attempts_before: u32,
-    key: String,
-    source: String,
-    event_id: String,
+struct Told<'l, P: Pool> {
+    lane: &'l Lane<P>,
+    claimed: Claimed,
 }
 
-impl Told {
-    fn done<P: Pool>(&self, lane: &Lane<P>) {
-        counted(&lane.name, self.attempt, Outcome::Done);
-        let Self { key, source, event_id, attempt, .. } = self;
-        tracing::info!(handler = &*lane.name, source, event_id, key, attempt, "done");
+impl<P: Pool> Told<'_, P> {
+    fn done(&self) {
+        counted(&self.lane.name, self.claimed.attempt, Outcome::Done);
+        let Claimed { source, event_id, attempt, .. } = &self.claimed;
+        let key = self.claimed.key.to_string();
+        tracing::info!(handler = &*self.lane.name, source, event_id, key, attempt, "done");
     }
 
-    fn warn<P: Pool>(&self, lane: &Lane<P>, message: &str) {
-        let Self { key, source, event_id, attempt, .. } = self;
-        tracing::warn!(handler = &*lane.name, source, event_id, key, attempt, "{message}");
+    fn warn(&self, message: &str) {
+        let Claimed { source, event_id, attempt, .. } = &self.claimed;
+        let key = self.claimed.key.to_string();
+        tracing::warn!(handler = &*self.lane.name, source, event_id, key, attempt, "{message}");
     }
 
-    async fn fail<P: Pool>(&self, lane: &Lane<P>, error: &HandlerError) {
+    async fn fail(&self, error: &HandlerError) {
+        let Claimed { fence, attempt, attempts_before, .. } = self.claimed;
+        let lane = self.lane;
         let failed = match error {
             HandlerError::Retry(_) => Failed::Transient { retry_after: None },
             HandlerError::Reject(_) => Failed::Permanent,
         };
         let retry = &lane.registered.options.retry;
-        let next = after_failure(retry, self.attempt, self.attempts_before, failed, chance());
-        let (fence, error) = (self.fence, error.chain());
-        counted(&lane.name, self.attempt, next.into());
-        self.warn(lane, &format!("failed, then {next:?}: {error}"));
+        let next = after_failure(retry, attempt, attempts_before, failed, chance());
+        let error = error.chain();
+        counted(&lane.name, attempt, next.into());
+        self.warn(&format!("failed, then {next:?}: {error}"));
         let recorded = async {
             let mut tx = lane.shared.pool.begin().await?;
             let failure = Failure { fence, next, error, status: None };
@@ -121,8 +107,8 @@ impl Told {
         };
         match recorded.await {
             Ok(Fenced::Recorded) => {}
-            Ok(Fenced::LeaseLost) => self.warn(lane, "the failure is not recorded: the lease was lost"),
-            Err(error) => self.warn(lane, &format!("the failure ends with the lease: {}", error.chain())),
+            Ok(Fenced::LeaseLost) => self.warn("the failure is not recorded: the lease was lost"),
+            Err(error) => self.warn(&format!("the failure ends with the lease: {}", error.chain())),
         }
     }
 }

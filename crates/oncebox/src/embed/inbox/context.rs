@@ -7,7 +7,7 @@ use super::steps::StepsDone;
 use crate::database::verb::deliveries;
 use crate::database::verb::deliveries::Finished;
 use crate::database::verb::outbox;
-use crate::database::{Claimed, Commit, Fence, Pool, StoreError, is_open};
+use crate::database::{Claimed, Fence, Pool, StoreError, commit_or_fail, is_open};
 use crate::delivery::handler_error::HandlerError;
 use crate::embed::receive::Event;
 use crate::event::EventKey;
@@ -35,7 +35,7 @@ pub(super) enum End {
     /// The handler ended the transaction that it was given; the delivery is not marked.
     Ended,
     /// Nothing is there, or nobody knows; then the lease settles it.
-    Failed(StoreError),
+    Failed(HandlerError),
 }
 
 impl<P: Pool> Context<P> {
@@ -98,24 +98,16 @@ impl<P: Pool> Context<P> {
     }
 
     /// Marks the delivery done in the handler's own transaction and commits both.
-    pub(super) async fn finish(mut self) -> End {
+    pub(super) async fn finish(mut self) -> Result<End, StoreError> {
         let now = self.shared.clock.now();
         let mut tx = match self.tx.take() {
             Some(tx) => tx,
-            None => match self.shared.pool.begin_marked().await {
-                Ok(tx) => tx,
-                Err(error) => return End::Failed(error),
-            },
+            None => self.shared.pool.begin_marked().await?,
         };
-        match deliveries::finish(&mut tx, self.fence, now).await {
-            Ok(Finished::Recorded) => {}
-            Ok(Finished::LeaseLost) => return End::LeaseLost,
-            Ok(Finished::Ended) => return End::Ended,
-            Err(error) => return End::Failed(error),
-        }
-        match P::commit(tx).await {
-            Commit::Committed => End::Done,
-            Commit::Failed(error) | Commit::Unknown(error) => End::Failed(error),
+        match deliveries::finish(&mut tx, self.fence, now).await? {
+            Finished::Recorded => commit_or_fail::<P>(tx).await.map(|()| End::Done),
+            Finished::LeaseLost => Ok(End::LeaseLost),
+            Finished::Ended => Ok(End::Ended),
         }
     }
 }

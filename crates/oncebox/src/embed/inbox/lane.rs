@@ -39,10 +39,6 @@ enum Claimed {
 }
 
 impl<P: Pool> Lane<P> {
-    pub(super) fn new(shared: Shared<P>, name: Arc<str>, registered: Registered<P>) -> Self {
-        Self { shared, name, registered }
-    }
-
     pub(super) async fn run(self, stopping: Shutdown, grace: watch::Receiver<Duration>) {
         let mut hands = InFlight::default();
         while !stopping.requested() {

@@ -51,11 +51,6 @@ impl fmt::Display for StepKey {
     }
 }
 
-/// The delivery belongs to somebody else by now.
-#[derive(Clone, Copy, Debug, thiserror::Error)]
-#[error("the lease was lost during a step")]
-struct LeaseLost;
-
 impl<P: Pool> Context<P> {
     /// Does a step unless an earlier attempt has, and gives its result either way. Steps come before [`Context::tx`].
     pub async fn step<T, W, F, E>(&mut self, name: &str, work: W) -> Result<T, HandlerError>
@@ -124,7 +119,7 @@ impl<P: Pool> Context<P> {
         let text = serde_json::to_string(result).map_err(HandlerError::reject)?;
         match record_step(tx, self.fence, name, &text, self.shared.clock.now()).await? {
             Fenced::Recorded => Ok(()),
-            Fenced::LeaseLost => Err(LeaseLost.into()),
+            Fenced::LeaseLost => Err(HandlerError::retry("the lease was lost during a step")),
         }
     }
 }

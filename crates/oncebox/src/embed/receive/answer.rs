@@ -1,6 +1,5 @@
 //! What goes back to the sender. A success exists only behind a commit.
 
-use bytes::Bytes;
 use http::header::{ALLOW, CACHE_CONTROL, RETRY_AFTER};
 use http::{HeaderValue, Method, StatusCode};
 
@@ -51,12 +50,7 @@ impl Answer {
     /// After a commit: what the provider wants to hear, else our own word.
     pub(super) fn committed(outcome: Outcome, reply: Option<Reply>) -> Self {
         let word = if outcome == Outcome::Fresh { "accepted" } else { "duplicate" };
-        let ours = || Reply {
-            status: StatusCode::OK,
-            content_type: "application/json",
-            headers: vec![(CACHE_CONTROL, HeaderValue::from_static("no-store"))],
-            body: Bytes::from(format!(r#"{{"status":"{word}"}}"#)),
-        };
+        let ours = || reply_with(StatusCode::OK, "application/json", format!(r#"{{"status":"{word}"}}"#));
         Self { outcome, reply: reply.unwrap_or_else(ours) }
     }
 
@@ -66,36 +60,34 @@ impl Answer {
 
     /// Every verification failure, whatever the cause: the same bytes.
     pub(super) fn unauthorized() -> Self {
-        Self::problem(Outcome::Refused, StatusCode::UNAUTHORIZED, "unauthorized", "the request could not be verified")
+        Self::refusal(StatusCode::UNAUTHORIZED, "unauthorized", "the request could not be verified")
     }
 
     pub(super) fn refused(rejection: &Rejection, methods: &[Method]) -> Self {
         if rejection.step != Step::Method {
             return Self::unauthorized();
         }
-        let status = StatusCode::METHOD_NOT_ALLOWED;
-        let answer = Self::problem(Outcome::Refused, status, "method-not-allowed", "this URL answers other methods");
+        let answer =
+            Self::refusal(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "this URL answers other methods");
         let allow = methods.iter().map(Method::as_str).collect::<Vec<_>>().join(", ");
         answer.with(ALLOW, HeaderValue::try_from(allow).ok())
     }
 
     pub(crate) fn too_large() -> Self {
-        let status = StatusCode::PAYLOAD_TOO_LARGE;
-        Self::problem(Outcome::Refused, status, "too-large", "the body is larger than this source allows")
+        Self::refusal(StatusCode::PAYLOAD_TOO_LARGE, "too-large", "the body is larger than this source allows")
     }
 
     /// A body that ended early or never came.
     #[cfg(feature = "axum")]
     pub(crate) fn broken_body() -> Self {
-        let status = StatusCode::BAD_REQUEST;
-        Self::problem(Outcome::Refused, status, "bad-request", "the body could not be read")
+        Self::refusal(StatusCode::BAD_REQUEST, "bad-request", "the body could not be read")
     }
 
     /// We verify the bytes as sent.
     #[cfg(feature = "axum")]
     pub(crate) fn content_encoding() -> Self {
-        let status = StatusCode::UNSUPPORTED_MEDIA_TYPE;
-        Self::problem(Outcome::Refused, status, "content-encoding", "send the body without content encoding")
+        let title = "send the body without content encoding";
+        Self::refusal(StatusCode::UNSUPPORTED_MEDIA_TYPE, "content-encoding", title)
     }
 
     pub(super) fn unprocessable() -> Self {
@@ -109,15 +101,23 @@ impl Answer {
         answer.with(RETRY_AFTER, Some(HeaderValue::from_static("1")))
     }
 
+    fn refusal(status: StatusCode, name: &str, title: &str) -> Self {
+        Self::problem(Outcome::Refused, status, name, title)
+    }
+
     fn problem(outcome: Outcome, status: StatusCode, name: &str, title: &str) -> Self {
         let code = status.as_u16();
         let body = format!(r#"{{"type":"urn:oncebox:problem:{name}","title":"{title}","status":{code}}}"#);
-        let headers = vec![(CACHE_CONTROL, HeaderValue::from_static("no-store"))];
-        Self { outcome, reply: Reply { status, content_type: "application/problem+json", headers, body: body.into() } }
+        Self { outcome, reply: reply_with(status, "application/problem+json", body) }
     }
 
     fn with(mut self, name: http::HeaderName, value: Option<HeaderValue>) -> Self {
         self.reply.headers.extend(value.map(|value| (name, value)));
         self
     }
+}
+
+fn reply_with(status: StatusCode, content_type: &'static str, body: String) -> Reply {
+    let headers = vec![(CACHE_CONTROL, HeaderValue::from_static("no-store"))];
+    Reply { status, content_type, headers, body: body.into() }
 }

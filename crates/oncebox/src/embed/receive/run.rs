@@ -2,7 +2,7 @@
 
 use super::{Answer, Event, Outcome, Verified};
 use crate::database::verb::once::Once;
-use crate::database::{Commit, ENDED, Pool, StoreError, Transaction, is_open};
+use crate::database::{ENDED, Pool, StoreError, Transaction, commit_or_fail, is_open};
 use crate::delivery::handler_error::HandlerError;
 
 impl Verified {
@@ -28,16 +28,12 @@ impl Verified {
             // The sender comes again with all of them, and those that were done are duplicates then.
             Ok(_) if !self.held.is_empty() => Answer::unprocessable(),
             Ok(outcome) => Answer::committed(outcome, self.reply),
-            Err(HandlerError::Retry(error)) => {
-                tracing::warn!(
-                    source,
-                    "event deferred; the sender was asked to retry: {}",
-                    HandlerError::Retry(error).chain()
-                );
+            Err(error @ HandlerError::Retry(_)) => {
+                tracing::warn!(source, "event deferred; the sender was asked to retry: {}", error.chain());
                 Answer::unavailable()
             }
-            Err(HandlerError::Reject(error)) => {
-                tracing::warn!(source, "an event was rejected: {}", HandlerError::Reject(error).chain());
+            Err(error @ HandlerError::Reject(_)) => {
+                tracing::warn!(source, "an event was rejected: {}", error.chain());
                 Answer::unprocessable()
             }
         }
@@ -72,10 +68,8 @@ where
     if !is_open(&mut tx).await? {
         return Err(HandlerError::retry(ENDED));
     }
-    match P::commit(tx).await {
-        Commit::Committed => Ok(Outcome::Fresh),
-        Commit::Failed(error) | Commit::Unknown(error) => Err(error.into()),
-    }
+    commit_or_fail::<P>(tx).await?;
+    Ok(Outcome::Fresh)
 }
 
 /// Claims all identities before any work, in the order of their marks: two batches that overlap never wait for each
