@@ -127,7 +127,7 @@ impl Handle {
 impl Retention {
     /// Starts it. A database that is away is waited for.
     pub fn start(parts: Parts, settings: Settings) -> Self {
-        metric::show();
+        metric::show(&settings.windows);
         let (asks, asked) = mpsc::channel(1);
         let progress = Progress::default();
         let keeper = Keeper::new(parts, progress.clone());
@@ -318,7 +318,6 @@ impl Keeper {
         };
         let run = pass.record(&done, finished_at);
         if logged || run.removed.total() > 0 {
-            store.open_run(started_at).await?;
             store.note_run(&run).await?;
         }
         outcome.map(|()| run).map_err(NotRun::Store)

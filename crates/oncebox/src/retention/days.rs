@@ -16,7 +16,7 @@ const LIVING_MAX: i64 = 15;
 
 /// The partitions that are missing from now on. Where one exists already, the next one begins at its end.
 pub(super) fn missing(existing: &[Partition], windows: &Windows, now: UnixMillis) -> Vec<Partition> {
-    let width = width_ms(windows.longest_payload());
+    let width = width_ms(windows.longest(|one| one.payload));
     let today = now - now.rem_euclid(DAY_MS);
     let end = existing.iter().map(|one| one.to.moment()).max().unwrap_or(today);
     let mut from = end.max(today);
@@ -34,7 +34,7 @@ pub(super) fn old<'a>(
     windows: &Windows,
     now: UnixMillis,
 ) -> impl Iterator<Item = &'a Partition> {
-    let end = end_of(windows.shortest_payload(), now);
+    let end = end_of(windows.shortest(|one| one.payload), now);
     existing.iter().filter(move |one| one.to <= end)
 }
 

@@ -2,31 +2,16 @@
 
 use metrics::counter;
 
-/// Everything that is ever removed, so that each series is there from the start.
-const TABLES: [&str; 18] = [
-    "payloads",
-    "ledger",
-    "repeats",
-    "events",
-    "arrivals",
-    "deliveries",
-    "attempts",
-    "steps",
-    "remembered",
-    "outbox",
-    "outbox_attempts",
-    "outbox_answers",
-    "versions",
-    "changes",
-    "prerequisites",
-    "actions",
-    "nodes",
-    "retention_runs",
-];
+use super::Windows;
+use super::pass::by_their_own_time;
 
-/// Shows every series.
-pub(super) fn show() {
-    TABLES.into_iter().for_each(|table| purged(table, 0));
+/// What is removed together with an event.
+const OF_EVENTS: [&str; 8] = ["payloads", "ledger", "repeats", "events", "arrivals", "deliveries", "attempts", "steps"];
+
+/// Shows every series from the start.
+pub(super) fn show(windows: &Windows) {
+    let aged = by_their_own_time(windows, 0).map(|(aged, _)| aged.table());
+    OF_EVENTS.into_iter().chain(aged).for_each(|table| purged(table, 0));
 }
 
 /// Counts removed rows.

@@ -14,14 +14,6 @@ const KEPT_BYTES_MAX: i64 = 8 * 1024 * 1024;
 /// Clocks of the database's own transactions: what became due while a look was under way.
 const LOOK_MARGIN_MS: i64 = 10_000;
 
-/// What is in an old partition.
-enum Old {
-    /// Everything but these is over.
-    Over { rows: u64, kept: Vec<EventKey> },
-    /// Too much is still needed.
-    Mixed,
-}
-
 impl Pass<'_> {
     pub(super) async fn partitions(&self, done: &mut Done) -> Result<(), StoreError> {
         make_ahead(self).await?;
@@ -39,7 +31,7 @@ impl Pass<'_> {
 
     async fn drop_old(&self, one: &Partition, done: &mut Done) -> Result<(), StoreError> {
         let looked_at = self.store.time(self.clock.now()).await? - LOOK_MARGIN_MS;
-        let Old::Over { rows, kept } = self.look_into(one).await? else { return Ok(()) };
+        let Some((rows, kept)) = self.look_into(one).await? else { return Ok(()) };
         if self.store.payload_bytes(&kept).await? > KEPT_BYTES_MAX {
             return Ok(());
         }
@@ -57,13 +49,14 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// Reads the whole partition, its bytes aside, without any lock.
-    async fn look_into(&self, one: &Partition) -> Result<Old, StoreError> {
+    /// Reads the whole partition, its bytes aside, without any lock: how many payloads there are, and which of them are not
+    /// over. None where too much is still needed.
+    async fn look_into(&self, one: &Partition) -> Result<Option<(u64, Vec<EventKey>)>, StoreError> {
         let (mut after, mut rows, mut kept) = (one.from, 0, Vec::new());
         while !self.stopping.requested() {
             let slice = self.politely(self.store.aged_payloads(after, one.to, SLICE)).await?;
             let (Some(first), Some(last)) = (slice.first(), slice.last()) else {
-                return Ok(Old::Over { rows, kept });
+                return Ok(Some((rows, kept)));
             };
             let open = self.store.open_keys(first.key, last.key).await?;
             let found = plan::payloads(&slice, &open, self.windows, self.now);
@@ -74,7 +67,7 @@ impl Pass<'_> {
                 break;
             }
         }
-        Ok(Old::Mixed)
+        Ok(None)
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::windows::{Windows, before, end_of};
+use super::windows::{Window, Windows, before, end_of};
 use super::{metric, plan};
 use crate::clock::{Clock, UnixMillis};
 use crate::event::{DeliveryKey, EventKey};
@@ -72,7 +72,7 @@ impl Pass<'_> {
         self.progress.set(600);
         self.events(done).await?;
         self.progress.set(900);
-        for (aged, until) in self.by_their_own_time() {
+        for (aged, until) in by_their_own_time(self.windows, self.now) {
             self.aged(aged, until, done).await?;
         }
         while !self.stopping.requested() && self.politely(self.store.reclaim_space()).await? {}
@@ -86,7 +86,7 @@ impl Pass<'_> {
     }
 
     async fn payloads(&self, done: &mut Done) -> Result<(), StoreError> {
-        let end = end_of(self.windows.shortest_payload(), self.now);
+        let end = end_of(self.windows.shortest(|one| one.payload), self.now);
         let mut after = EventKey::at(0);
         while !self.stopping.requested() {
             let rows = self.store.aged_payloads(after, end, SLICE).await?;
@@ -102,7 +102,7 @@ impl Pass<'_> {
     }
 
     async fn events(&self, done: &mut Done) -> Result<(), StoreError> {
-        let end = end_of(self.windows.shortest_ledger(), self.now);
+        let end = end_of(self.windows.shortest(|one| one.ledger), self.now);
         let mut after = EventKey::at(0);
         while !self.stopping.requested() {
             let rows = self.store.aged_events(after, end, SLICE).await?;
@@ -119,7 +119,7 @@ impl Pass<'_> {
     }
 
     async fn trail(&self, trail: Trail, done: &mut Done) -> Result<(), StoreError> {
-        let end = end_of(self.windows.shortest_payload(), self.now);
+        let end = end_of(self.windows.shortest(|one| one.payload), self.now);
         let mut after = DeliveryKey::at(0);
         while !self.stopping.requested() {
             let rows = self.store.aged_trail(trail, after, end, SLICE).await?;
@@ -143,26 +143,6 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// A message's key keeps a second one away, and a version an older one, so both live as long as identities do.
-    fn by_their_own_time(&self) -> [(Aged, UnixMillis); 10] {
-        let general = self.windows.general();
-        let longest = before(self.now, self.windows.longest_ledger());
-        let payload = before(self.now, general.payload);
-        let audit = before(self.now, self.windows.longest_ledger().max(AUDIT));
-        [
-            (Aged::Remembered, before(self.now, general.ledger)),
-            (Aged::MessageAnswers, payload),
-            (Aged::MessageAttempts, payload),
-            (Aged::Messages, longest),
-            (Aged::Versions, longest),
-            (Aged::Changes, self.now),
-            (Aged::Prerequisites, longest),
-            (Aged::Nodes, longest),
-            (Aged::Actions, audit),
-            (Aged::Runs, audit),
-        ]
-    }
-
     pub(super) fn count(&self, done: &mut Done, table: &str, rows: u64) {
         metric::purged(table, rows);
         done.removed.add(table, rows);
@@ -182,4 +162,24 @@ impl Pass<'_> {
         }
         outcome
     }
+}
+
+/// What is removed by a time of its own. A message's key keeps a second one away, and a version an older one, so both live
+/// as long as identities do.
+pub(super) fn by_their_own_time(windows: &Windows, now: UnixMillis) -> [(Aged, UnixMillis); 10] {
+    let Window { ledger, payload } = windows.general();
+    let identities = windows.longest(|one| one.ledger);
+    let (payload, longest, audit) = (before(now, payload), before(now, identities), before(now, identities.max(AUDIT)));
+    [
+        (Aged::Remembered, before(now, ledger)),
+        (Aged::MessageAnswers, payload),
+        (Aged::MessageAttempts, payload),
+        (Aged::Messages, longest),
+        (Aged::Versions, longest),
+        (Aged::Changes, now),
+        (Aged::Prerequisites, longest),
+        (Aged::Nodes, longest),
+        (Aged::Actions, audit),
+        (Aged::Runs, audit),
+    ]
 }

@@ -22,7 +22,8 @@ pub(super) struct Payloads {
 pub(super) fn payloads(rows: &[AgedRow], open: &HashSet<EventKey>, windows: &Windows, now: UnixMillis) -> Payloads {
     let mut found = Payloads::default();
     for row in rows {
-        let window = row.source.as_deref().map_or(windows.longest_payload(), |source| windows.of(source).payload);
+        let window =
+            row.source.as_deref().map_or(windows.longest(|one| one.payload), |source| windows.of(source).payload);
         let list = if row.key >= end_of(window, now) {
             &mut found.young
         } else if row.held || open.contains(&row.key) {
@@ -38,7 +39,8 @@ pub(super) fn payloads(rows: &[AgedRow], open: &HashSet<EventKey>, windows: &Win
 /// The events whose identity may be forgotten: over, without bytes, and nobody needs them.
 pub(super) fn events(rows: Vec<AgedRow>, open: &HashSet<EventKey>, windows: &Windows, now: UnixMillis) -> Vec<AgedRow> {
     let is_over = |row: &AgedRow| {
-        let window = row.source.as_deref().map_or(windows.longest_ledger(), |source| windows.of(source).ledger);
+        let window =
+            row.source.as_deref().map_or(windows.longest(|one| one.ledger), |source| windows.of(source).ledger);
         row.key < end_of(window, now) && !row.held && !row.has_payload && !open.contains(&row.key)
     };
     rows.into_iter().filter(is_over).collect()

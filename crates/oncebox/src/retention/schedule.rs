@@ -31,7 +31,8 @@ impl Default for Schedule {
 impl Schedule {
     /// The pause between two runs; none where it runs once a day.
     pub fn pause(&self, windows: &Windows) -> Option<Duration> {
-        let short = (windows.shortest() < DAILY_FROM).then(|| (windows.shortest() / 24).clamp(PAUSE_MIN, PAUSE_MAX));
+        let shortest = windows.shortest(|one| one.ledger.min(one.payload));
+        let short = (shortest < DAILY_FROM).then(|| (shortest / 24).clamp(PAUSE_MIN, PAUSE_MAX));
         self.every.or(short)
     }
 

@@ -58,29 +58,14 @@ impl Windows {
         self.general
     }
 
-    /// The shortest window of all: how often somebody has to look.
-    pub fn shortest(&self) -> Duration {
-        self.all().map(|window| window.ledger.min(window.payload)).min().unwrap_or_default()
+    /// The shortest time that one of the windows says: of payloads or identities, nothing younger is ever over.
+    pub(super) fn shortest(&self, of: impl Fn(&Window) -> Duration) -> Duration {
+        self.all().map(of).min().unwrap_or_default()
     }
 
-    /// The shortest window of payloads: nothing younger is ever over.
-    pub fn shortest_payload(&self) -> Duration {
-        self.all().map(|window| window.payload).min().unwrap_or_default()
-    }
-
-    /// The longest window of payloads.
-    pub fn longest_payload(&self) -> Duration {
-        self.all().map(|window| window.payload).max().unwrap_or_default()
-    }
-
-    /// The shortest window of identities: nothing younger is ever over.
-    pub fn shortest_ledger(&self) -> Duration {
-        self.all().map(|window| window.ledger).min().unwrap_or_default()
-    }
-
-    /// The longest window of identities: what is compared across sources lives as long.
-    pub fn longest_ledger(&self) -> Duration {
-        self.all().map(|window| window.ledger).max().unwrap_or_default()
+    /// The longest time that one of the windows says: what is compared across sources lives as long.
+    pub(super) fn longest(&self, of: impl Fn(&Window) -> Duration) -> Duration {
+        self.all().map(of).max().unwrap_or_default()
     }
 
     fn all(&self) -> impl Iterator<Item = &Window> {

@@ -147,10 +147,17 @@ impl Store {
         let (Some(first), Some(last)) = (keys.iter().min().copied(), keys.iter().max().copied()) else { return Ok(0) };
         self.faults.at("retention.payloads").await?;
         let mut tx = self.begin().await?;
-        let mut keys = tx.lock_payloads(keys).await?;
+        let mut keys = by_database!(&mut tx.inner,
+            // The one writer is us.
+            TxInner::Sqlite(_) => keys,
+            TxInner::Postgres(tx) => tx.lock_payloads(&keys).await?,
+        );
         let open = read_keys(&tx.query(&sql::OPEN_KEYS, open_range(first, last)).await?)?;
         keys.retain(|key| !open.contains(key));
-        let removed = tx.remove_payloads(keys).await?;
+        let removed = by_database!(&mut tx.inner,
+            TxInner::Sqlite(tx) => tx.remove_payloads(keys).await?,
+            TxInner::Postgres(tx) => tx.remove_payloads(&keys).await?,
+        );
         tx.commit_or_fail().await?;
         self.faults.at("retention.payloads_removed").await?;
         Ok(removed)
@@ -167,7 +174,11 @@ impl Store {
         self.faults.at("retention.events").await?;
         let mut tx = self.begin().await?;
         let counted_to = tx.lock_counts().await?;
-        let (mut removed, gone) = tx.remove_events(keys).await?;
+        // What was removed, and the keys whose identities were among it.
+        let (mut removed, gone) = by_database!(&mut tx.inner,
+            TxInner::Sqlite(tx) => tx.remove_events(keys).await?,
+            TxInner::Postgres(tx) => tx.remove_events(&keys).await?,
+        );
         removed.add(TABLES.ledger, gone.len() as u64);
         let gone: HashSet<EventKey> = gone.into_iter().filter(|key| *key < counted_to).collect();
         let counted = rows.iter().filter(|row| gone.contains(&row.key));
@@ -184,7 +195,10 @@ impl Store {
         }
         self.faults.at("retention.trail").await?;
         let mut tx = self.begin().await?;
-        let removed = tx.remove_trail(trail, deliveries).await?;
+        let removed = by_database!(&mut tx.inner,
+            TxInner::Sqlite(tx) => tx.remove_trail(trail, deliveries).await?,
+            TxInner::Postgres(tx) => tx.remove_trail(trail, &deliveries).await?,
+        );
         tx.commit_or_fail().await.map(|()| removed)
     }
 
@@ -195,9 +209,7 @@ impl Store {
             _ => before.into(),
         };
         self.faults.at("retention.aged").await?;
-        let mut tx = self.begin().await?;
-        let removed = tx.execute(aged.statement(), vec![time, limit.into()]).await?;
-        tx.commit_or_fail().await.map(|()| removed)
+        self.write(aged.removal().1, vec![time, limit.into()]).await
     }
 
     /// Gives freed pages back to the file system, a few at a time, and says whether there may be more.
@@ -227,74 +239,33 @@ impl Tx {
     pub(super) async fn keep_payload(&mut self, key: EventKey) -> Result<bool, StoreError> {
         Ok(!self.query(&sql::LOCK_PAYLOAD, vec![key.into()]).await?.is_empty())
     }
-
-    async fn lock_payloads(&mut self, keys: Vec<EventKey>) -> Result<Vec<EventKey>, StoreError> {
-        by_database!(&mut self.inner,
-            // The one writer is us.
-            TxInner::Sqlite(_) => Ok(keys),
-            TxInner::Postgres(tx) => tx.lock_payloads(&keys).await,
-        )
-    }
-
-    async fn remove_payloads(&mut self, keys: Vec<EventKey>) -> Result<u64, StoreError> {
-        by_database!(&mut self.inner,
-            TxInner::Sqlite(tx) => tx.remove_payloads(keys).await,
-            TxInner::Postgres(tx) => tx.remove_payloads(&keys).await,
-        )
-    }
-
-    /// What was removed, and the keys whose identities were among it.
-    async fn remove_events(&mut self, keys: Vec<EventKey>) -> Result<(Removed, Vec<EventKey>), StoreError> {
-        by_database!(&mut self.inner,
-            TxInner::Sqlite(tx) => tx.remove_events(keys).await,
-            TxInner::Postgres(tx) => tx.remove_events(&keys).await,
-        )
-    }
-
-    async fn remove_trail(&mut self, trail: Trail, deliveries: Vec<DeliveryKey>) -> Result<u64, StoreError> {
-        by_database!(&mut self.inner,
-            TxInner::Sqlite(tx) => tx.remove_trail(trail, deliveries).await,
-            TxInner::Postgres(tx) => tx.remove_trail(trail, &deliveries).await,
-        )
-    }
 }
 
 impl Aged {
-    /// The table's name, as the metric has it.
-    pub fn table(self) -> &'static str {
+    /// The table's name, as the metric has it, and what removes from it.
+    fn removal(self) -> (&'static str, &'static Statement) {
         match self {
-            Self::Remembered => "remembered",
-            Self::Messages => "outbox",
-            Self::MessageAttempts => "outbox_attempts",
-            Self::MessageAnswers => "outbox_answers",
-            Self::Versions => "versions",
-            Self::Changes => "changes",
-            Self::Prerequisites => "prerequisites",
-            Self::Actions => "actions",
-            Self::Nodes => "nodes",
-            Self::Runs => "retention_runs",
+            Self::Remembered => ("remembered", &sql::REMOVE_REMEMBERED),
+            Self::Messages => ("outbox", &sql::REMOVE_MESSAGES),
+            Self::MessageAttempts => ("outbox_attempts", &sql::REMOVE_MESSAGE_ATTEMPTS),
+            Self::MessageAnswers => ("outbox_answers", &sql::REMOVE_MESSAGE_ANSWERS),
+            Self::Versions => ("versions", &sql::REMOVE_VERSIONS),
+            Self::Changes => ("changes", &sql::REMOVE_CHANGES),
+            Self::Prerequisites => ("prerequisites", &sql::REMOVE_PREREQUISITES),
+            Self::Actions => ("actions", &sql::REMOVE_ACTIONS),
+            Self::Nodes => ("nodes", &sql::REMOVE_NODES),
+            Self::Runs => ("retention_runs", &sql::REMOVE_RUNS),
         }
     }
 
-    fn statement(self) -> &'static Statement {
-        match self {
-            Self::Remembered => &sql::REMOVE_REMEMBERED,
-            Self::Messages => &sql::REMOVE_MESSAGES,
-            Self::MessageAttempts => &sql::REMOVE_MESSAGE_ATTEMPTS,
-            Self::MessageAnswers => &sql::REMOVE_MESSAGE_ANSWERS,
-            Self::Versions => &sql::REMOVE_VERSIONS,
-            Self::Changes => &sql::REMOVE_CHANGES,
-            Self::Prerequisites => &sql::REMOVE_PREREQUISITES,
-            Self::Actions => &sql::REMOVE_ACTIONS,
-            Self::Nodes => &sql::REMOVE_NODES,
-            Self::Runs => &sql::REMOVE_RUNS,
-        }
+    pub(crate) fn table(self) -> &'static str {
+        self.removal().0
     }
 }
 
 impl Trail {
     /// The table's name, as the metric has it.
-    pub fn table(self) -> &'static str {
+    pub(crate) fn table(self) -> &'static str {
         match self {
             Self::Attempts => "attempts",
             Self::Steps => "steps",

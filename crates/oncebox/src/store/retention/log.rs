@@ -172,16 +172,14 @@ impl Store {
         self.write(&sql::STOP_RETENTION, vec![at.into(), why.into()]).await.map(drop)
     }
 
-    /// Opens a line in the log of runs.
-    pub async fn open_run(&self, started_at: UnixMillis) -> Result<(), StoreError> {
-        self.write(&sql::OPEN_RUN, vec![started_at.into()]).await.map(drop)
-    }
-
     /// Writes down how far a run came.
     pub async fn note_run(&self, run: &RunRecord) -> Result<(), StoreError> {
         let removed = serde_json::to_string(&run.removed.0).map_err(|error| StoreError::Refused(error.into()))?;
         let values = vec![run.started_at.into(), run.finished_at.into(), removed.as_str().into(), run.kept.into()];
-        self.write(&sql::END_RUN, values).await.map(drop)
+        let mut tx = self.begin().await?;
+        tx.execute(&sql::OPEN_RUN, vec![run.started_at.into()]).await?;
+        tx.execute(&sql::END_RUN, values).await?;
+        tx.commit_or_fail().await
     }
 
     /// The newest runs.
