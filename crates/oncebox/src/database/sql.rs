@@ -48,15 +48,6 @@ shared! {
     SETTLE_STEADY_CLOCK = "shared/settle_steady_clock.sql";
 }
 
-/// Which claim of the worker's is run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum LossFilter {
-    /// What was never lost with its worker.
-    Sound,
-    /// What was: it is claimed alone.
-    Lost,
-}
-
 /// The claim on Postgres: for whom, and which of their deliveries.
 pub(crate) const CLAIM: Template<2> =
     Template::new(include_str!("../../sql/postgres/claim.sql"), ["{wanted}", "{places}"]);
@@ -68,27 +59,18 @@ pub(crate) const IN_ORDER: Template<1> =
 pub(crate) const CLAIM_SQLITE: Template<1> = Template::new(include_str!("../../sql/sqlite/claim.sql"), ["{lost}"]);
 
 /// The worker's own claim, for one handler in place of several: arrays do not cross the seam.
-fn claim(places: &Template<1>, filter: LossFilter) -> Statement {
+fn claim(places: &Template<1>, lost: &str) -> Statement {
     let wanted = "(SELECT CAST($1 AS text), CAST($2 AS bigint), CAST($3 AS bigint), CAST($6 AS bigint))";
-    let (postgres, sqlite) = match filter {
-        LossFilter::Sound => ("d.lost = 0", "r.lost = 0"),
-        LossFilter::Lost => ("d.lost > 0", "r.lost > 0"),
-    };
-    Statement::of_two(&CLAIM.fill([wanted, &places.fill([postgres])]), &CLAIM_SQLITE.fill([sqlite]))
+    let postgres = CLAIM.fill([wanted, &places.fill([&format!("d.lost {lost}")])]);
+    Statement::of_two(&postgres, &CLAIM_SQLITE.fill([&format!("r.lost {lost}")]))
 }
 
-static CLAIMS: LazyLock<[Statement; 4]> = LazyLock::new(|| {
-    [
-        claim(&DUE, LossFilter::Sound),
-        claim(&DUE, LossFilter::Lost),
-        claim(&IN_ORDER, LossFilter::Sound),
-        claim(&IN_ORDER, LossFilter::Lost),
-    ]
-});
+static CLAIMS: LazyLock<[[Statement; 2]; 2]> =
+    LazyLock::new(|| [&DUE, &IN_ORDER].map(|places| ["= 0", "> 0"].map(|lost| claim(places, lost))));
 
-/// The claim with a filter, where order keys matter or not.
-pub(super) fn claim_with(filter: LossFilter, in_order: bool) -> &'static Statement {
-    &CLAIMS[usize::from(in_order) * 2 + usize::from(filter == LossFilter::Lost)]
+/// The claim of what was lost with its worker before, or of what was not, where order keys matter or not.
+pub(super) fn claim_with(lost: bool, in_order: bool) -> &'static Statement {
+    &CLAIMS[usize::from(in_order)][usize::from(lost)]
 }
 
 /// Only SQLite asks this; Postgres answers a claim with everything.

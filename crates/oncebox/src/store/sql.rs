@@ -273,32 +273,28 @@ pub(super) static CLAIM_SQLITE: LazyLock<Claim> = LazyLock::new(|| {
 pub(super) mod postgres {
     use super::Template;
 
+    /// What a session is told first: its deadline, and what it is for.
+    macro_rules! session {
+        ($($file:literal),+) => {
+            concat!(
+                include_str!("../../sql/postgres/deadline.sql"),
+                $(";", include_str!(concat!("../../sql/", $file))),+
+            )
+        };
+    }
+
     /// BEGIN with a mark that ends with the transaction: `claim_identities.sql` looks for it.
     pub(in crate::store) const BEGIN: &str = include_str!("../../sql/postgres/begin.sql");
     pub(in crate::store) const DEADLINE: &str = include_str!("../../sql/postgres/deadline.sql");
     /// A session for reports.
-    pub(in crate::store) const READER: &str =
-        concat!(include_str!("../../sql/postgres/deadline.sql"), ";", include_str!("../../sql/postgres/reader.sql"));
+    pub(in crate::store) const READER: &str = session!("postgres/reader.sql");
     /// A session of the ingest path.
-    pub(in crate::store) const INGEST_SESSION: &str = concat!(
-        include_str!("../../sql/postgres/deadline.sql"),
-        ";",
-        include_str!("../../sql/postgres/ingest_session.sql"),
-        ";",
-        include_str!("../../sql/postgres/durable_session.sql")
-    );
+    pub(in crate::store) const INGEST_SESSION: &str =
+        session!("postgres/ingest_session.sql", "postgres/durable_session.sql");
     /// The same where nothing is promised.
-    pub(in crate::store) const UNSAFE_INGEST_SESSION: &str = concat!(
-        include_str!("../../sql/postgres/deadline.sql"),
-        ";",
-        include_str!("../../sql/postgres/ingest_session.sql")
-    );
+    pub(in crate::store) const UNSAFE_INGEST_SESSION: &str = session!("postgres/ingest_session.sql");
     /// A session whose commits are acknowledged.
-    pub(in crate::store) const DURABLE_SESSION: &str = concat!(
-        include_str!("../../sql/postgres/deadline.sql"),
-        ";",
-        include_str!("../../sql/postgres/durable_session.sql")
-    );
+    pub(in crate::store) const DURABLE_SESSION: &str = session!("postgres/durable_session.sql");
     /// A session as it came; what we set for it follows.
     pub(in crate::store) const CLEAN_SESSION: &str = include_str!("../../sql/postgres/clean_session.sql");
     pub(in crate::store) const SETTINGS: &str = include_str!("../../sql/postgres/settings.sql");

@@ -7,7 +7,6 @@
 use std::time::Duration;
 
 use crate::clock::UnixMillis;
-use crate::database::sql::LossFilter;
 use crate::database::{
     At, Buried, Claim, Claimed, Dialect, Fence, Fenced, Pool, Row, StoreError, Transaction, Value, commit_or_fail,
     count, execute, execute_at, fenced, is_open, kept, millis, query, query_at, read_claim, sql,
@@ -106,24 +105,19 @@ pub(crate) async fn claim<P: Pool>(
     lease: Duration,
     now: At,
 ) -> Result<Claims, StoreError> {
-    let dialect = tx.dialect();
     let lost = !query_at(&mut tx, &sql::HAS_LOST, vec![handler.into(), now.wall.into()], now).await?.is_empty();
-    let (filter, most) = match (lost, is_idle) {
-        (true, true) => (LossFilter::Lost, 1),
-        (true, false) => {
-            commit_or_fail::<P>(tx).await?;
-            return Ok(Claims { lost, ..Claims::default() });
-        }
-        (false, _) => (LossFilter::Sound, most),
-    };
+    if lost && !is_idle {
+        commit_or_fail::<P>(tx).await?;
+        return Ok(Claims { lost, ..Claims::default() });
+    }
     let in_order = !query(&mut tx, &sql::HAS_ORDER_KEYS, vec![handler.into()]).await?.is_empty();
-    let most = i64::try_from(most).unwrap_or(i64::MAX);
+    let most = if lost { 1 } else { most };
     let mut values = vec![handler.into(), most.into(), millis(lease).into(), Value::Null];
-    values.extend(match dialect {
-        Dialect::Sqlite => vec![now.wall.into(), now.steady.unwrap_or(now.wall).into()],
-        Dialect::Postgres => vec![now.steady.into(), i64::try_from(CLAIMED_BYTES_MAX).unwrap_or(i64::MAX).into()],
+    values.extend(match tx.dialect() {
+        Dialect::Sqlite => [now.wall.into(), now.steady.unwrap_or(now.wall).into()],
+        Dialect::Postgres => [now.steady.into(), CLAIMED_BYTES_MAX.into()],
     });
-    let rows = query(&mut tx, sql::claim_with(filter, in_order), values).await?;
+    let rows = query(&mut tx, sql::claim_with(lost, in_order), values).await?;
     let mut claims = Claims { lost, ..Claims::default() };
     for row in without_excess(&mut tx, rows).await? {
         match read_claim(row)? {
