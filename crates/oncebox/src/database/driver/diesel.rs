@@ -4,7 +4,6 @@
 //! when it is used. Values travel untyped, as the server infers them, because our statements say what they want.
 
 use std::io::Write;
-use std::ops::{Deref, DerefMut};
 
 use diesel::deserialize::{self, QueryableByName};
 use diesel::pg::{Pg, PgTypeMetadata};
@@ -18,6 +17,7 @@ use diesel::sql_types::{HasSqlType, SingleValue, SqlType, is_nullable};
 use diesel_async::pooled_connection::deadpool;
 use diesel_async::{AnsiTransactionManager, AsyncPgConnection, RunQueryDsl, SimpleAsyncConnection, TransactionManager};
 
+use crate::database::driver::held_transaction;
 use crate::database::{Commit, Dialect, Pool, Row, StoreError, Transaction, Value, sql};
 
 /// An open transaction on a connection of its own; use it as the connection that it is.
@@ -48,25 +48,7 @@ impl Transaction for AsyncPgConnection {
     }
 }
 
-impl crate::database::sealed::Sealed for Tx {}
-
-impl Transaction for Tx {
-    fn dialect(&self) -> Dialect {
-        Dialect::Postgres
-    }
-
-    async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-        Transaction::query(&mut **self, sql, values).await
-    }
-
-    async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-        Transaction::execute(&mut **self, sql, values).await
-    }
-
-    async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
-        Transaction::batch(&mut **self, sql).await
-    }
-}
+held_transaction!(AsyncPgConnection, Dialect::Postgres, |tx| &mut *tx.0);
 
 /// A connection whose transaction is still open when it comes back counts as broken and is closed by the pool.
 impl Pool for deadpool::Pool<AsyncPgConnection> {
@@ -98,20 +80,6 @@ async fn begin(pool: &deadpool::Pool<AsyncPgConnection>, statement: &'static str
         Ok(tx)
     });
     begun.await.map_err(|gone| StoreError::Disconnected(gone.into()))?
-}
-
-impl Deref for Tx {
-    type Target = AsyncPgConnection;
-
-    fn deref(&self) -> &AsyncPgConnection {
-        &self.0
-    }
-}
-
-impl DerefMut for Tx {
-    fn deref_mut(&mut self) -> &mut AsyncPgConnection {
-        &mut self.0
-    }
 }
 
 impl std::fmt::Debug for Tx {

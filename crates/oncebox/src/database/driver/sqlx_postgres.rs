@@ -3,8 +3,6 @@
 //! A `begin` that is dropped half-way may leave sqlx 0.9's pooled connection inside a transaction that nobody ends, so
 //! it runs in a task of its own that nobody can drop.
 
-use std::ops::{Deref, DerefMut};
-
 use sqlx::encode::IsNull;
 use sqlx::error::BoxDynError;
 use sqlx::postgres::types::Oid;

@@ -3,8 +3,6 @@
 //! A transaction that reads first and writes later may find that somebody else wrote in between, and then fails without
 //! waiting. Ours begin with the intention to write; begin your own with `begin_with("BEGIN IMMEDIATE")`.
 
-use std::ops::{Deref, DerefMut};
-
 use sqlx::sqlite::{SqlitePool, SqliteRow};
 use sqlx::{AssertSqlSafe, Executor, Row as _, Sqlite, SqliteConnection, TypeInfo, ValueRef};
 

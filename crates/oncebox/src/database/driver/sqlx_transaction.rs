@@ -30,39 +30,7 @@ macro_rules! transaction {
             }
         }
 
-        impl crate::database::sealed::Sealed for Tx {}
-
-        impl Transaction for Tx {
-            fn dialect(&self) -> Dialect {
-                $dialect
-            }
-
-            async fn query(&mut self, sql: &str, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
-                self.0.query(sql, values).await
-            }
-
-            async fn execute(&mut self, sql: &str, values: Vec<Value>) -> Result<u64, StoreError> {
-                Transaction::execute(&mut self.0, sql, values).await
-            }
-
-            async fn batch(&mut self, sql: &str) -> Result<(), StoreError> {
-                self.0.batch(sql).await
-            }
-        }
-
-        impl Deref for Tx {
-            type Target = $connection;
-
-            fn deref(&self) -> &$connection {
-                &self.0
-            }
-        }
-
-        impl DerefMut for Tx {
-            fn deref_mut(&mut self) -> &mut $connection {
-                &mut self.0
-            }
-        }
+        crate::database::driver::held_transaction!($connection, $dialect, |tx| &mut tx.0);
     };
 }
 
