@@ -4,7 +4,6 @@
 //! written once above this seam, with the same statements that our own store runs; a driver says only how values and
 //! rows travel. Each driver is a feature of its own, and none of their types stands in a name outside its module.
 
-mod commit;
 pub(crate) mod driver;
 mod error;
 mod migrate;
@@ -16,7 +15,6 @@ pub(crate) mod template;
 mod value;
 pub(crate) mod verb;
 
-pub use commit::Commit;
 #[cfg(feature = "deadpool-postgres")]
 pub use driver::deadpool_postgres;
 #[cfg(feature = "diesel-async")]
@@ -43,8 +41,7 @@ pub use verb::claimed::{Buried, Claimed, Fence, Fenced};
 pub(crate) use verb::claimed::{Claim, count, fenced, kept, millis, read_claim};
 pub use verb::deliveries::{Expired, Failure};
 pub(crate) use verb::marked::{ENDED, is_open};
-pub(crate) use verb::messages::send;
-pub(crate) use verb::remembered::{has_identity, is_remembered, remember};
+pub(crate) use verb::once::{has_identity, is_remembered, remember};
 pub(crate) use verb::steps::{record_step, step_result};
 
 use crate::clock::UnixMillis;
@@ -91,6 +88,27 @@ pub trait Pool: Clone + Send + Sync + 'static {
 
     /// Ends a transaction. Only [`Commit::Committed`] may be acknowledged.
     fn commit(tx: Self::Tx) -> impl Future<Output = Commit> + Send;
+}
+
+/// What became of a transaction.
+#[derive(Debug)]
+pub enum Commit {
+    /// It is on disk.
+    Committed,
+    /// It is certainly not there.
+    Failed(StoreError),
+    /// Nobody knows: the connection was lost, or the flush failed, while the commit was under way.
+    Unknown(StoreError),
+}
+
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+impl Commit {
+    pub(crate) fn from_fault(injected: crate::fault::Injected) -> Self {
+        match injected {
+            crate::fault::Injected::Fail => Self::Failed(injected.into()),
+            crate::fault::Injected::Unknown => Self::Unknown(injected.into()),
+        }
+    }
 }
 
 /// The rows of a statement of ours.

@@ -3,9 +3,7 @@
 pub(crate) mod claimed;
 pub(crate) mod deliveries;
 pub(crate) mod marked;
-pub(crate) mod messages;
 pub(crate) mod once;
 pub mod outbox;
-pub(crate) mod remembered;
 pub(crate) mod steady;
 pub(crate) mod steps;

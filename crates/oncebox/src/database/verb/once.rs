@@ -3,8 +3,9 @@
 //! The claim commits or rolls back with the work, so neither can be there without the other. The unique key is the
 //! referee, not a look-up: whoever comes second waits for the first one's end, and is fresh if that was a rollback.
 
-use crate::database::{StoreError, Transaction, remember};
-use crate::event::{Mark, once_mark};
+use crate::database::{StoreError, Transaction, Value, execute, first, query, sql};
+use crate::event::{EventKey, Mark, once_mark};
+use oncebox_verify::Identity;
 
 /// Whether an id was seen before in its scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,4 +42,26 @@ pub(crate) fn mark(scope: &str, id: &str) -> Result<Mark, StoreError> {
         true => Err(StoreError::Refused("a scope and an id have at least one character".into())),
         false => Ok(once_mark(scope, id)),
     }
+}
+
+/// Claims a mark. The unique key decides: a second caller waits for the first one's end.
+pub(crate) async fn remember<T: Transaction>(tx: &mut T, mark: Mark) -> Result<Once, StoreError> {
+    let rows = execute(tx, &sql::REMEMBER, vec![mark.into(), Value::Null]).await?;
+    Ok(if rows == 0 { Once::Duplicate } else { Once::Fresh })
+}
+
+/// True when somebody claimed the mark before.
+pub(crate) async fn is_remembered<T: Transaction>(tx: &mut T, mark: Mark) -> Result<bool, StoreError> {
+    Ok(!query(tx, &sql::IS_REMEMBERED, vec![mark.into()]).await?.is_empty())
+}
+
+/// True when the gateway stored an event of this identity under this key.
+pub(crate) async fn has_identity<T: Transaction>(
+    tx: &mut T,
+    identity: Identity,
+    key: EventKey,
+) -> Result<bool, StoreError> {
+    let identity = EventKey::from_bytes(*identity.as_bytes());
+    let rows = query(tx, &sql::HAS_IDENTITY, vec![identity.into(), key.into()]).await?;
+    Ok(first(&rows)? > Some(0_i64))
 }

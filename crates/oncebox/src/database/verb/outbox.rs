@@ -3,8 +3,7 @@
 //! A message of a transaction that rolls back never was; one that commits goes out at least once, always under the same
 //! key. The relay runs in the gateway, or wherever somebody starts it on the same database.
 
-use crate::database as adapter;
-use crate::database::{StoreError, Transaction, Value};
+use crate::database::{Dialect, StoreError, Transaction, Value, execute, query, sql};
 use crate::message::{Message, Origin};
 
 /// Writes a message in your own open transaction.
@@ -29,7 +28,7 @@ pub async fn send<T: Transaction>(tx: &mut T, message: &Message) -> Result<(), S
         Origin::Given(key) => (Value::Null, Value::Null, key.as_str().into()),
         Origin::Fresh => (Value::Null, Value::Null, Value::Null),
     };
-    let values = [
+    let values = vec![
         message.destination.as_str().into(),
         Value::Bytes(message.body.clone()),
         delivery,
@@ -40,5 +39,9 @@ pub async fn send<T: Transaction>(tx: &mut T, message: &Message) -> Result<(), S
         key,
         message.order_key.as_deref().into(),
     ];
-    adapter::send(tx, values).await
+    // The same function or view that SQL uses.
+    match tx.dialect() {
+        Dialect::Postgres => query(tx, &sql::SEND, values).await.map(drop),
+        Dialect::Sqlite => execute(tx, &sql::SEND, values).await.map(drop),
+    }
 }
