@@ -13,7 +13,7 @@ use hyper_util::client::legacy::connect::{Connected, Connection};
 use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -83,11 +83,11 @@ impl Inner {
         // Small requests should leave at once; a socket that cannot be told so still works.
         let _ = stream.set_nodelay(true);
         if !is_tls {
-            return Ok(Stream(Box::new(stream)));
+            return Ok(Box::new(stream));
         }
         let name = ServerName::try_from(host.to_owned()).map_err(|_invalid| CallError::Unresolved)?;
         match self.tls.connect(name, stream).await {
-            Ok(stream) => Ok(Stream(Box::new(stream))),
+            Ok(stream) => Ok(Box::new(stream)),
             Err(error) if is_distrust(&error) => Err(CallError::Untrusted),
             Err(_broken) => Err(CallError::Broken),
         }
@@ -129,38 +129,14 @@ fn is_distrust(error: &io::Error) -> bool {
     matches!(below, Some(rustls::Error::InvalidCertificate(_)))
 }
 
-trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
+pub(super) trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
 /// A connection, encrypted or not.
-pub(super) struct Stream(Box<dyn Duplex>);
+pub(super) type Stream = Box<dyn Duplex>;
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
         Connected::new()
-    }
-}
-
-impl AsyncRead for Stream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
-    }
-}
-
-impl AsyncWrite for Stream {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
     }
 }
