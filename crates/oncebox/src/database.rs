@@ -130,26 +130,6 @@ pub(crate) struct At {
     pub(crate) steady: Option<UnixMillis>,
 }
 
-/// As [`query`], for a statement that asks for the steady time.
-async fn query_at<T: Transaction>(
-    tx: &mut T,
-    text: &Statement,
-    values: Vec<Value>,
-    now: At,
-) -> Result<Vec<Row>, StoreError> {
-    tx.query(text.in_dialect(tx.dialect()), text.with(values, now.steady)).await
-}
-
-/// As [`execute`], for a statement that asks for the steady time.
-async fn execute_at<T: Transaction>(
-    tx: &mut T,
-    text: &Statement,
-    values: Vec<Value>,
-    now: At,
-) -> Result<u64, StoreError> {
-    tx.execute(text.in_dialect(tx.dialect()), text.with(values, now.steady)).await
-}
-
 /// Commits, for callers to whom every other answer is an error.
 pub(crate) async fn commit_or_fail<P: Pool>(tx: P::Tx) -> Result<(), StoreError> {
     match P::commit(tx).await {

@@ -164,7 +164,7 @@ pub async fn prepare(store: &Store, clock: &Clock, windows: &Windows) -> Result<
     store.register_windows(&windows.records()).await?;
     #[cfg(feature = "postgres")]
     if let Some(lock) = store.lock_retention().await? {
-        let now = store.time(clock.now()).await?;
+        let now = store.database_time(clock.now()).await?;
         let (stopping, progress) = (Shutdown::new(), Progress::default());
         let (lock, stopping, progress) = (&lock, &stopping, &progress);
         let pass = Pass { store, clock, windows, lock, stopping, progress, now, started_at: now };
@@ -313,7 +313,7 @@ impl Keeper {
         let mut done = Done::default();
         let outcome = pass.run(&mut done).await;
         let finished_at = match &outcome {
-            Ok(()) => Some(store.time(clock.now()).await?),
+            Ok(()) => Some(store.database_time(clock.now()).await?),
             Err(_) => None,
         };
         let run = pass.record(&done, finished_at);

@@ -100,6 +100,10 @@ impl Told {
     fn steady(&self) -> UnixMillis {
         self.wall.saturating_add(self.offset)
     }
+
+    fn hand(&self, clock: &Clock) -> Hand {
+        Hand { at: clock.monotonic(), steady: self.steady(), offset: self.offset, settled: self.settled }
+    }
 }
 
 impl Steady {
@@ -144,9 +148,9 @@ impl Steady {
             }
             told = times.told(clock.now()).await?;
         }
-        let hand = Hand { at: clock.monotonic(), steady: told.steady(), offset: told.offset, settled: told.settled };
+        let hand = Mutex::new(told.hand(&clock));
         // Whoever came first keeps it.
-        let _ = self.0.set(Kept { clock, own: told.own, hand: Mutex::new(hand) });
+        let _ = self.0.set(Kept { clock, own: told.own, hand });
         Ok(())
     }
 
@@ -188,12 +192,7 @@ impl Steady {
         }
         // Somebody settled it before us, or it was we who stood still.
         let told = times.told(kept.clock.now()).await?;
-        kept.set(Hand {
-            at: kept.clock.monotonic(),
-            steady: told.steady(),
-            offset: told.offset,
-            settled: told.settled,
-        });
+        kept.set(told.hand(&kept.clock));
         Ok(())
     }
 }

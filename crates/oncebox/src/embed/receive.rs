@@ -20,7 +20,7 @@ use crate::clock::{Clock, UnixMillis};
 use crate::database::verb::once::Once;
 use crate::database::{Claimed, StoreError, Transaction};
 use crate::delivery::handler_error::HandlerError;
-use crate::vendor::client::{NoVendorClient, VendorClient};
+use crate::vendor::client::VendorClient;
 use crate::vendor::key_fetcher::KeyFetcher;
 use marks::Marks;
 use oncebox_verify::{Accepted, HeldReason, Identified, Reply, Request, Source, Verdict};
@@ -77,7 +77,7 @@ pub struct Verified {
 impl Receiver {
     /// Judges by the source's rules and the clock that is handed in.
     pub fn new(source: Source, clock: Clock) -> Self {
-        Self { source: Arc::new(source), clock, vendors: Arc::new(KeyFetcher::new(Arc::new(NoVendorClient))) }
+        Self { source: Arc::new(source), clock, vendors: Arc::default() }
     }
 
     /// The same, with somebody who fetches vendors' keys and visits confirmations; without, both are refused.

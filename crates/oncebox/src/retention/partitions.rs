@@ -30,7 +30,7 @@ impl Pass<'_> {
     }
 
     async fn drop_old(&self, one: &Partition, done: &mut Done) -> Result<(), StoreError> {
-        let looked_at = self.store.time(self.clock.now()).await? - LOOK_MARGIN_MS;
+        let looked_at = self.store.database_time(self.clock.now()).await? - LOOK_MARGIN_MS;
         let Some((rows, kept)) = self.look_into(one).await? else { return Ok(()) };
         if self.store.payload_bytes(&kept).await? > KEPT_BYTES_MAX {
             return Ok(());

@@ -8,8 +8,9 @@ pub(super) mod log;
 use std::collections::HashSet;
 
 use super::sql::Statement;
-use super::{Database, Row, Store, StoreError, Tx, TxInner, sql};
+use super::{Database, PayloadRecord, Row, Store, StoreError, Tx, TxInner, sql};
 use crate::clock::UnixMillis;
+use crate::database::first;
 use crate::event::{DeliveryKey, EventKey};
 use crate::store::handling::handlers::Asked;
 use crate::store::retention::log::{Removed, TABLES};
@@ -238,6 +239,15 @@ impl Tx {
     /// Keeps an event's payload until the transaction ends; false when it is gone.
     pub(super) async fn keep_payload(&mut self, key: EventKey) -> Result<bool, StoreError> {
         Ok(!self.query(&sql::LOCK_PAYLOAD, vec![key.into()]).await?.is_empty())
+    }
+
+    /// The same, with its body.
+    pub(super) async fn kept_body(&mut self, key: EventKey) -> Result<Option<Vec<u8>>, StoreError> {
+        if !self.keep_payload(key).await? {
+            return Ok(None);
+        }
+        let payload: Option<PayloadRecord> = first(&self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?)?;
+        Ok(payload.map(|payload| payload.body))
     }
 }
 

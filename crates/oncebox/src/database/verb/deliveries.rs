@@ -9,7 +9,7 @@ use std::time::Duration;
 use crate::clock::UnixMillis;
 use crate::database::{
     At, Buried, Claim, Claimed, Dialect, Fence, Fenced, Pool, Row, StoreError, Transaction, Value, commit_or_fail,
-    count, execute, execute_at, fenced, is_open, kept, millis, query, query_at, read_claim, sql,
+    count, execute, fenced, first, is_open, kept, millis, query, read_claim, sql,
 };
 use crate::delivery::Next;
 use crate::delivery::retry::RetryPolicy;
@@ -105,7 +105,8 @@ pub(crate) async fn claim<P: Pool>(
     lease: Duration,
     now: At,
 ) -> Result<Claims, StoreError> {
-    let lost = !query_at(&mut tx, &sql::HAS_LOST, vec![handler.into(), now.wall.into()], now).await?.is_empty();
+    let asked = sql::HAS_LOST.with(vec![handler.into(), now.wall.into()], now.steady);
+    let lost = !query(&mut tx, &sql::HAS_LOST, asked).await?.is_empty();
     if lost && !is_idle {
         commit_or_fail::<P>(tx).await?;
         return Ok(Claims { lost, ..Claims::default() });
@@ -175,7 +176,7 @@ pub(crate) async fn end_attempt<T: Transaction>(
         return Ok(Fenced::LeaseLost);
     }
     let delivery = fence.values([now.wall.into(), state.into(), pause.into(), why.as_str().into()]);
-    execute_at(tx, &sql::END_ATTEMPT, delivery, now).await.map(fenced)
+    execute(tx, &sql::END_ATTEMPT, sql::END_ATTEMPT.with(delivery, now.steady)).await.map(fenced)
 }
 
 /// Lets a worker keep a delivery for `lease` from now, and says until when by steady time; none when it was lost.
@@ -187,9 +188,9 @@ pub(crate) async fn extend<P: Pool>(
 ) -> Result<Option<UnixMillis>, StoreError> {
     let mut tx = pool.begin().await?;
     let values = fence.values([now.wall.into(), millis(lease).into()]);
-    let rows = query_at(&mut tx, &sql::EXTEND_LEASE, values, now).await?;
+    let rows = query(&mut tx, &sql::EXTEND_LEASE, sql::EXTEND_LEASE.with(values, now.steady)).await?;
     commit_or_fail::<P>(tx).await?;
-    rows.first().map(|row| row.int(0)).transpose()
+    first(&rows)
 }
 
 /// Puts claims back in line without using an attempt: a clean stop, or a circuit that is open for `pause`.
@@ -203,7 +204,8 @@ pub(crate) async fn give_back<P: Pool>(
     let mut outcomes = Vec::with_capacity(fences.len());
     for fence in fences {
         let values = fence.values([now.wall.into(), millis(pause).into()]);
-        outcomes.push(fenced(execute_at(&mut tx, &sql::GIVE_BACK, values, now).await?));
+        let values = sql::GIVE_BACK.with(values, now.steady);
+        outcomes.push(fenced(execute(&mut tx, &sql::GIVE_BACK, values).await?));
     }
     commit_or_fail::<P>(tx).await?;
     Ok(outcomes)
@@ -212,7 +214,8 @@ pub(crate) async fn give_back<P: Pool>(
 /// Takes back what is claimed beyond its lease, whoever has it, at most 500.
 pub(crate) async fn expire<T: Transaction>(tx: &mut T, now: At) -> Result<Vec<Expired>, StoreError> {
     let error = "the lease ended without an answer";
-    let rows = query_at(tx, &sql::EXPIRE_LEASES, vec![now.wall.into(), SLICE.into(), error.into()], now).await?;
+    let values = vec![now.wall.into(), SLICE.into(), error.into()];
+    let rows = query(tx, &sql::EXPIRE_LEASES, sql::EXPIRE_LEASES.with(values, now.steady)).await?;
     record_lost(tx, &rows, error, now.wall).await
 }
 

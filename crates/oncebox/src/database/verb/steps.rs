@@ -1,7 +1,7 @@
 //! Results of a handler's steps: written once, under the claim's token, so that a retry skips what is done.
 
 use crate::clock::UnixMillis;
-use crate::database::{Fence, Fenced, StoreError, Transaction, execute, fenced, query, sql};
+use crate::database::{Fence, Fenced, StoreError, Transaction, execute, fenced, first, query, sql};
 use crate::event::DeliveryKey;
 
 /// The result of a step that is done, as JSON.
@@ -11,7 +11,7 @@ pub(crate) async fn step_result<T: Transaction>(
     step: &str,
 ) -> Result<Option<String>, StoreError> {
     let rows = query(tx, &sql::STEP_RESULT, vec![delivery.into(), step.into()]).await?;
-    rows.first().map(|row| row.text(0)).transpose()
+    first(&rows)
 }
 
 /// Records a step as done, if the delivery is still ours; whoever lost it must roll back.

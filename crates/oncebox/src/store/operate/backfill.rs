@@ -45,12 +45,11 @@ impl Tx {
         let mut slice = Slice { acted: 0, reached };
         for row in &rows {
             let key = row.key(0)?;
-            if !wants(route, row)? || !self.keep_payload(key).await? {
-                continue;
+            if wants(route, row)?
+                && let Some(body) = self.kept_body(key).await?
+            {
+                slice.acted += self.add_delivery(key, &route.new_delivery(&body), now).await?;
             }
-            let payload = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
-            let Some(payload) = payload.first() else { continue };
-            slice.acted += self.add_delivery(key, &route.new_delivery(&payload.bytes(2)?), now).await?;
         }
         Ok(slice)
     }

@@ -68,16 +68,14 @@ impl Tx {
 
     async fn release_conflict(&mut self, row: &Row, routes: &Routes, now: UnixMillis) -> Result<bool, StoreError> {
         let key = row.key(0)?;
-        if !self.keep_payload(key).await? {
+        let Some(body) = self.kept_body(key).await? else {
             tracing::warn!(%key, "a conflict cannot run: its payload is no longer kept; discard it");
             return Ok(false);
-        }
-        let payload = self.query(&sql::PAYLOAD_OF, vec![key.into()]).await?;
-        let Some(payload) = payload.first() else { return Ok(false) };
+        };
         if !self.settle_conflict(key, CONFLICT_RELEASED).await? {
             return Ok(false);
         }
-        for new in routes.deliveries_for(&row.text(1)?, &row.text(3)?, &payload.bytes(2)?) {
+        for new in routes.deliveries_for(&row.text(1)?, &row.text(3)?, &body) {
             self.add_delivery(key, &new, now).await?;
         }
         Ok(true)

@@ -137,11 +137,6 @@ impl Store {
         self.list(&sql::WINDOWS, Vec::new()).await
     }
 
-    /// The time by which things age: the database's where it has a clock, else the one that is handed in.
-    pub async fn time(&self, now: UnixMillis) -> Result<UnixMillis, StoreError> {
-        self.first(&sql::TIME_NOW, vec![now.into()]).await?.ok_or(StoreError::Corrupt { what: "time" })
-    }
-
     /// What retention knows.
     pub async fn retention(&self, now: UnixMillis) -> Result<RetentionRecord, StoreError> {
         let rows = self.query(&sql::RETENTION_STATE, vec![now.into()]).await?;

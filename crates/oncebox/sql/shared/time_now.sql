@@ -1,1 +1,0 @@
-SELECT oncebox.now_ms($1)
