@@ -66,29 +66,17 @@ pub enum Method {
 
 /// Why a message cannot be written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[non_exhaustive]
-pub enum MessageError {
-    /// The destination's name.
-    #[error("a destination's name is 1 to 64 letters, digits, dots, dashes and underscores")]
-    Destination,
-    /// The step's name.
-    #[error("a step's name is 1 to 64 letters, digits, dots, dashes and underscores")]
-    Step,
-    /// The given key.
-    #[error("a key is 1 to 200 visible ASCII characters without a slash")]
-    Key,
-    /// The path.
-    #[error("a path has at most 2048 characters and no control characters")]
-    Path,
-    /// The order key.
-    #[error("an order key has 1 to 200 characters and no control characters")]
-    OrderKey,
-    /// The headers.
-    #[error("the headers of a message have at most 16 kB")]
-    Headers,
-    /// The body.
-    #[error("the body of a message has at most 16 MiB")]
-    Body,
+#[error("{0}")]
+pub struct MessageError(&'static str);
+
+impl MessageError {
+    const DESTINATION: Self = Self("a destination's name is 1 to 64 letters, digits, dots, dashes and underscores");
+    const STEP: Self = Self("a step's name is 1 to 64 letters, digits, dots, dashes and underscores");
+    const KEY: Self = Self("a key is 1 to 200 visible ASCII characters without a slash");
+    const PATH: Self = Self("a path has at most 2048 characters and no control characters");
+    const ORDER_KEY: Self = Self("an order key has 1 to 200 characters and no control characters");
+    const HEADERS: Self = Self("the headers of a message have at most 16 kB");
+    const BODY: Self = Self("the body of a message has at most 16 MiB");
 }
 
 impl Message {
@@ -127,23 +115,23 @@ impl Message {
     pub fn check(&self) -> Result<(), MessageError> {
         let plain = |text: &str, most: usize| text.chars().count() <= most && !text.chars().any(char::is_control);
         if !is_name(&self.destination) {
-            return Err(MessageError::Destination);
+            return Err(MessageError::DESTINATION);
         }
         match &self.origin {
-            Origin::Delivery { step, .. } if !is_name(step) => return Err(MessageError::Step),
-            Origin::Given(key) if !is_key(key) => return Err(MessageError::Key),
+            Origin::Delivery { step, .. } if !is_name(step) => return Err(MessageError::STEP),
+            Origin::Given(key) if !is_key(key) => return Err(MessageError::KEY),
             _ => {}
         }
         if !plain(&self.path, PATH_LEN_MAX) {
-            return Err(MessageError::Path);
+            return Err(MessageError::PATH);
         }
         if self.order_key.as_ref().is_some_and(|key| key.is_empty() || !plain(key, KEY_LEN_MAX)) {
-            return Err(MessageError::OrderKey);
+            return Err(MessageError::ORDER_KEY);
         }
         if self.headers_json().len() > HEADERS_LEN_MAX {
-            return Err(MessageError::Headers);
+            return Err(MessageError::HEADERS);
         }
-        if self.body.len() > BODY_BYTES_MAX { Err(MessageError::Body) } else { Ok(()) }
+        if self.body.len() > BODY_BYTES_MAX { Err(MessageError::BODY) } else { Ok(()) }
     }
 
     /// The headers as they are kept.
@@ -209,22 +197,22 @@ mod tests {
         check(crm().key("order-42:paid"), Ok(()));
         check(crm().step(DELIVERY, "notify"), Ok(()));
         for key in ["", "a/b", "a b", "ä", "a\n", &"k".repeat(201)] {
-            check(crm().key(key), Err(MessageError::Key));
+            check(crm().key(key), Err(MessageError::KEY));
         }
         for step in ["", "a/b", "a b", "ä", &"s".repeat(65)] {
-            check(crm().step(DELIVERY, step), Err(MessageError::Step));
+            check(crm().step(DELIVERY, step), Err(MessageError::STEP));
         }
     }
 
     #[test]
     fn limits() {
-        check(Message::new("", ""), Err(MessageError::Destination));
-        check(Message::new("c/rm", ""), Err(MessageError::Destination));
-        check(crm().path("p".repeat(2049)), Err(MessageError::Path));
-        check(crm().path("a\r\nb"), Err(MessageError::Path));
-        check(Message { order_key: Some(String::new()), ..crm() }, Err(MessageError::OrderKey));
-        check(Message { headers: vec![("x".into(), "y".repeat(17_000))], ..crm() }, Err(MessageError::Headers));
-        check(Message { body: vec![0; BODY_BYTES_MAX + 1], ..crm() }, Err(MessageError::Body));
+        check(Message::new("", ""), Err(MessageError::DESTINATION));
+        check(Message::new("c/rm", ""), Err(MessageError::DESTINATION));
+        check(crm().path("p".repeat(2049)), Err(MessageError::PATH));
+        check(crm().path("a\r\nb"), Err(MessageError::PATH));
+        check(Message { order_key: Some(String::new()), ..crm() }, Err(MessageError::ORDER_KEY));
+        check(Message { headers: vec![("x".into(), "y".repeat(17_000))], ..crm() }, Err(MessageError::HEADERS));
+        check(Message { body: vec![0; BODY_BYTES_MAX + 1], ..crm() }, Err(MessageError::BODY));
     }
 
     #[test]

@@ -17,31 +17,38 @@ use crate::event::{EventKey, Mark};
 use crate::trace;
 use oncebox_verify::Secret;
 
-pub(crate) const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
-pub(crate) const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
-pub(crate) const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+const WEBHOOK_ID: HeaderName = HeaderName::from_static("webhook-id");
+const WEBHOOK_TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
+const WEBHOOK_SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 pub(crate) const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(crate) const ONCEBOX_ATTEMPT: HeaderName = HeaderName::from_static("oncebox-attempt");
 
-/// What belongs to one connection or one hop, or would let a reader pose as somebody else.
-const NOT_FORWARDED: [HeaderName; 17] = [
+/// What belongs to one connection.
+pub(crate) const OF_CONNECTION: [HeaderName; 9] = [
     header::HOST,
     header::CONTENT_LENGTH,
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),
     HeaderName::from_static("proxy-connection"),
-    header::PROXY_AUTHENTICATE,
-    header::PROXY_AUTHORIZATION,
     header::TE,
     header::TRAILER,
     header::TRANSFER_ENCODING,
     header::UPGRADE,
+];
+
+/// What belongs to one hop, or would let a reader pose as somebody else; ours are made anew.
+const NOT_FORWARDED: [HeaderName; 11] = [
+    header::PROXY_AUTHENTICATE,
+    header::PROXY_AUTHORIZATION,
     header::EXPECT,
     header::ACCEPT_ENCODING,
     header::AUTHORIZATION,
     header::COOKIE,
     IDEMPOTENCY_KEY,
     ONCEBOX_ATTEMPT,
+    WEBHOOK_ID,
+    WEBHOOK_TIMESTAMP,
+    WEBHOOK_SIGNATURE,
 ];
 
 /// What proxies say about a request's way, or about who sent it, and what changes its method or path: nobody signed any
@@ -142,12 +149,7 @@ impl Call<'_> {
         let mut headers = forwarded(self.headers);
         // Stored before we were strict about it, perhaps.
         trace::keep_valid(&mut headers);
-        let (id, seconds) = (self.key.to_string(), now.div_euclid(1000));
-        if let Some(signing) = signing {
-            set(&mut headers, WEBHOOK_SIGNATURE, &signing.sign(&id, seconds, self.body));
-        }
-        set(&mut headers, WEBHOOK_ID, &id);
-        set(&mut headers, WEBHOOK_TIMESTAMP, &seconds.to_string());
+        stamp(&mut headers, &self.key.to_string(), self.body, now, signing);
         set(&mut headers, IDEMPOTENCY_KEY, &self.idempotency_key().to_string());
         set(&mut headers, ONCEBOX_ATTEMPT, &self.attempt.to_string());
         headers
@@ -167,7 +169,7 @@ fn forwarded(lines: &[u8]) -> HeaderMap {
         }
     }
     let named: Vec<HeaderName> = headers.get_all(header::CONNECTION).iter().flat_map(named_in).collect();
-    for name in NOT_FORWARDED.iter().chain(&named).chain(&[WEBHOOK_ID, WEBHOOK_TIMESTAMP, WEBHOOK_SIGNATURE]) {
+    for name in OF_CONNECTION.iter().chain(&NOT_FORWARDED).chain(&named) {
         headers.remove(name);
     }
     headers
@@ -183,6 +185,17 @@ fn is_by_proxies(name: &HeaderName) -> bool {
 fn named_in(value: &HeaderValue) -> Vec<HeaderName> {
     let names = value.as_bytes().split(|byte| *byte == b',');
     names.filter_map(|name| HeaderName::from_bytes(name.trim_ascii()).ok()).collect()
+}
+
+/// The headers of Standard Webhooks, in place of whatever stands there.
+pub(crate) fn stamp(headers: &mut HeaderMap, id: &str, body: &[u8], now: UnixMillis, signing: Option<&SigningKey>) {
+    let seconds = now.div_euclid(1000);
+    set(headers, WEBHOOK_ID, id);
+    set(headers, WEBHOOK_TIMESTAMP, &seconds.to_string());
+    headers.remove(WEBHOOK_SIGNATURE);
+    if let Some(signing) = signing {
+        set(headers, WEBHOOK_SIGNATURE, &signing.sign(id, seconds, body));
+    }
 }
 
 /// Keys, numbers and base64 always fit into a header.

@@ -6,9 +6,7 @@ use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use super::destination::DestinationSpec;
 use crate::clock::UnixMillis;
 use crate::outgoing::Call;
-use crate::outgoing::forward::{
-    IDEMPOTENCY_KEY, ONCEBOX_ATTEMPT, WEBHOOK_ID, WEBHOOK_SIGNATURE, WEBHOOK_TIMESTAMP, set,
-};
+use crate::outgoing::forward::{IDEMPOTENCY_KEY, OF_CONNECTION, ONCEBOX_ATTEMPT, set, stamp};
 use crate::store::ClaimedMessage;
 use crate::trace::TRACEPARENT;
 
@@ -25,19 +23,6 @@ pub(super) enum Unsendable {
     Header(String),
 }
 
-/// What belongs to the connection. A message that sets one of these is a mistake, not a wish.
-const NOT_A_MESSAGES: [HeaderName; 9] = [
-    header::HOST,
-    header::CONTENT_LENGTH,
-    header::CONNECTION,
-    HeaderName::from_static("keep-alive"),
-    HeaderName::from_static("proxy-connection"),
-    header::TE,
-    header::TRAILER,
-    header::TRANSFER_ENCODING,
-    header::UPGRADE,
-];
-
 /// The call that carries a message now.
 pub(super) fn call(spec: &DestinationSpec, message: &ClaimedMessage, now: UnixMillis) -> Result<Call, Unsendable> {
     let target = spec.target.below(&message.path).ok_or(Unsendable::Path)?;
@@ -51,13 +36,7 @@ pub(super) fn call(spec: &DestinationSpec, message: &ClaimedMessage, now: UnixMi
     }
     headers.extend(spec.headers.clone());
     // The message's own id, not the event's key: two messages of one event are two to whoever tells them by it.
-    let (id, seconds) = (message.fence.id.to_string(), now.div_euclid(1000));
-    set(&mut headers, WEBHOOK_ID, &id);
-    set(&mut headers, WEBHOOK_TIMESTAMP, &seconds.to_string());
-    headers.remove(WEBHOOK_SIGNATURE);
-    if let Some(signing) = &spec.signing {
-        set(&mut headers, WEBHOOK_SIGNATURE, &signing.sign(&id, seconds, &message.body));
-    }
+    stamp(&mut headers, &message.fence.id.to_string(), &message.body, now, spec.signing.as_ref());
     set(&mut headers, IDEMPOTENCY_KEY, &message.idempotency_key);
     // A message that names a trace itself knows better than the event that it came from.
     if let Some(trace) = message.traceparent.filter(|_| !headers.contains_key(TRACEPARENT)) {
@@ -74,7 +53,8 @@ fn own_headers(json: &str) -> Result<HeaderMap, Unsendable> {
     for (name, value) in object {
         let value = value.as_str().ok_or(Unsendable::Headers)?;
         match (HeaderName::from_bytes(name.as_bytes()), HeaderValue::from_str(value)) {
-            (Ok(known), Ok(value)) if !NOT_A_MESSAGES.contains(&known) => drop(headers.insert(known, value)),
+            // A message that sets what belongs to the connection is a mistake, not a wish.
+            (Ok(known), Ok(value)) if !OF_CONNECTION.contains(&known) => drop(headers.insert(known, value)),
             _ => return Err(Unsendable::Header(name)),
         }
     }

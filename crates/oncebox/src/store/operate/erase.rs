@@ -66,11 +66,11 @@ impl Store {
         let mut total = ErasureCount::default();
         let mut reached = Position::MIN;
         loop {
-            let found = self.find_subject(subject, reached).await?;
-            let Some(last) = found.last else { return Ok(total) };
+            let (found, last) = self.find_subject(subject, reached).await?;
+            let Some(last) = last else { return Ok(total) };
             reached = last;
-            total.events += count(found.keys.len());
-            for key in found.keys {
+            total.events += count(found.len());
+            for key in found {
                 let (first, last) = key.delivery_range();
                 total.waiting += self.number(&sql::COUNT_WAITING, vec![key.into(), first.into(), last.into()]).await?;
             }
@@ -81,7 +81,7 @@ impl Store {
     pub async fn erase(&self, erasure: &Erasure, now: UnixMillis) -> Result<i64, ActionError> {
         let about = erasure.about();
         let filter = erasure.subject.filter();
-        let (id, who) = (erasure.id.clone(), erasure.who.clone());
+        let Erasure { id, who, .. } = erasure.clone();
         let action = Action { id, kind: ActionKind::Erase, filter, who };
         let known = self.action(&erasure.id).await?.is_some();
         // Counting reads every body, so it is not done again for an erasure that goes on.
@@ -89,7 +89,7 @@ impl Store {
         self.open_action(&action, &about, counted, now).await?;
         let mut reached = Position::MIN;
         loop {
-            let found = self.find_subject(&erasure.subject, reached).await?;
+            let (found, last) = self.find_subject(&erasure.subject, reached).await?;
             let (mut tx, progress) = self.begin_slice(&action, &about).await?;
             if progress.finished {
                 tx.rollback().await;
@@ -101,27 +101,32 @@ impl Store {
                 tx.rollback().await;
                 continue;
             }
-            for key in &found.keys {
+            for key in &found {
                 tx.erase_event(*key, now).await?;
             }
-            let slice = Slice { acted: count(found.keys.len()), reached: found.last };
+            let slice = Slice { acted: count(found.len()), reached: last };
             tx.advance(&action, &progress, slice, 1, now).await?;
             tx.commit_or_fail().await?;
-            reached = found.last.unwrap_or(reached);
+            reached = last.unwrap_or(reached);
         }
     }
 
-    async fn find_subject(&self, subject: &Subject, reached: Position) -> Result<Found, StoreError> {
+    /// The subject's events among those looked at, and the last one looked at.
+    async fn find_subject(
+        &self,
+        subject: &Subject,
+        reached: Position,
+    ) -> Result<(Vec<EventKey>, Option<Position>), StoreError> {
         let mut values = subject.filter().of_events(reached, self.dialect());
         values.extend([Value::Null, SLICE.into()]);
-        let mut found = Found { keys: Vec::new(), last: None };
+        let (mut found, mut last) = (Vec::new(), None);
         for key in self.list::<EventKey>(&sql::ACTION_EVENTS, values).await? {
-            found.last = Some(key.position());
+            last = Some(key.position());
             if self.is_of(subject, key).await? {
-                found.keys.push(key);
+                found.push(key);
             }
         }
-        Ok(found)
+        Ok((found, last))
     }
 
     async fn is_of(&self, subject: &Subject, key: EventKey) -> Result<bool, StoreError> {
@@ -129,12 +134,6 @@ impl Store {
         let Some(payload) = self.payload(key).await? else { return Ok(false) };
         Ok(wanted.place.read(&payload.body).as_ref() == Some(&wanted.value))
     }
-}
-
-/// The subject's events among those looked at, and the last one looked at.
-struct Found {
-    keys: Vec<EventKey>,
-    last: Option<Position>,
 }
 
 impl Tx {

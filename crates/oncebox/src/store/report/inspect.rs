@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::database::is_true;
 use crate::database::migrations::{Recorded, Schema, pending};
 use crate::event::{EventKey, EventKind};
+use crate::store::operate::actions::count;
 use crate::store::operate::forget::{digest, identity};
 use crate::store::report::schema_pieces::{self, Piece};
 use crate::store::{Database, Dialect, Row, Store, StoreError, sql};
@@ -105,7 +106,7 @@ impl Store {
                 Some(false) => {}
             }
         }
-        Ok(faults.found("schema", i64::try_from(wanted.len()).unwrap_or(i64::MAX)))
+        Ok(faults.found("schema", count(wanted.len())))
     }
 
     async fn recorded_schema(&self) -> Result<Recorded, StoreError> {
@@ -128,7 +129,7 @@ impl Store {
                 faults.add("setting that loses acknowledged events", &format!("{} = {}", row.text(0)?, row.text(1)?));
             }
         }
-        Ok(faults.found("settings", i64::try_from(rows.len()).unwrap_or(i64::MAX)))
+        Ok(faults.found("settings", count(rows.len())))
     }
 
     async fn inspect_file(&self) -> Result<Finding, StoreError> {
@@ -149,7 +150,7 @@ struct Looker<'a, T> {
 impl<T: FnMut(i64)> Looker<'_, T> {
     /// A table whose statement names each row and what is wrong with it.
     async fn table(&mut self, check: &str, statement: &sql::Statement) -> Result<Finding, StoreError> {
-        let (mut faults, mut slices) = (Faults::default(), Slices::new(self.depth));
+        let (mut faults, mut slices) = (Faults::default(), Slices::BEGIN);
         while let Some(rows) = self.next(statement, &mut slices).await? {
             for row in &rows {
                 if let Some(what) = row.optional_text(1)? {
@@ -163,7 +164,7 @@ impl<T: FnMut(i64)> Looker<'_, T> {
     /// Each event against the ledger. An identity that an operator dropped is not there, or belongs to a later event, so
     /// as many as were dropped are no fault.
     async fn events(&mut self) -> Result<Finding, StoreError> {
-        let (mut faults, mut slices) = (Faults::default(), Slices::new(self.depth));
+        let (mut faults, mut slices) = (Faults::default(), Slices::BEGIN);
         while let Some(rows) = self.next(&sql::INSPECT_EVENTS, &mut slices).await? {
             let mut wanted = Vec::with_capacity(rows.len());
             for row in &rows {
@@ -201,16 +202,18 @@ impl<T: FnMut(i64)> Looker<'_, T> {
     }
 
     async fn next(&mut self, statement: &sql::Statement, at: &mut Slices) -> Result<Option<Vec<Row>>, StoreError> {
-        let wanted = at.wanted();
+        let wanted = match self.depth {
+            Depth::Newest(most) => (most - at.seen).clamp(0, SLICE),
+            Depth::All => SLICE,
+        };
         if wanted == 0 {
             return Ok(None);
         }
         let rows = self.store.query(statement, vec![at.before.into(), wanted.into()]).await?;
         let Some(last) = rows.last() else { return Ok(None) };
         at.before = last.key(0)?;
-        let count = i64::try_from(rows.len()).unwrap_or(i64::MAX);
-        at.seen += count;
-        self.seen += count;
+        at.seen += count(rows.len());
+        self.seen += count(rows.len());
         (self.tell)(self.seen);
         Ok(Some(rows))
     }
@@ -226,20 +229,10 @@ fn identity_of(row: &Row) -> Result<oncebox_verify::Identity, StoreError> {
 struct Slices {
     before: EventKey,
     seen: i64,
-    depth: Depth,
 }
 
 impl Slices {
-    fn new(depth: Depth) -> Self {
-        Self { before: EventKey::MAX, seen: 0, depth }
-    }
-
-    fn wanted(&self) -> i64 {
-        match self.depth {
-            Depth::Newest(most) => (most - self.seen).clamp(0, SLICE),
-            Depth::All => SLICE,
-        }
-    }
+    const BEGIN: Self = Self { before: EventKey::MAX, seen: 0 };
 }
 
 /// Faults by kind, while they are counted.
