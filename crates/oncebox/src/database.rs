@@ -124,7 +124,6 @@ async fn execute<T: Transaction>(tx: &mut T, text: &Statement, values: Vec<Value
 /// The time as a process tells it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct At {
-    /// By the wall clock.
     pub(crate) wall: UnixMillis,
     /// As leases and due times tell it; none where this process does not keep it.
     pub(crate) steady: Option<UnixMillis>,

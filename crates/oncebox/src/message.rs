@@ -134,7 +134,6 @@ impl Message {
         if self.body.len() > BODY_BYTES_MAX { Err(MessageError::BODY) } else { Ok(()) }
     }
 
-    /// The headers as they are kept.
     pub(crate) fn headers_json(&self) -> String {
         let object = self.headers.iter().map(|(name, value)| (name.clone(), value.clone().into()));
         serde_json::Value::Object(object.collect()).to_string()

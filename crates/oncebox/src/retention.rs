@@ -175,7 +175,6 @@ pub async fn prepare(store: &Store, clock: &Clock, windows: &Windows) -> Result<
     Ok(())
 }
 
-/// The loop and what it remembers.
 struct Keeper {
     parts: Parts,
     progress: Progress,

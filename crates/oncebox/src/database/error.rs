@@ -126,13 +126,11 @@ impl From<Injected> for StoreError {
     }
 }
 
-/// Nothing can be written in this transaction.
 #[cfg(any(feature = "tokio-postgres", feature = "sqlx-postgres"))]
 #[derive(Debug, thiserror::Error)]
 #[error("only reading is allowed")]
 pub(crate) struct ReadOnly(#[source] pub(crate) BoxError);
 
-/// What the session had prepared cannot be used any more.
 #[cfg(feature = "tokio-postgres")]
 #[derive(Debug, thiserror::Error)]
 #[error("what the session had prepared is gone or out of date")]

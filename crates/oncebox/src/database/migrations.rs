@@ -16,7 +16,6 @@ pub(crate) struct SchemaFile {
     pub(crate) sql: &'static str,
 }
 
-/// The schema of one database.
 pub(crate) struct Schema {
     /// Each runs once.
     pub(crate) migrations: &'static [SchemaFile],

@@ -25,7 +25,6 @@ const OURS: &str = "oncebox.";
 /// The functions that SQLite does not have: what stands for each before its arguments. It is handed the times.
 const FUNCTIONS: [(&str, &str); 3] = [("now_ms", ""), ("steady_ms", "coalesce"), ("sure_ms", "coalesce")];
 
-/// The same in SQLite's words.
 fn in_sqlite(text: &str) -> String {
     let mut said = String::with_capacity(text.len());
     let mut rest = text;
@@ -67,7 +66,6 @@ fn untouched(text: &str) -> Option<usize> {
     Some(literal.find('\'').map_or(text.len(), |end| end + 2))
 }
 
-/// A statement in both dialects.
 #[derive(Debug)]
 pub(crate) struct Statement {
     postgres: String,

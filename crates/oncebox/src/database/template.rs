@@ -1,6 +1,5 @@
 //! A text with places that are filled in, such as `{name}`. A place that the text does not have is an error of the compiler.
 
-/// A text and its places.
 pub(crate) struct Template<const N: usize> {
     text: &'static str,
     places: [&'static str; N],

@@ -105,7 +105,6 @@ pub(crate) struct Shared<P> {
 }
 
 impl<P> Shared<P> {
-    /// The time now.
     fn at(&self) -> At {
         At { wall: self.clock.now(), steady: self.steady.now() }
     }

@@ -45,7 +45,6 @@ impl Chain {
         self.between.push(der.into());
     }
 
-    /// True when the certificate is for one of the vendor's names.
     pub(super) fn is_for(&self, proof: &Proof) -> bool {
         EndEntityCert::try_from(&self.leaf).is_ok_and(|leaf| leaf.valid_dns_names().any(|name| proof.takes(name)))
     }

@@ -20,12 +20,10 @@ use tokio_rustls::TlsConnector;
 use super::{CallError, Policy, Settings};
 use crate::authorities;
 
-/// Addresses of one host that are tried.
 const ADDRESSES_MAX: usize = 8;
 /// How long one address may take before the next is tried.
 const CONNECT_DEADLINE: Duration = Duration::from_secs(5);
 
-/// Opens connections under one policy.
 #[derive(Clone)]
 pub(super) struct Connector(Arc<Inner>);
 

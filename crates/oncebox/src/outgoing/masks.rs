@@ -8,12 +8,10 @@ use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL_NOPAD};
 use http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-/// What stands in place of a credential.
 const MASK: &[u8] = b"***";
 /// A shorter text is no secret, and blanking it out would leave nothing readable.
 const SECRET_BYTES_MIN: usize = 4;
 
-/// What URLs escape.
 const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// Headers that hold credentials whoever set them.

@@ -16,7 +16,6 @@ use crate::outgoing::masks::Masks;
 use crate::store::{ClaimedMessage, MessageFailure, Sent, Store};
 use crate::trace::TARGET;
 
-/// How an attempt ended.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub(super) message: ClaimedMessage,
@@ -37,7 +36,6 @@ pub(super) enum End {
     Unknown,
 }
 
-/// Sends one message.
 pub(super) async fn run(store: &Store, clock: &Clock, spec: &DestinationSpec, message: ClaimedMessage) -> Ended {
     let call = match request::call(spec, &message, clock.now()) {
         Ok(call) => call,
@@ -67,7 +65,6 @@ pub(super) async fn run(store: &Store, clock: &Clock, spec: &DestinationSpec, me
     }
 }
 
-/// One whose call was not made.
 pub(super) fn not_made(message: ClaimedMessage) -> Ended {
     nothing_known(message, End::NotMade)
 }

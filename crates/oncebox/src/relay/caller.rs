@@ -14,7 +14,6 @@ use crate::clock::Clock;
 use crate::lane::begun::Beginnings;
 use crate::store::{BegunClaim, ClaimedMessage, MessageFence, Role, Store};
 
-/// What a caller works with.
 #[derive(Clone, Debug)]
 pub(super) struct Caller {
     pub(super) store: Store,
@@ -35,7 +34,6 @@ pub(super) struct UnderWay {
     is_over: bool,
 }
 
-/// A message whose call begins now.
 #[derive(Debug)]
 pub(super) struct Begun {
     message: ClaimedMessage,

@@ -30,7 +30,6 @@ const OWN_POLL_EVERY: Duration = Duration::from_secs(30);
 /// How long giving claims back may take at the end.
 const LAST_WRITE: Duration = Duration::from_secs(5);
 
-/// The loop and what it has in hand.
 pub(super) struct Dispatch {
     caller: Caller,
     wake: Wake,
@@ -49,7 +48,6 @@ pub(super) struct Dispatch {
     unserved: Unserved,
 }
 
-/// A claim that came back.
 struct Claim {
     wants: Vec<MessageWant>,
     since: Duration,

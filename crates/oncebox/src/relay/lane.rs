@@ -16,7 +16,6 @@ use crate::store::{ClaimedMessage, MessageFence, MessageWant};
 
 /// What is claimed ahead at first, for each call that may be under way.
 const AHEAD_FIRST: usize = 7;
-/// The time that is claimed ahead.
 const AHEAD_FOR: Duration = Duration::from_millis(250);
 
 /// A claimed message and when its claim began.
@@ -103,7 +102,6 @@ impl Lane {
         !self.wanted && self.in_hand() == 0
     }
 
-    /// There may be something to claim.
     pub(super) fn mark_due(&mut self) {
         self.may_have_work = true;
     }
@@ -185,7 +183,6 @@ impl Lane {
         Some(one)
     }
 
-    /// A call told something about the destination.
     pub(super) fn tell(&mut self, reached: Reached, now: Duration) {
         self.circuit.tell(reached, now);
     }
@@ -222,7 +219,6 @@ impl Lane {
         Some((messages.iter().map(|message| message.fence).collect(), pause))
     }
 
-    /// What the calls that were cut off left behind.
     pub(super) fn take_cut_off(&mut self) -> Vec<MessageFence> {
         std::mem::take(&mut self.cut_off)
     }

@@ -41,22 +41,18 @@ pub(super) fn failed(message: &ClaimedMessage, next: Next, error: &str) {
     }
 }
 
-/// Notes how long a call took.
 pub(super) fn took(destination: &str, time: Duration) {
     histogram!("oncebox_outbox_seconds", "destination" => destination.to_owned()).record(time.as_secs_f64());
 }
 
-/// A message that somebody else has by now.
 pub(super) fn lost(message: &ClaimedMessage) {
     line!(warn, message, "the lease was lost; whoever has it sends it under the same key");
 }
 
-/// How it went could not be written down.
 pub(super) fn unwritten(message: &ClaimedMessage) {
     line!(error, message, "its result could not be saved; it will be sent again under the same key");
 }
 
-/// A message that was due and had no attempt left.
 pub(super) fn buried(message: &ClaimedMessage) {
     line!(error, message, "dead: no attempt is left");
 }

@@ -10,7 +10,6 @@ use crate::outgoing::forward::{IDEMPOTENCY_KEY, OF_CONNECTION, ONCEBOX_ATTEMPT, 
 use crate::store::ClaimedMessage;
 use crate::trace::TRACEPARENT;
 
-/// Why a message can never be sent as it is.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Unsendable {
     #[error("the path is not valid, or leads out of the destination's URL")]
@@ -23,7 +22,6 @@ pub(super) enum Unsendable {
     Header(String),
 }
 
-/// The call that carries a message now.
 pub(super) fn call(spec: &DestinationSpec, message: &ClaimedMessage, now: UnixMillis) -> Result<Call, Unsendable> {
     let target = spec.target.below(&message.path).ok_or(Unsendable::Path)?;
     let method = message.method.parse().map_err(|_invalid| Unsendable::Method)?;

@@ -27,7 +27,6 @@ pub struct Boot {
 /// All clocks at one moment.
 #[derive(Clone, Debug)]
 pub(super) struct Sample {
-    /// This node's wall clock.
     pub(super) wall: UnixMillis,
     /// The time by which things age: the database's where it has a clock.
     pub(super) database: UnixMillis,

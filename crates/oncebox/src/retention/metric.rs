@@ -14,7 +14,6 @@ pub(super) fn show(windows: &Windows) {
     OF_EVENTS.into_iter().chain(aged).for_each(|table| purged(table, 0));
 }
 
-/// Counts removed rows.
 pub(super) fn purged(table: &str, rows: u64) {
     counter!("oncebox_purged_total", "table" => table.to_owned()).increment(rows);
 }

@@ -37,7 +37,6 @@ impl Progress {
     }
 }
 
-/// A run and what it needs.
 pub(super) struct Pass<'a> {
     pub(super) store: &'a Store,
     pub(super) clock: &'a Clock,
@@ -52,7 +51,6 @@ pub(super) struct Pass<'a> {
     pub(super) started_at: UnixMillis,
 }
 
-/// What a run did.
 #[derive(Debug, Default)]
 pub(super) struct Done {
     pub(super) removed: Removed,
@@ -80,7 +78,6 @@ impl Pass<'_> {
         Ok(())
     }
 
-    /// The line of the log.
     pub(super) fn record(&self, done: &Done, finished_at: Option<UnixMillis>) -> RunRecord {
         RunRecord { started_at: self.started_at, finished_at, removed: done.removed.clone(), kept: done.kept }
     }

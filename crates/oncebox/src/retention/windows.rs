@@ -78,7 +78,6 @@ pub(super) fn end_of<K>(window: Duration, now: UnixMillis) -> Key<K> {
     Key::at(before(now, window))
 }
 
-/// The time so long ago.
 pub(super) fn before(now: UnixMillis, window: Duration) -> UnixMillis {
     now.saturating_sub(millis(window))
 }

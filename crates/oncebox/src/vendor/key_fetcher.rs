@@ -7,11 +7,9 @@ use crate::clock::Clock;
 use crate::vendor::client::{NoVendorClient, VendorClient};
 use oncebox_verify::{KeyWanted, Source, Visit};
 
-/// The vendor could not be asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct OutOfReach;
 
-/// Sends somebody to vendors.
 #[derive(Debug)]
 pub(crate) struct KeyFetcher {
     vendor_client: Arc<dyn VendorClient>,
@@ -48,7 +46,6 @@ impl KeyFetcher {
         fetched
     }
 
-    /// Fetches what is due.
     pub(crate) async fn refresh(&self, source: &Source, clock: &Clock) {
         for wanted in source.keys_due(clock.now()) {
             // The old key is still good, and the next round tries again.
@@ -56,7 +53,6 @@ impl KeyFetcher {
         }
     }
 
-    /// Visits a URL.
     pub(crate) async fn visit(&self, visit: &Visit) -> Result<(), OutOfReach> {
         self.vendor_client.visit(visit).await.map_err(|error| {
             tracing::warn!("a vendor's confirmation URL could not be fetched: {error}");

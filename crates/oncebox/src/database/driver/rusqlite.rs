@@ -107,7 +107,6 @@ impl<K> rusqlite::ToSql for Key<K> {
     }
 }
 
-/// Maps SQLite's codes to what a caller can do.
 pub(crate) fn classify(error: rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Busy(error.into()),

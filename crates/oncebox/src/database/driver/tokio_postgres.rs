@@ -27,7 +27,6 @@ impl Transaction for tokio_postgres::Transaction<'_> {
     }
 }
 
-/// Maps Postgres's codes to what a caller can do.
 pub(crate) fn classify(error: tokio_postgres::Error) -> StoreError {
     if is_stale(&error) {
         return StoreError::Disconnected(Box::new(Stale(error.into())));

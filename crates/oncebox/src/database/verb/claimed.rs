@@ -83,7 +83,6 @@ pub struct Buried {
     pub attempt: u32,
 }
 
-/// A row of a claim.
 pub(crate) enum Claim {
     Claimed(Claimed),
     Buried(Buried),

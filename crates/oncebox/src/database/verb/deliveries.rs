@@ -56,7 +56,6 @@ pub struct Expired {
     pub used: bool,
 }
 
-/// What a claim brought.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
     pub(crate) claimed: Vec<Claimed>,
@@ -149,7 +148,6 @@ pub(crate) async fn finish<T: Transaction>(tx: &mut T, fence: Fence, now: UnixMi
     }
 }
 
-/// Records a failed attempt.
 pub(crate) async fn fail<T: Transaction>(tx: &mut T, failure: &Failure, now: At) -> Result<Fenced, StoreError> {
     let (state, outcome, pause) = match failure.next {
         Next::Retry { after } => ("ready", "failed", Some(millis(after))),

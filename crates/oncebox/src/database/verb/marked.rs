@@ -9,7 +9,6 @@ use crate::database::{Dialect, StoreError, Transaction, sql};
 pub(crate) const ENDED: &str = "the work ended its transaction (commit or rollback), so its writes and the mark are not one; \
                                 take that out, look whether the writes are there, and replay it if they are not";
 
-/// Marks an open transaction.
 pub(crate) async fn mark<T: Transaction>(tx: &mut T) -> Result<(), StoreError> {
     tx.batch(sql::MARK.in_dialect(tx.dialect())).await
 }

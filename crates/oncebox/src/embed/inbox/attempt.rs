@@ -14,7 +14,6 @@ use crate::delivery::handler_error::HandlerError;
 use crate::delivery::metric::{Outcome, counted, took};
 use crate::delivery::{Failed, after_failure};
 
-/// Runs one attempt to its end and writes that down.
 pub(super) async fn run<P: Pool>(lane: Lane<P>, claimed: Claimed) {
     let told = Told { lane: &lane, claimed: claimed.clone() };
     let context = Context::new(lane.shared.clone(), lane.name.clone(), claimed);
@@ -113,7 +112,6 @@ impl<P: Pool> Told<'_, P> {
     }
 }
 
-/// Puts a claim back in line at a stop.
 pub(super) async fn give_back<P: Pool>(lane: &Lane<P>, fence: Fence, limit: Duration) {
     let fences = [fence];
     let given = deliveries::give_back(&lane.shared.pool, &fences, Duration::ZERO, lane.shared.at());

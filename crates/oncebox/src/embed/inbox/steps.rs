@@ -17,7 +17,6 @@ use crate::database::{ENDED, Fenced, Pool, commit_or_fail, is_open, record_step,
 use crate::delivery::handler_error::HandlerError;
 use crate::event::{EventKey, Mark};
 
-/// The longest name of a step.
 const NAME_MAX: usize = 64;
 
 /// The names that an attempt has used: one name for two things would give the second the first one's result.

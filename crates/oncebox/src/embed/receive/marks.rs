@@ -10,7 +10,6 @@ use oncebox_verify::{
     Fingerprint, Fingerprints, Identified, Identity, IdentityKind, OnRepeat, Topic, joined_id, sha256,
 };
 
-/// The marks of an event.
 #[derive(Clone, Debug)]
 pub(super) enum Marks {
     /// Of one that a request brought.
@@ -60,7 +59,6 @@ impl Marks {
         }
     }
 
-    /// Claims them.
     pub(super) async fn claim<T: Transaction>(
         &self,
         tx: &mut T,

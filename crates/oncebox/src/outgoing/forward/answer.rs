@@ -11,7 +11,6 @@ use crate::delivery::retry::RETRY_AFTER_MAX;
 use crate::lane::circuit::Reached;
 use crate::outgoing::CallError;
 
-/// Bytes of a refusal that are shown.
 const SHOWN_MAX: usize = 300;
 
 /// What a target's answer means to an `http` handler, which tries again after every failure.

@@ -16,7 +16,6 @@ use crate::store::operate::conflicts::conflict_phase;
 use crate::store::report::columns;
 use crate::store::{Row, Store, StoreError, Tx, sql};
 
-/// Rows of one slice.
 pub(in crate::store) const SLICE: i64 = 500;
 
 /// What an operator wants.
@@ -103,7 +102,6 @@ pub enum ActionError {
     Store(#[from] StoreError),
 }
 
-/// How far an action came.
 pub(in crate::store) struct Progress {
     pub(in crate::store) acted: i64,
     pub(in crate::store) phase: i64,

@@ -17,7 +17,6 @@ pub const CONFLICT_RELEASED: &str = "conflict_released";
 pub const CONFLICT_DISCARDED: &str = "conflict_discarded";
 
 impl Store {
-    /// How many conflicts an action would settle.
     pub(in crate::store) async fn count_conflicts(
         &self,
         kind: ActionKind,

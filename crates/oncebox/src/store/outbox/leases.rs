@@ -5,7 +5,6 @@ use crate::event::{MessageKey, NodeKey, NodeKind};
 use crate::store::handling::deliveries::count;
 use crate::store::{Row, Store, StoreError, Tx, sql};
 
-/// Rows of one slice.
 const SLICE: i64 = 500;
 
 /// What the database must know about a destination.

@@ -14,9 +14,7 @@ use crate::store::report::schema_pieces::{self, Piece};
 use crate::store::{Database, Dialect, Row, Store, StoreError, sql};
 use oncebox_verify::Identity;
 
-/// Rows of one slice.
 const SLICE: i64 = 5000;
-/// Names given for each kind of fault.
 const EXAMPLES_MAX: usize = 5;
 
 /// How much is looked at.

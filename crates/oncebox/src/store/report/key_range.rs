@@ -71,7 +71,6 @@ pub struct DeadError {
     pub at: Option<UnixMillis>,
 }
 
-/// The range of keys that a page looks at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Range {
     /// Exclusive.

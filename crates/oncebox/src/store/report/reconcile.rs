@@ -11,7 +11,6 @@ use crate::event::{EventKey, Position};
 use crate::store::report::columns;
 use crate::store::{Database, Store, StoreError, sql};
 
-/// Rows of one page.
 const PAGE: i64 = 1000;
 
 /// A delivery that is marked done.

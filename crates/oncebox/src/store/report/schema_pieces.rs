@@ -10,7 +10,6 @@ pub(in crate::store) struct Piece {
     pub(in crate::store) name: String,
 }
 
-/// What is there after these texts.
 pub(in crate::store) fn after<'t>(texts: impl IntoIterator<Item = &'t str>) -> BTreeSet<Piece> {
     let mut pieces = BTreeSet::new();
     for text in texts {
