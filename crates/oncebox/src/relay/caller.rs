@@ -80,7 +80,7 @@ impl Caller {
                 Some(_under_way) => attempt::run(&self.store, &self.clock, &spec, message).await,
                 None => attempt::not_made(message),
             };
-            lane.lock().tell(ended.reached, self.clock.monotonic());
+            lane.lock().circuit.tell(ended.reached, self.clock.monotonic());
             // Where the completer cannot keep up, no further call is begun.
             self.hand_over(ended).await;
             if under_way.end() {

@@ -108,7 +108,8 @@ impl Dispatch {
         self.claim();
         self.lanes.retain(|_, lane| !lane.lock().is_over());
         let now = self.caller.clock.monotonic();
-        let spared = |lane: &Shared| lane.lock().out_of_reach_for(now);
+        // The probe's own time is part of it.
+        let spared = |lane: &Shared| lane.lock().circuit.closed_for(now);
         let spared = self.lanes.iter().filter_map(|(name, lane)| Some((name.clone(), spared(lane)?)));
         self.spared.set(spared, self.caller.clock.now());
     }
@@ -233,7 +234,8 @@ impl Dispatch {
             }
         }
         self.callers.shutdown().await;
-        let cut_off: Vec<MessageFence> = self.lanes.values().flat_map(|lane| lane.lock().take_cut_off()).collect();
+        let cut_off = self.lanes.values().flat_map(|lane| std::mem::take(&mut lane.lock().cut_off));
+        let cut_off: Vec<MessageFence> = cut_off.collect();
         if !cut_off.is_empty() {
             tracing::warn!("{} calls were cut off; their messages are sent again under the same key", cut_off.len());
         }

@@ -47,7 +47,7 @@ pub(super) struct Lane {
     /// The calls under way, with the bytes of each.
     running: Vec<(MessageFence, usize)>,
     /// What calls that were cut off leave behind.
-    cut_off: Vec<MessageFence>,
+    pub(super) cut_off: Vec<MessageFence>,
     /// Of the bodies in hand, begun or not.
     bytes: usize,
     may_have_work: bool,
@@ -55,7 +55,7 @@ pub(super) struct Lane {
     wanted: bool,
     /// The loop was woken to claim.
     asked: bool,
-    circuit: Circuit,
+    pub(super) circuit: Circuit,
     rate: Option<RateLimit>,
     ahead: usize,
     /// Calls that ended since the latest claim, and when that was.
@@ -183,10 +183,6 @@ impl Lane {
         Some(one)
     }
 
-    pub(super) fn tell(&mut self, reached: Reached, now: Duration) {
-        self.circuit.tell(reached, now);
-    }
-
     /// A call is over, and somebody writes down how it went.
     pub(super) fn end(&mut self, fence: MessageFence) {
         self.ended += 1;
@@ -219,10 +215,6 @@ impl Lane {
         Some((messages.iter().map(|message| message.fence).collect(), pause))
     }
 
-    pub(super) fn take_cut_off(&mut self) -> Vec<MessageFence> {
-        std::mem::take(&mut self.cut_off)
-    }
-
     /// When time alone will let this lane go on: its rate has room again, or its circuit lets a probe through.
     pub(super) fn resumes_in(&self, now: Duration) -> Option<Duration> {
         let waits = !self.queue.is_empty() || (self.wanted && (self.may_have_work || self.backlog));
@@ -234,11 +226,6 @@ impl Lane {
     /// How long nothing may be begun, because nobody is there; the probe may.
     pub(super) fn spared_for(&self, now: Duration) -> Option<Duration> {
         self.circuit.closed_for(now).filter(|_| !self.circuit.is_probing())
-    }
-
-    /// How long nobody will be there, as far as is known; the probe's own time is part of it.
-    pub(super) fn out_of_reach_for(&self, now: Duration) -> Option<Duration> {
-        self.circuit.closed_for(now)
     }
 
     fn is_late(&self, one: &InHand, now: Duration) -> bool {
@@ -378,7 +365,7 @@ mod tests {
         spared.take(messages(40, 1), 0, &want, ms(0));
         for _ in 0..16 {
             let one = spared.start(ms(0)).expect("a message");
-            spared.tell(Reached::No, ms(0));
+            spared.circuit.tell(Reached::No, ms(0));
             spared.end(one.message.fence);
         }
         assert!(spared.start(ms(0)).is_none(), "nobody is there");

@@ -31,21 +31,14 @@ struct InFlight {
     alone: bool,
 }
 
-/// Whether there may be more to claim at once.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Claimed {
-    All,
-    MaybeNotAll,
-}
-
 impl<P: Pool> Lane<P> {
     pub(super) async fn run(self, stopping: Shutdown, grace: watch::Receiver<Duration>) {
         let mut hands = InFlight::default();
         while !stopping.requested() {
             let look = self.shared.wake.notified();
             let pause = match self.step(&mut hands, &stopping).await {
-                Ok(Claimed::MaybeNotAll) => Duration::ZERO,
-                Ok(Claimed::All) => self.registered.options.poll,
+                Ok(true) => Duration::ZERO,
+                Ok(false) => self.registered.options.poll,
                 Err(error) => {
                     tracing::warn!(handler = &*self.name, "claim failed, retrying: {}", error.chain());
                     self.registered.options.poll
@@ -63,19 +56,20 @@ impl<P: Pool> Lane<P> {
         self.stop(hands, grace).await;
     }
 
-    async fn step(&self, hands: &mut InFlight, stopping: &Shutdown) -> Result<Claimed, StoreError> {
+    /// Claims what there are places for, and says whether there may be more to claim at once.
+    async fn step(&self, hands: &mut InFlight, stopping: &Shutdown) -> Result<bool, StoreError> {
         while let Some(ended) = hands.tasks.try_join_next_with_id() {
             hands.ended(ended);
         }
         let free = self.registered.options.concurrency.max(1).saturating_sub(hands.tasks.len());
         let is_idle = hands.tasks.is_empty();
         if free == 0 || (hands.alone && !is_idle) {
-            return Ok(Claimed::All);
+            return Ok(false);
         }
         // On SQLite it waits while an attempt of ours writes; a stop cuts that attempt off, so it must not wait here.
         let tx = tokio::select! {
             tx = self.shared.pool.begin() => tx?,
-            () = stopping.wait() => return Ok(Claimed::All),
+            () = stopping.wait() => return Ok(false),
         };
         let (lease, now) = (self.registered.options.lease, self.shared.at());
         let claims = deliveries::claim::<P>(tx, &self.name, free, is_idle, lease, now).await?;
@@ -84,13 +78,13 @@ impl<P: Pool> Lane<P> {
             let (key, attempt) = (buried.key.to_string(), buried.attempt);
             tracing::warn!(handler = &*self.name, key, attempt, "a dead letter: the attempts are used up");
         }
-        let all = claims.claimed.len() + claims.buried.len() < if claims.lost { 1 } else { free };
+        let may_be_more = claims.claimed.len() + claims.buried.len() >= if claims.lost { 1 } else { free };
         for claimed in claims.claimed {
             let fence = claimed.fence;
             let id = hands.tasks.spawn(attempt::run(self.clone(), claimed)).id();
             hands.fences.insert(id, fence);
         }
-        Ok(if all { Claimed::All } else { Claimed::MaybeNotAll })
+        Ok(may_be_more)
     }
 
     async fn stop(self, mut hands: InFlight, grace: Duration) {

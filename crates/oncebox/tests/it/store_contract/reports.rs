@@ -10,7 +10,7 @@ use oncebox::gateway::store::{Action, ActionFilter, ActionKind, EventFilter, New
 use oncebox_verify::OnRepeat;
 use testkit::TestDatabase;
 
-use crate::world::{HANDLERS, NOW, SOURCE, World, held, hex, no_key, typed, unsigned};
+use crate::world::{HANDLERS, NOW, SOURCE, World, held, no_key, typed, unsigned};
 
 testkit::contract! {
     async fn an_event_is_found_by_key_and_by_name(db: TestDatabase) {
@@ -21,7 +21,7 @@ testkit::contract! {
         let row = &detail.event;
         assert_eq!((row.key, row.source.as_str(), row.event_id.as_str()), (key, SOURCE, "evt_1"));
         assert_eq!((row.event_type.as_str(), row.identity.as_str()), ("invoice.paid", "id"));
-        assert_eq!((row.body_sha256.clone(), row.received_at), (hex(&event.event.body_sha256), NOW));
+        assert_eq!((&row.body_sha256[..], row.received_at), (&event.event.body_sha256[..], NOW));
         assert_eq!((row.arrivals, row.last_arrival_at, row.original), (1, NOW, None));
         let handlers: Vec<_> = detail.deliveries.iter().map(|delivery| delivery.handler.as_str()).collect();
         assert_eq!(handlers, HANDLERS);
