@@ -312,10 +312,6 @@ impl Store {
 
     /// Counts for `status` and the API; the daily change counts from `day_ago`.
     pub async fn stats(&self, day_ago: UnixMillis) -> Result<StoreStats, StoreError> {
-        let recent = self.recent(None, None, PAGE_EXAMINED_MAX).await?;
-        let depths = self.depths(DEPTH_MAX).await?;
-        let message_depths = self.message_depths(DEPTH_MAX).await?;
-        let messages = self.recent_messages(PAGE_EXAMINED_MAX).await?;
         let ledger = self.ledger_rows(LEDGER_EXAMINED_MAX).await?;
         let ledger_rows = ledger.total();
         let (ledger_rows_last_day, ledger_rows_last_day_is_least) = match self.ledger_rows_at(day_ago).await? {
@@ -323,10 +319,10 @@ impl Store {
             None => self.grown_since(day_ago, ledger_rows).await?,
         };
         Ok(StoreStats {
-            recent,
-            depths,
-            message_depths,
-            messages,
+            recent: self.recent(None, None, PAGE_EXAMINED_MAX).await?,
+            depths: self.depths(DEPTH_MAX).await?,
+            message_depths: self.message_depths(DEPTH_MAX).await?,
+            messages: self.recent_messages(PAGE_EXAMINED_MAX).await?,
             ledger_rows,
             ledger_rows_is_least: ledger.is_least,
             ledger_rows_last_day,

@@ -121,17 +121,7 @@ impl Store {
         before: Key<K>,
         state: Option<&str>,
     ) -> Result<Option<Position>, StoreError> {
-        self.floor_after(statement, before, state, PAGE_EXAMINED_MAX).await
-    }
-
-    async fn floor_after<K, F>(
-        &self,
-        statement: &Statement,
-        before: Key<K>,
-        state: Option<&str>,
-        rows: usize,
-    ) -> Result<Option<Key<F>>, StoreError> {
-        let mut values = vec![before.into(), rows.saturating_sub(1).into()];
+        let mut values = vec![before.into(), (PAGE_EXAMINED_MAX - 1).into()];
         values.extend(state.map(Value::from));
         self.first(statement, values).await
     }
@@ -145,7 +135,8 @@ impl Store {
         events_max: usize,
     ) -> Result<Recent, StoreError> {
         let (after, before) = (after.unwrap_or(EventKey::MIN), before.unwrap_or(EventKey::MAX));
-        let floor = self.floor_after(&sql::EVENTS_FLOOR, before, None, events_max).await?;
+        let asked = vec![before.into(), events_max.saturating_sub(1).into()];
+        let floor: Option<EventKey> = self.first(&sql::EVENTS_FLOOR, asked).await?;
         let since = floor.filter(|floor| *floor > after);
         let first = since.unwrap_or(after);
         let until = if before == EventKey::MAX { UnixMillis::MAX } else { before.moment() };
