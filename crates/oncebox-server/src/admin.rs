@@ -61,35 +61,23 @@ pub(crate) struct Admin(Arc<AdminParts>);
 /// What the admin listener shows.
 #[derive(Debug)]
 pub(crate) struct AdminParts {
-    /// The database.
     pub(crate) store: Store,
-    /// The time.
     pub(crate) clock: Clock,
-    /// Sources and routes.
     pub(crate) setup: Arc<ArcSwap<Setup>>,
-    /// The last rejections.
     pub(crate) rejections: Rejections,
     /// The last hour of this node.
     pub(crate) traffic: Traffic,
-    /// Where senders come in.
     pub(crate) public: PublicPlace,
-    /// Renders the metrics.
     pub(crate) metrics: Option<PrometheusHandle>,
-    /// Secrets that a handshake brings.
     pub(crate) arrived: ArrivedSecrets,
-    /// Who may use it.
     pub(crate) guard: Arc<Guard>,
     /// Hops of `X-Forwarded-For` to believe, from the right.
     pub(crate) trusted_proxies: usize,
-    /// Destinations that the relay spares.
     pub(crate) spared: Spared,
-    /// What is counted when somebody looks.
     pub(crate) gauges: Gauges,
-    /// Who removes what is over.
     pub(crate) retention: Remover,
     /// What is known where no server runs.
     pub(crate) offline: Option<Offline>,
-    /// Set while the server stops.
     pub(crate) draining: Shutdown,
 }
 
@@ -103,12 +91,10 @@ pub(crate) struct Offline {
 }
 
 impl Admin {
-    /// Builds the service.
     pub(crate) fn new(parts: AdminParts) -> Self {
         Self(Arc::new(parts))
     }
 
-    /// The service of one connection.
     pub(crate) fn for_peer(&self, router: &Router, peer: &Peer) -> AdminConnection {
         let router = router.clone().layer(axum::Extension(peer.address));
         AdminConnection(TowerToHyperService::new(router))
@@ -297,7 +283,6 @@ fn pulling() -> OpenApiRouter<Admin> {
         .routes(routes!(pull::extend))
 }
 
-/// One connection's service.
 #[derive(Clone, Debug)]
 pub(crate) struct AdminConnection(TowerToHyperService<Router>);
 

@@ -39,7 +39,6 @@ pub(crate) struct Readings {
     pub(crate) lately: Counts,
     /// Whose clock ours is farthest from, and by how many milliseconds we are ahead.
     pub(crate) clock: Option<(String, i64)>,
-    /// Handlers that are paused.
     pub(crate) paused: Vec<(String, i64)>,
     /// Why retention removes nothing, where a clock is in doubt.
     pub(crate) retention: Option<String>,
@@ -49,11 +48,9 @@ pub(crate) struct Readings {
     pub(crate) is_whole: bool,
 }
 
-/// What is to be told.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Notice {
     pub(crate) condition: Condition,
-    /// Whether it begins, lasts or is over.
     pub(crate) phase: Phase,
     /// Since when it lasts.
     pub(crate) since: UnixMillis,
@@ -66,11 +63,9 @@ pub(crate) struct Notice {
 /// Where in its life a condition is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// It begins.
     Began,
     /// It lasts, and it is time to say so again.
     Lasts,
-    /// It is over.
     Over,
 }
 
@@ -102,7 +97,6 @@ pub(crate) fn decide(
 /// What a number says about its condition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Says {
-    /// It is wrong.
     Wrong,
     /// Nothing: it is neither wrong nor over, or there is too little to judge by.
     Nothing,

@@ -29,12 +29,10 @@ pub(crate) struct ArmingView {
 }
 
 impl ArmingView {
-    /// A source that waits for its handshake.
     pub(crate) fn armed(source: &str) -> Self {
         Self { source: source.to_owned(), armed: true, secret: None }
     }
 
-    /// A source that waits for nothing any more.
     pub(crate) fn disarmed(source: &str) -> Self {
         Self { source: source.to_owned(), armed: false, secret: None }
     }

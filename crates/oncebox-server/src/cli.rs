@@ -48,7 +48,6 @@ pub(crate) struct Cli {
     /// What to log: error, warn, info, debug, trace, or a filter such as info,oncebox=debug
     #[arg(long, global = true, value_name = "LEVEL", env = "ONCEBOX_LOG", default_value = values::LOG_DEFAULT, value_parser = values::log_filter)]
     pub(crate) log: String,
-    /// What to do.
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -186,7 +185,6 @@ Examples:
     Bench(BenchArgs),
 }
 
-/// Arguments of `dev`.
 #[derive(Args, Debug)]
 #[command(after_help = "Every provider of the catalogue becomes a source named by its slug, with a secret made for
 development and kept beside the database. Loopback only.
@@ -207,7 +205,6 @@ pub(crate) struct DevArgs {
     pub(crate) database: StoreUrl,
 }
 
-/// Arguments of `serve`.
 #[derive(Args, Debug)]
 #[command(after_help = "SIGTERM stops accepting, finishes what is under way and exits with 0.
 SIGHUP reads sources and handlers again, all or nothing.
@@ -217,12 +214,10 @@ Examples:
   oncebox serve --config /etc/oncebox/oncebox.toml
   ONCEBOX_DATABASE=postgres://… oncebox serve")]
 pub(crate) struct ServeArgs {
-    /// Which config, and what to replace in it.
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
 }
 
-/// Arguments of `migrate`.
 #[derive(Args, Debug)]
 #[command(after_help = "`serve` does this too, under a lock. Run it as the owner of the schema when the
 server's own user may not change tables (on Postgres the role oncebox_gateway, docs/sql/roles.sql).

@@ -10,7 +10,6 @@ const OTHER_CONNECTIONS: usize = 6;
 /// Connections of the workers: one to claim, one to write down ended calls, and some handlers' transactions at once.
 const WORKER_CONNECTIONS: usize = 12;
 
-/// Opens the database of a config.
 pub(crate) async fn open(config: &StoreConfig, access: Access) -> anyhow::Result<Store> {
     let durability = if config.accept_unflushed { Durability::Unsafe } else { Durability::Required };
     let opened = match &config.url {

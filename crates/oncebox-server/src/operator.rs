@@ -72,9 +72,7 @@ enum Api {
 /// Whether somebody is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Probe {
-    /// Somebody answers.
     Answers,
-    /// Nobody listens.
     Silent,
 }
 
@@ -156,7 +154,6 @@ impl Operator {
         self.get(&["events", name]).await
     }
 
-    /// One outbox message.
     pub(crate) async fn message(&self, id: &str) -> anyhow::Result<Option<MessageDetailView>> {
         self.get(&["outbox", id]).await
     }
@@ -231,13 +228,11 @@ impl Operator {
         self.answer(call).await?.ok_or_else(|| self.no_source(source))
     }
 
-    /// Takes an arming back.
     pub(crate) async fn disarm(&self, source: &str) -> anyhow::Result<ArmingView> {
         let call = call(Method::POST, self.url(&["sources", source, "disarm"])?, ANSWER_WAIT)?;
         self.answer(call).await?.ok_or_else(|| self.no_source(source))
     }
 
-    /// Follows what arrives.
     pub(crate) async fn tail(self, query: TailQuery) -> anyhow::Result<Following> {
         Following::open(self, query).await
     }

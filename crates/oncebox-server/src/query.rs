@@ -223,7 +223,6 @@ fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter, QueryError
     })
 }
 
-/// The moment that a text means.
 fn moment(text: &str, now: UnixMillis) -> Result<UnixMillis, QueryError> {
     let when = When::parse(text).ok_or_else(|| QueryError::Bad(format!("{text:?} is no point in time: {CURE}")))?;
     Ok(when.moment(now))

@@ -118,17 +118,14 @@ impl Server {
         })
     }
 
-    /// The kind of database.
     pub(crate) fn database(&self) -> &'static str {
         self.store.kind()
     }
 
-    /// Where webhooks come in.
     pub(crate) fn public_address(&self) -> anyhow::Result<SocketAddr> {
         Ok(self.public.local_addr()?)
     }
 
-    /// Where the admin listener is.
     pub(crate) fn admin_address(&self) -> anyhow::Result<SocketAddr> {
         Ok(self.admin.local_addr()?)
     }

@@ -18,7 +18,6 @@ pub(crate) struct Setup {
     pub(crate) allow_from: HashMap<String, Vec<AddressRange>>,
     /// The secrets that arrived and are in use, sealed, by source.
     pub(crate) arrived: HashMap<String, Vec<u8>>,
-    /// The handlers' wishes.
     pub(crate) routes: Routes,
     /// The handlers that our own workers run; the others are pulled.
     pub(crate) run_here: HashSet<String>,

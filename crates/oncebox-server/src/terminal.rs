@@ -17,11 +17,8 @@ pub(crate) fn has_colours() -> bool {
 /// What a piece of text says about the state of things.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tone {
-    /// As it should be.
     Good,
-    /// Somebody should look.
     Warning,
-    /// Something is wrong.
     Bad,
 }
 
@@ -151,7 +148,6 @@ pub(crate) fn show<T: std::fmt::Display>(
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints a value as JSON.
 pub(crate) fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
     let mut out = io::BufWriter::new(io::stdout().lock());
     serde_json::to_writer_pretty(&mut out, value)?;
@@ -179,7 +175,6 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// A bar for so many steps.
     pub(crate) fn new(steps: u64, noun: &str) -> Self {
         let bar = ProgressBar::with_draw_target(Some(steps), ProgressDrawTarget::hidden());
         let template = format!("{{bar:30}} {{human_pos}} of {{human_len}} {noun} ({{eta}} left)");
@@ -196,7 +191,6 @@ impl Progress {
         progress
     }
 
-    /// Moves on by one step.
     pub(crate) fn step(&mut self) {
         if !self.shown && self.started.elapsed() > Duration::from_secs(1) {
             self.show();
@@ -204,7 +198,6 @@ impl Progress {
         self.bar.inc(1);
     }
 
-    /// Moves to this step.
     pub(crate) fn reach(&mut self, step: u64) {
         if !self.shown && self.started.elapsed() > Duration::from_secs(1) {
             self.show();

@@ -49,7 +49,6 @@ impl When {
     }
 }
 
-/// In the form in which it is read.
 impl fmt::Display for When {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

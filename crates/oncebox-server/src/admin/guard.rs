@@ -48,9 +48,7 @@ pub(crate) enum Role {
 /// Whoever a request comes from: an extension of every request that was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
-    /// What it may do.
     pub(crate) role: Role,
-    /// How it is known.
     pub(crate) proof: Proof,
 }
 
@@ -60,15 +58,9 @@ pub(crate) enum Proof {
     /// It showed a token, which no page of somebody else can do.
     Bearer,
     /// It has a session; its forms carry this token.
-    Session {
-        /// The form token.
-        form_token: String,
-    },
+    Session { form_token: String },
     /// There are no tokens; forms carry this one.
-    Open {
-        /// The form token.
-        form_token: String,
-    },
+    Open { form_token: String },
 }
 
 /// A program that showed a handler's token: an extension of its requests in place of a role.
@@ -98,16 +90,13 @@ pub(crate) struct Guard {
     listens_on: SocketAddr,
 }
 
-/// Why a login was refused.
 #[derive(Debug)]
 pub(crate) enum LoginRefusal {
-    /// No such token.
     Wrong,
     /// Too many wrong ones; come again after so many seconds.
     TooOften(u32),
     /// There are no tokens, so that nobody needs to log in.
     NotNeeded,
-    /// The system has no randomness.
     NoRandomness,
 }
 
@@ -191,7 +180,6 @@ impl Guard {
         self.access.store(access.into());
     }
 
-    /// Opens a session for a token.
     pub(crate) fn log_in(&self, peer: IpAddr, token: &[u8], channel: Channel) -> Result<Opened, LoginRefusal> {
         let access = self.access.load();
         if !access.has_tokens() {
@@ -335,7 +323,6 @@ fn stranger(request: &Request) -> Response {
     }
 }
 
-/// Lets in whoever may look.
 pub(crate) async fn need_viewer(request: Request, next: Next) -> Response {
     match request.extensions().get::<Role>() {
         Some(_) => next.run(request).await,
@@ -343,7 +330,6 @@ pub(crate) async fn need_viewer(request: Request, next: Next) -> Response {
     }
 }
 
-/// Lets in whoever may act.
 pub(crate) async fn need_operator(request: Request, next: Next) -> Response {
     match request.extensions().get::<Role>() {
         Some(Role::Operator) => next.run(request).await,

@@ -73,7 +73,6 @@ pub(crate) struct Refusals;
 struct Head;
 
 impl Document {
-    /// Puts the parts together.
     pub(crate) fn new(parts: impl IntoIterator<Item = OpenApi>) -> Self {
         let document = parts.into_iter().fold(head(), |mut whole, part| {
             whole.merge(part);

@@ -13,7 +13,6 @@ use crate::admin::submitted::Asker;
 use crate::query::QueryError;
 use crate::query::retention::{self, RetentionRequest, RetentionView, RunView};
 
-/// Who removes what is over.
 #[derive(Clone, Debug)]
 pub(crate) enum Remover {
     /// The loop of this server.

@@ -26,21 +26,17 @@ const COOKIE_NAME: &str = "oncebox_session";
 /// What a session is kept under.
 type Digest = [u8; 32];
 
-/// The sessions of this process.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     open: Mutex<HashMap<Digest, Kept>>,
     key: hmac::Key,
 }
 
-/// A session that was just opened.
 #[derive(Clone, Debug)]
 pub(crate) struct Opened {
-    /// What the session may do.
     pub(crate) role: Role,
     /// The `Set-Cookie` of the answer.
     pub(crate) cookie: HeaderValue,
-    /// What forms of this session carry.
     pub(crate) form_token: String,
 }
 
@@ -76,7 +72,6 @@ impl Sessions {
         Ok(Self { open: Mutex::default(), key })
     }
 
-    /// Opens one for whoever showed this token.
     pub(crate) fn open(&self, role: Role, token: &[u8], channel: Channel) -> std::io::Result<Opened> {
         let id = BASE64URL_NOPAD.encode(&random::<32>()?);
         let digest = digest_of(&id);

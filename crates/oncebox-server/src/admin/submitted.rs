@@ -19,11 +19,9 @@ use crate::query::erase::EraseRequest;
 pub(crate) enum Teller {
     /// A caller of the listener.
     Caller {
-        /// What it may do.
         role: Role,
         /// How it is known.
         by: &'static str,
-        /// From where it calls.
         address: IpAddr,
     },
     /// A command that asks the database itself, on behalf of this person.

@@ -33,7 +33,6 @@ pub(crate) struct Counts {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Shared {
-    /// Its counts.
     #[serde(flatten)]
     pub(crate) counts: Counts,
     /// Whose clock its own is farthest from, and by how many milliseconds it is ahead.
@@ -45,7 +44,6 @@ pub(crate) struct Shared {
 pub(crate) struct History(VecDeque<(Duration, BTreeMap<NodeKey, Counts>)>);
 
 impl Counts {
-    /// Reads a metrics page.
     pub(crate) fn of_metrics(page: &str) -> Self {
         let mut counts = Self::default();
         for line in page.lines() {

@@ -19,7 +19,6 @@ pub(crate) struct NoticeBody<'a> {
 }
 
 impl NoticeBody<'_> {
-    /// The body about a notice.
     pub(crate) fn body(&self, kind: AlertKind, notice: &Notice) -> String {
         let condition = notice.condition.as_str();
         let state = if notice.phase == Phase::Over { "resolved" } else { "firing" };

@@ -38,7 +38,6 @@ impl Receiver {
         self.try_tell(body).await
     }
 
-    /// Sends a body once.
     pub(crate) async fn try_tell(&self, body: String) -> Result<(), String> {
         let mut headers = HeaderMap::new();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -44,7 +44,6 @@ pub(crate) struct Parts {
     pub(crate) node: String,
 }
 
-/// The running alerts of one node.
 #[derive(Debug)]
 pub(crate) struct Alerts(watch::Sender<Arc<[Receiver]>>);
 
@@ -59,7 +58,6 @@ impl Alerts {
         Self(changes)
     }
 
-    /// Takes a changed config.
     pub(crate) fn change(&self, receivers: Vec<Receiver>) {
         self.0.send_replace(receivers.into());
     }

@@ -27,7 +27,6 @@ pub(crate) struct EventFilterArgs {
 /// Which events or deliveries.
 #[derive(Args, Debug)]
 pub(crate) struct FilterArgs {
-    /// Which events.
     #[command(flatten)]
     pub(crate) events: EventFilterArgs,
     /// Only this handler
@@ -54,7 +53,6 @@ pub(crate) struct CareArgs {
 pub(crate) struct DeliveriesArgs {
     /// One event: its key, or source/event_id; or say which by filters
     pub(crate) key: Option<String>,
-    /// Which.
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
     /// Only this state, where the action starts from several; conflict is meant only where it is said
@@ -73,27 +71,21 @@ pub(crate) struct MessagesArgs {
     pub(crate) message: Option<String>,
 }
 
-/// Arguments of `replay`.
 #[derive(Args, Debug)]
 pub(crate) struct ReplayArgs {
-    /// Which deliveries.
     #[command(flatten)]
     pub(crate) deliveries: DeliveriesArgs,
-    /// Or which messages.
     #[command(flatten)]
     pub(crate) messages: MessagesArgs,
     /// What waits for its next attempt is due now, in place of dead letters
     #[arg(long, help_heading = "Which")]
     pub(crate) waiting: bool,
-    /// With what care.
     #[command(flatten)]
     pub(crate) care: CareArgs,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `backfill`.
 #[derive(Args, Debug)]
 pub(crate) struct BackfillArgs {
     /// The handler that gets the events
@@ -111,74 +103,55 @@ pub(crate) struct BackfillArgs {
     /// Only types that fit; * stands for anything
     #[arg(long = "type", value_name = "PATTERN", help_heading = "Which")]
     pub(crate) event_type: Option<String>,
-    /// With what care.
     #[command(flatten)]
     pub(crate) care: CareArgs,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `release`.
 #[derive(Args, Debug)]
 pub(crate) struct ReleaseArgs {
-    /// Which.
     #[command(flatten)]
     pub(crate) deliveries: DeliveriesArgs,
-    /// With what care.
     #[command(flatten)]
     pub(crate) care: CareArgs,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `discard`.
 #[derive(Args, Debug)]
 pub(crate) struct DiscardArgs {
-    /// Which deliveries.
     #[command(flatten)]
     pub(crate) deliveries: DeliveriesArgs,
-    /// Or which messages.
     #[command(flatten)]
     pub(crate) messages: MessagesArgs,
-    /// With what care.
     #[command(flatten)]
     pub(crate) care: CareArgs,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `forget`.
 #[derive(Args, Debug)]
 pub(crate) struct ForgetArgs {
     /// One event: its key, or source/event_id; or say which by filters
     pub(crate) key: Option<String>,
-    /// Which.
     #[command(flatten)]
     pub(crate) events: EventFilterArgs,
     /// Only events in this state
     #[arg(long, value_parser = super::operator::STATES, help_heading = "Which")]
     pub(crate) state: Option<String>,
-    /// With what care.
     #[command(flatten)]
     pub(crate) care: CareArgs,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `held`.
 #[derive(Args, Debug)]
 pub(crate) struct HeldArgs {
-    /// Which.
     #[command(flatten)]
     pub(crate) filter: EventFilterArgs,
-    /// How many, and from where.
     #[command(flatten)]
     pub(crate) page: PageArgs,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
@@ -186,18 +159,14 @@ pub(crate) struct HeldArgs {
 /// Arguments of `dead-letters`.
 #[derive(Args, Debug)]
 pub(crate) struct ListArgs {
-    /// Which.
     #[command(flatten)]
     pub(crate) filter: FilterArgs,
-    /// How many, and from where.
     #[command(flatten)]
     pub(crate) page: PageArgs,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `outbox`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   oncebox outbox --state dead
@@ -227,25 +196,20 @@ pub(crate) struct OutboxArgs {
     /// Only messages written before then
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) until: Option<When>,
-    /// How many, and from where.
     #[command(flatten)]
     pub(crate) page: PageArgs,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `pause` and `resume`.
 #[derive(Args, Debug)]
 pub(crate) struct PauseArgs {
     /// The handler
     pub(crate) handler: String,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `tail`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   oncebox tail
@@ -261,21 +225,17 @@ pub(crate) struct TailArgs {
     /// Only this state
     #[arg(long, value_parser = super::operator::STATES)]
     pub(crate) state: Option<String>,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `actions`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   oncebox actions
   oncebox actions --limit 1000 --json")]
 pub(crate) struct ActionsArgs {
-    /// Which page.
     #[command(flatten)]
     pub(crate) page: PageArgs,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }

@@ -4,10 +4,8 @@ use clap::{Args, Subcommand};
 
 use super::ConfigArgs;
 
-/// Arguments of `alert`.
 #[derive(Args, Debug)]
 pub(crate) struct AlertArgs {
-    /// What to do.
     #[command(subcommand)]
     pub(crate) command: AlertCommand,
 }
@@ -19,7 +17,6 @@ pub(crate) enum AlertCommand {
     Test(TestArgs),
 }
 
-/// Arguments of `alert test`.
 #[derive(Args, Debug)]
 #[command(after_help = "Exit status 1 when one of them could not be told.
 
@@ -27,7 +24,6 @@ Examples:
   oncebox alert test
   oncebox alert test --config /etc/oncebox/oncebox.toml --json")]
 pub(crate) struct TestArgs {
-    /// Which config.
     #[command(flatten)]
     pub(crate) config: ConfigArgs,
     /// Print JSON

@@ -14,7 +14,6 @@ use super::values::{listen, when};
 use crate::config::store::StoreUrl;
 use crate::when::When;
 
-/// Arguments of `check`.
 #[derive(Args, Debug)]
 #[command(after_help = "With --database the database is looked over too, and only that where there is no config file:
 the schema, the settings that the promise rests on, and what must hold between the tables. It
@@ -78,7 +77,6 @@ impl CheckArgs {
     }
 }
 
-/// Arguments of `backup`.
 #[derive(Args, Debug)]
 #[command(after_help = "Copies an SQLite database while the server goes on. The copy is of one moment, is checked, and
 appears under its name only when it is whole. On Postgres use pg_dump or pg_basebackup:
@@ -105,7 +103,6 @@ pub(crate) struct BackupArgs {
     pub(crate) json: bool,
 }
 
-/// Arguments of `erase`.
 #[derive(Args, Debug)]
 #[command(
     after_help = "Removes headers and bodies, the bodies and answers of outbox messages, and the texts of errors.
@@ -143,10 +140,8 @@ pub(crate) struct EraseArgs {
     /// Only events received before then
     #[arg(long, value_name = "TIME", requires = "source", value_parser = when, help_heading = "Which")]
     pub(crate) until: Option<When>,
-    /// With what care.
     #[command(flatten)]
     pub(crate) care: CareArgs,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }

@@ -51,7 +51,6 @@ pub(crate) struct PageArgs {
     pub(crate) cursor: Option<String>,
 }
 
-/// Arguments of `events`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   oncebox events
@@ -76,15 +75,12 @@ pub(crate) struct EventsArgs {
     /// Only events whose id or type holds this text
     #[arg(long)]
     pub(crate) text: Option<String>,
-    /// How many, and from where.
     #[command(flatten)]
     pub(crate) page: PageArgs,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `event`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   oncebox event stripe/evt_1PqK
@@ -96,23 +92,19 @@ pub(crate) struct EventArgs {
     /// Print the raw bytes of the body and nothing else
     #[arg(long, conflicts_with = "json")]
     pub(crate) raw: bool,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `status`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   oncebox status
   oncebox status --admin-url http://127.0.0.1:8081 --json")]
 pub(crate) struct StatusArgs {
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `arm`.
 #[derive(Args, Debug)]
 #[command(after_help = "For senders that make up the secret themselves and send it in their first request (Asana,
 Notion). It is kept encrypted with store.secret_key and never shown, unless the vendor wants it
@@ -129,12 +121,10 @@ pub(crate) struct ArmArgs {
     /// Wait until the secret came, 10 minutes unless told otherwise
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "10m", value_parser = duration)]
     pub(crate) wait: Option<Duration>,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `disarm`.
 #[derive(Args, Debug)]
 #[command(after_help = "A source is armed for ten minutes, and until a secret came; this ends it at once.
 
@@ -143,12 +133,10 @@ Examples:
 pub(crate) struct DisarmArgs {
     /// The source
     pub(crate) source: String,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
 
-/// Arguments of `explain`.
 #[derive(Args, Debug)]
 #[command(after_help = "FILE holds one captured request per line:
   {\"method\":\"POST\",\"url\":\"/in/stripe\",\"headers\":{\"stripe-signature\":\"t=…,v1=…\"},\"body\":\"<base64>\",\"at\":1731700000}
@@ -188,7 +176,6 @@ pub(crate) struct ExplainArgs {
     pub(crate) file: PathBuf,
 }
 
-/// Arguments of `providers`.
 #[derive(Args, Debug)]
 #[command(after_help = "Examples:
   oncebox providers

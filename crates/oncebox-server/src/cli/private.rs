@@ -30,12 +30,10 @@ pub(crate) fn secret_in_file(path: &str) -> Result<Secret, String> {
     Ok(Secret::new(bytes.strip_suffix(b"\r").unwrap_or(bytes)))
 }
 
-/// Takes the content of an environment variable for a secret.
 pub(crate) fn secret_in_env(name: &str) -> Result<Secret, String> {
     std::env::var(name).map(Secret::new).map_err(|_unset| "this environment variable is not set".to_owned())
 }
 
-/// Reads a database URL.
 pub(crate) fn store_url(text: &str) -> Result<StoreUrl, String> {
     StoreUrl::parse(text).map_err(|(what, cure)| format!("the URL {what}; {cure}"))
 }

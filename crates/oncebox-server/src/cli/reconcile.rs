@@ -8,7 +8,6 @@ use super::operator::OperatorArgs;
 use super::values::when;
 use crate::when::When;
 
-/// Arguments of `reconcile`.
 #[derive(Args, Debug)]
 #[command(after_help = "What is marked done and is not among the ids that your tables know has lost its effect: a row
 deleted by hand, a restored table. The query runs on the same database, may only read, and
@@ -52,7 +51,6 @@ pub(crate) struct ReconcileArgs {
     /// An id of your own: submitted twice under one id, it acts once
     #[arg(long, value_name = "ID", requires = "requeue")]
     pub(crate) action_id: Option<String>,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }

@@ -4,7 +4,6 @@ use clap::{Args, Subcommand};
 
 use super::operator::OperatorArgs;
 
-/// Arguments of `retention`.
 #[derive(Args, Debug)]
 #[command(args_conflicts_with_subcommands = false)]
 #[command(after_help = "Payloads go after retention.payload, identities and all that is known of an event after
@@ -17,10 +16,8 @@ Examples:
   oncebox retention run             remove now what is over
   oncebox retention confirm         the time is right: go on after a jump of the clock")]
 pub(crate) struct RetentionArgs {
-    /// What to do; without it, look.
     #[command(subcommand)]
     pub(crate) verb: Option<RetentionVerb>,
-    /// Where to look.
     #[command(flatten)]
     pub(crate) operator: OperatorArgs,
 }
@@ -30,13 +27,11 @@ pub(crate) struct RetentionArgs {
 pub(crate) enum RetentionVerb {
     /// Remove now what is over
     Run {
-        /// Where to look.
         #[command(flatten)]
         operator: OperatorArgs,
     },
     /// Say that the time is right, so that deleting goes on
     Confirm {
-        /// Where to look.
         #[command(flatten)]
         operator: OperatorArgs,
     },

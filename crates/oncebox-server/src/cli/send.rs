@@ -12,7 +12,6 @@ use crate::config::store::StoreUrl;
 const COPIES_MAX: u64 = 1_000_000;
 const CONCURRENCY_MAX: u64 = 4096;
 
-/// Arguments of `send`.
 #[derive(Args, Debug)]
 #[command(after_help = "Prints how many requests were accepted, duplicates, rejected and failed. Without --secret the
 development secret beside the database is used. Exit status 1 if an answer was not a 2xx; with
@@ -75,7 +74,6 @@ pub(crate) struct SendArgs {
     pub(crate) json: bool,
 }
 
-/// Arguments of `bench`.
 #[derive(Args, Debug)]
 #[command(after_help = "Without --to a server is embedded and writes to --database, or to a temporary SQLite file.
 The database fills with made-up events: never point it at one you need.

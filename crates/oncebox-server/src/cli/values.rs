@@ -14,23 +14,18 @@ use crate::when::{CURE, When};
 /// `--set name=value`, where the value may be a secret.
 #[derive(Clone, Debug)]
 pub(crate) struct Setting {
-    /// The setting's name.
     pub(crate) name: String,
-    /// Its value.
     pub(crate) value: Secret,
 }
 
-/// Reads an address to listen on.
 pub(crate) fn listen(text: &str) -> Result<SocketAddr, String> {
     parse_listen(text).ok_or_else(|| "write an address and port such as 127.0.0.1:8080".to_owned())
 }
 
-/// Reads a duration.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     parse_duration(text).ok_or_else(|| "write a duration such as 30s, 10m or 1h30m".to_owned())
 }
 
-/// Reads a size.
 pub(crate) fn size(text: &str) -> Result<usize, String> {
     parse_size(text).ok_or_else(|| "write a size such as 512B, 64KiB or 1MiB".to_owned())
 }
@@ -58,7 +53,6 @@ pub(crate) fn log_filter(text: &str) -> Result<String, String> {
 pub(crate) const LOG_DEFAULT: &str = "info";
 const LOG_CURE: &str = "use error, warn, info, debug or trace, or oncebox=debug";
 
-/// Reads a point in time.
 pub(crate) fn when(text: &str) -> Result<When, String> {
     When::parse(text).ok_or_else(|| CURE.to_owned())
 }
@@ -69,7 +63,6 @@ pub(crate) fn share(text: &str) -> Result<f64, String> {
     share.ok_or_else(|| "write a share from 0.0 to 1.0".to_owned())
 }
 
-/// Reads `name=value`.
 pub(crate) fn setting(text: &str) -> Result<Setting, String> {
     match text.split_once('=') {
         Some((name, value)) if !name.is_empty() => Ok(Setting { name: name.to_owned(), value: Secret::new(value) }),

@@ -13,7 +13,6 @@ use crate::serve::processing;
 use crate::terminal;
 use crate::usage::wrong_usage;
 
-/// How one try went.
 #[derive(Debug, Serialize)]
 struct Tried {
     alert: String,
@@ -22,7 +21,6 @@ struct Tried {
     error: Option<String>,
 }
 
-/// Runs the command.
 pub(crate) async fn run(args: &AlertArgs) -> anyhow::Result<ExitCode> {
     match &args.command {
         AlertCommand::Test(args) => test(args).await,

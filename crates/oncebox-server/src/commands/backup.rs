@@ -19,7 +19,6 @@ use crate::operator::database_of;
 use crate::terminal::{self, Progress};
 use crate::usage::wrong_usage;
 
-/// Runs the command.
 pub(crate) async fn run(args: &BackupArgs) -> anyhow::Result<ExitCode> {
     let (config, database) = (args.config.clone(), args.database.clone());
     let place = OperatorArgs { config, database, admin_url: None, admin_token: None, json: args.json };

@@ -30,7 +30,6 @@ use script::Script;
 /// The embedded server's log level: what one would run with under load.
 const LOG_LEVEL: &str = "warn";
 
-/// Runs the command.
 pub(crate) async fn run(args: &BenchArgs) -> anyhow::Result<ExitCode> {
     tokio::select! {
         done = measure(args) => done,

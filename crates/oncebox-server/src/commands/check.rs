@@ -25,7 +25,6 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The exit status of a wrong config.
 const WRONG_CONFIG: u8 = 2;
 
-/// Runs the command.
 pub(crate) async fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     match (check(&args.config_args()).await, args.json) {
         (Ok(config), false) => {
@@ -97,7 +96,6 @@ async fn open(config: &StoreConfig) -> Result<Store, Unopened> {
     })
 }
 
-/// Why a database was not opened.
 enum Unopened {
     /// It is not there, and a config is often checked where it is not.
     Away(String),

@@ -17,7 +17,6 @@ use crate::serve::Server;
 use crate::serve::signals::Signals;
 use crate::usage::wrong_usage;
 
-/// Runs the command.
 pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let names = secret_names();

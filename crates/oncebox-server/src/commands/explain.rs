@@ -24,7 +24,6 @@ use ruling::{Ruling, Summary};
 
 const BUFFER_BYTES: usize = 256 * 1024;
 
-/// Runs the command.
 pub(crate) fn run(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let mut judge = Judge::from_args(args)?;
     let input: Box<dyn io::Read> = if args.file.as_os_str() == "-" {

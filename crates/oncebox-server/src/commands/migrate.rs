@@ -10,7 +10,6 @@ use crate::config::Reach;
 use crate::config::outside::Overrides;
 use crate::database;
 
-/// Runs the command.
 pub(crate) async fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     let config = match &args.database {
         Some(url) => database::config_of(url),

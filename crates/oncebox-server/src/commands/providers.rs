@@ -16,7 +16,6 @@ use crate::query::guide;
 use crate::terminal;
 use crate::usage::wrong_usage;
 
-/// Runs the command.
 pub(crate) fn run(args: &ProvidersArgs) -> anyhow::Result<ExitCode> {
     if args.markdown {
         terminal::print(guide::whole().trim_end())?;
@@ -78,7 +77,6 @@ fn list(as_json: bool) -> anyhow::Result<()> {
     Ok(terminal::print(format!("{count}; `oncebox providers NAME` shows what to click and which secret to copy"))?)
 }
 
-/// An entry as JSON.
 fn entry(name: &str, description: &Description) -> Value {
     let facts = description.facts();
     json!({

@@ -39,7 +39,6 @@ const DATABASE_HERE: &str = "oncebox.db";
 const UNDESCRIBED: &str = "custom is nobody's events by itself: describe it with --set and give --secret, such as \
      --set mac=hmac-sha256 --set 'msg={body}' --set 'sig={ header = [\"x-signature\"] }' --set id=json:/id --secret SECRET";
 
-/// Runs the command.
 pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     if args.id.is_some() && args.count > 1 {
         return Err(wrong_usage("--id names one event; leave --count out, or repeat it with --copies"));
@@ -107,7 +106,6 @@ fn found_secret(database: Option<&StoreUrl>, provider: &str) -> anyhow::Result<(
     })
 }
 
-/// Who signs.
 struct Signer {
     source: Source,
     /// The token in its URL, where it has one of `dev`'s.
@@ -116,7 +114,6 @@ struct Signer {
     secret_from: String,
 }
 
-/// The source to sign as.
 fn signer(args: &SendArgs, target: &Target) -> anyhow::Result<Signer> {
     let mut settings = args.settings.clone();
     if wants_verify_token(&args.provider) && settings.iter().all(|setting| setting.name != "verify_token") {

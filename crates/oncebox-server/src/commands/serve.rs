@@ -11,7 +11,6 @@ use crate::observe::telemetry;
 use crate::serve::Server;
 use crate::serve::signals::Signals;
 
-/// Runs the command.
 pub(crate) async fn run(args: &ServeArgs, log: &str) -> anyhow::Result<ExitCode> {
     let mut signals = Signals::listen()?;
     let config = Config::load(&args.config.config, &args.config.overrides())?;

@@ -13,7 +13,6 @@ const DAY: Duration = Duration::from_secs(86_400);
 const MONTH: Duration = Duration::from_secs(30 * 86_400);
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Who is told what.
 #[derive(Clone, Debug)]
 pub(crate) struct AlertConfig {
     pub(crate) name: String,

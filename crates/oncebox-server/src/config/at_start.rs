@@ -7,7 +7,6 @@ use super::Config;
 pub(crate) struct AtStart([(&'static str, String); 13]);
 
 impl AtStart {
-    /// Reads them off a config.
     pub(crate) fn of(config: &Config) -> Self {
         let (server, store) = (&config.server, &config.store);
         Self([

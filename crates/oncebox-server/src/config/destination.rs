@@ -36,7 +36,6 @@ pub(crate) struct DestinationConfig {
 }
 
 impl DestinationConfig {
-    /// Reads one entry.
     pub(crate) fn read(mut table: Table<'_>) -> Option<Self> {
         let name = name::other(&mut table);
         let (url, allow) = web::target(&mut table, "write url = \"https://crm.example.com/\"");

@@ -27,7 +27,6 @@ const CONCURRENCY_MAX: usize = 4096;
 const ATTEMPTS_MAX: u32 = 1000;
 const SQL_BYTES_MAX: usize = 64 * 1024;
 
-/// What reacts to events.
 #[derive(Clone, Debug)]
 pub(crate) struct HandlerConfig {
     /// Its name and which events it wants.
@@ -43,7 +42,6 @@ pub(crate) struct HandlerConfig {
     pub(crate) token: Option<Secret>,
 }
 
-/// How a handler works.
 #[derive(Clone, Debug)]
 pub(crate) enum HandlerKind {
     /// Statements in the same transaction as `done`, and where they stand in the file and under which key.
@@ -87,7 +85,6 @@ impl HandlerConfig {
         Self { route, kind, lease: LEASE_DEFAULT, retry, concurrency: 16, order, token: None }
     }
 
-    /// Its name.
     pub(crate) fn name(&self) -> &str {
         &self.route.handler
     }

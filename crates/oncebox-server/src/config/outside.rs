@@ -15,9 +15,7 @@ const SECRET_FILE_BYTES_MAX: u64 = 64 * 1024;
 
 /// Where the config looks beyond its own text.
 pub(crate) struct Outside<'a> {
-    /// Looks up an environment variable.
     pub(crate) env: &'a dyn Fn(&str) -> Option<String>,
-    /// Reads a secret file.
     pub(crate) file: &'a dyn Fn(&Path) -> io::Result<Vec<u8>>,
     /// What the command line or `ONCEBOX_…` says in place of the file.
     pub(crate) overrides: &'a Overrides,
@@ -39,12 +37,10 @@ pub(crate) struct Overrides {
     pub(crate) admin_token: Option<Secret>,
 }
 
-/// The process's own environment.
 pub(crate) fn process_env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Reads a secret from a real file.
 pub(crate) fn secret_file(path: &Path) -> io::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     std::fs::File::open(path)?.take(SECRET_FILE_BYTES_MAX + 1).read_to_end(&mut bytes)?;

@@ -8,7 +8,6 @@ use std::fmt;
 /// Line and column, both from 1.
 pub(crate) type Place = (usize, usize);
 
-/// One thing that is wrong.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Problem {
     /// Where; none where the file as a whole is meant.
@@ -92,7 +91,6 @@ pub(crate) struct Report<'a> {
 }
 
 impl<'a> Report<'a> {
-    /// An empty report about this text.
     pub(crate) fn new(file: &'a str, text: &'a str) -> Self {
         Self { file, text, list: RefCell::default(), warnings: RefCell::default() }
     }
@@ -109,7 +107,6 @@ impl<'a> Report<'a> {
         self.list.borrow_mut().push(problem);
     }
 
-    /// The line and column of a byte offset.
     pub(crate) fn place(&self, at: usize) -> Place {
         line_and_column(self.text, at)
     }
@@ -134,7 +131,6 @@ impl<'a> Report<'a> {
         Problems::found(file, problems).map(|()| warnings)
     }
 
-    /// The problems and the warnings.
     pub(crate) fn into_parts(self) -> (Vec<Problem>, Vec<String>) {
         (self.list.into_inner(), self.warnings.into_inner())
     }

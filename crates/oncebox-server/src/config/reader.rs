@@ -45,7 +45,6 @@ pub(crate) struct Scope<'a> {
 }
 
 impl<'a> Scope<'a> {
-    /// Reports something about this place.
     pub(crate) fn problem(&self, what: impl Into<String>, cure: impl Into<String>) {
         self.report.add(self.at, &self.path, what, cure);
     }
@@ -58,7 +57,6 @@ impl<'a> Scope<'a> {
 }
 
 impl<'a> Table<'a> {
-    /// Opens a parsed table.
     pub(crate) fn new(scope: Scope<'a>, table: &'a DeTable<'a>) -> Self {
         let item = |(key, value): (&'a Spanned<_>, &'a Spanned<DeValue<'a>>)| {
             let key_text: &'a str = AsRef::<std::borrow::Cow<'a, str>>::as_ref(key);
@@ -78,7 +76,6 @@ impl<'a> Table<'a> {
         &self.scope
     }
 
-    /// Takes a key out.
     pub(crate) fn take(&mut self, key: &'a str) -> Option<Item<'a>> {
         self.asked.push(key);
         let position = self.entries.iter().position(|(name, _)| *name == key)?;
@@ -125,7 +122,6 @@ impl<'a> Table<'a> {
         tables
     }
 
-    /// Takes a yes or no.
     pub(crate) fn flag(&mut self, key: &'a str) -> Option<bool> {
         let item = self.take(key)?;
         match item.value.get_ref() {
@@ -134,24 +130,20 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Takes a text.
     pub(crate) fn text(&mut self, key: &'a str) -> Option<&'a str> {
         self.take(key)?.text()
     }
 
-    /// Takes a whole number within a range.
     pub(crate) fn count<N: Whole>(&mut self, key: &'a str, range: RangeInclusive<N>) -> Option<N> {
         self.take(key)?.count(range)
     }
 
-    /// Takes a duration within a range.
     pub(crate) fn duration(&mut self, key: &'a str, range: RangeInclusive<Duration>) -> Option<Duration> {
         let item = self.take(key)?;
         let parsed = item.parsed(parse_duration, "a duration such as \"30s\", \"1h30m\" or \"14d\"")?;
         item.within(parsed, range, |value| format!("\"{}\"", show_duration(*value)))
     }
 
-    /// Takes a size in bytes within a range.
     pub(crate) fn size(&mut self, key: &'a str, range: RangeInclusive<usize>) -> Option<usize> {
         let item = self.take(key)?;
         let parsed = item.parsed(parse_size, "a size such as \"64KiB\" or \"25MiB\"")?;
@@ -199,12 +191,10 @@ impl<'a> Table<'a> {
 }
 
 impl<'a> Item<'a> {
-    /// Reports something about this value.
     pub(crate) fn problem(&self, what: impl Into<String>, cure: impl Into<String>) {
         self.scope.problem(what, cure);
     }
 
-    /// Its line and column.
     pub(crate) fn place(&self) -> Place {
         self.scope.report.place(self.scope.at)
     }
@@ -219,7 +209,6 @@ impl<'a> Item<'a> {
         self.value
     }
 
-    /// The value as text.
     pub(crate) fn text(&self) -> Option<&'a str> {
         match self.value.get_ref() {
             DeValue::String(text) => Some(text),
@@ -227,7 +216,6 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The value as a whole number within a range.
     pub(crate) fn count<N: Whole>(&self, range: RangeInclusive<N>) -> Option<N> {
         let DeValue::Integer(integer) = self.value.get_ref() else {
             return self.wrong(self.value.get_ref(), "a whole number without quotes");
@@ -239,7 +227,6 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The value as a table.
     pub(crate) fn table(&self) -> Option<Table<'a>> {
         match self.value.get_ref() {
             DeValue::Table(table) => Some(Table::new(self.scope.clone(), table)),
@@ -247,7 +234,6 @@ impl<'a> Item<'a> {
         }
     }
 
-    /// The value as a list.
     pub(crate) fn list(&self) -> Option<Vec<Item<'a>>> {
         let DeValue::Array(array) = self.value.get_ref() else {
             return self.wrong(self.value.get_ref(), "a list in square brackets");

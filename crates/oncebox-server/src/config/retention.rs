@@ -13,7 +13,6 @@ const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
 const YEARS_10: Duration = Duration::from_secs(3650 * 86_400);
 
-/// How long things are kept.
 #[derive(Clone, Debug)]
 pub(crate) struct RetentionConfig {
     /// How long identities, and raw bytes with headers, are kept.
@@ -22,12 +21,10 @@ pub(crate) struct RetentionConfig {
     pub(crate) force: bool,
     /// Whether a person chose the ledger's window; our own default may be raised for a patient sender.
     pub(crate) chosen: bool,
-    /// When what is over is removed.
     pub(crate) schedule: Schedule,
 }
 
 impl RetentionConfig {
-    /// Reads the section.
     pub(crate) fn read(mut table: Table<'_>) -> Self {
         let ledger = table.duration("ledger", SECOND..=YEARS_10);
         let chosen = ledger.is_some();

@@ -14,7 +14,6 @@ use super::reader::{Item, Table};
 const FORM: &str = "{ env = \"NAME\" }, { file = \"path\" } or { value = \"…\" }";
 
 impl<'a> Table<'a> {
-    /// Takes a secret.
     pub(crate) fn secret(&mut self, key: &'a str) -> Option<Secret> {
         self.take(key)?.secret()
     }
@@ -56,7 +55,6 @@ enum Blank {
 }
 
 impl Item<'_> {
-    /// The value as a secret.
     pub(crate) fn secret(&self) -> Option<Secret> {
         self.read_secret(Blank::IsWrong)
     }

@@ -46,19 +46,15 @@ pub(crate) struct ServerConfig {
     pub(crate) trusted_proxies: usize,
 }
 
-/// How log lines look.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LogFormat {
     /// Text on a terminal, JSON elsewhere.
     Auto,
-    /// One JSON object per line.
     Json,
-    /// Text for people.
     Text,
 }
 
 impl ServerConfig {
-    /// Reads the section.
     pub(crate) fn read(mut table: Table<'_>) -> Self {
         let overrides = table.scope().outside.overrides;
         let listen_item = table.take("listen");
@@ -117,7 +113,6 @@ impl ServerConfig {
 }
 
 impl LogFormat {
-    /// Reads `[log]`.
     pub(crate) fn read(mut table: Table<'_>) -> Self {
         let words = [("auto", Self::Auto), ("json", Self::Json), ("text", Self::Text)];
         let format = table.word("format", &words).unwrap_or(Self::Auto);

@@ -27,7 +27,6 @@ const NOT_FOR_SOURCES: &str = "secret";
 const UNNAMED: &str = "source";
 const TOLERANCE_MAX: Duration = Duration::from_secs(7 * 86_400);
 
-/// One configured sender.
 #[derive(Clone, Debug)]
 pub(crate) struct SourceConfig {
     pub(crate) source: Arc<Source>,
@@ -163,7 +162,6 @@ enum Verify {
     Provider,
     /// The token in the URL alone, though the provider signs.
     PathToken,
-    /// Nothing.
     Nothing,
 }
 

@@ -34,14 +34,12 @@ pub(crate) struct StoreConfig {
 /// Which database. Printing one never shows its password.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) enum StoreUrl {
-    /// A file.
     Sqlite(PathBuf),
     /// A server, by its whole connection URL.
     Postgres(String),
 }
 
 impl StoreConfig {
-    /// Reads the section.
     pub(crate) fn read(mut table: Table<'_>) -> Self {
         let overridden = table.scope().outside.overrides.database.clone();
         let url_item = table.take("url");

@@ -6,7 +6,6 @@ use oncebox::gateway::outgoing::Target;
 use super::reader::Table;
 use super::web;
 
-/// Where traces go.
 #[derive(Clone, Debug, Default)]
 #[cfg_attr(not(feature = "otel"), expect(dead_code, reason = "without traces it is only checked"))]
 pub(crate) struct TelemetryConfig {
@@ -16,7 +15,6 @@ pub(crate) struct TelemetryConfig {
 }
 
 impl TelemetryConfig {
-    /// Reads the section.
     pub(crate) fn read(mut table: Table<'_>) -> Self {
         let otlp = table.take("otlp");
         if let Some(item) = otlp.as_ref().filter(|_| !cfg!(feature = "otel")) {

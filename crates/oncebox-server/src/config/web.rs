@@ -130,7 +130,6 @@ pub(crate) fn allow(table: &mut Table<'_>) -> Vec<AddressRange> {
     ranges(table, "allow", "169.254.0.0/16")
 }
 
-/// Takes a list of address ranges.
 pub(crate) fn ranges<'a>(table: &mut Table<'a>, key: &'a str, such_as: &str) -> Vec<AddressRange> {
     let list = table.take(key).and_then(|item| item.list()).unwrap_or_default();
     let form = format!("an address range such as \"{such_as}\"");

@@ -24,7 +24,6 @@ const FIELDS: [&str; 9] = ["source", "type", "state", "handler", "since", "until
 /// The one field that is a yes: what waits for its next attempt is meant.
 const WAITING: (&str, &str) = ("waiting", "true");
 
-/// What can be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Deed {
     Act(ActionKind),

@@ -23,7 +23,6 @@ struct AuditPage {
     older: Option<Link>,
 }
 
-/// Which page of the log.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Asked {
@@ -37,7 +36,6 @@ struct ActionPage {
     row: ActionRow,
 }
 
-/// One action.
 struct ActionRow {
     action: ActionView,
     started: When,
@@ -45,7 +43,6 @@ struct ActionRow {
     about: Vec<(String, String)>,
 }
 
-/// The log.
 pub(super) async fn list(
     State(admin): State<Admin>,
     visit: Visit,
@@ -58,7 +55,6 @@ pub(super) async fn list(
     page(&AuditPage { rows, is_first: query.cursor.is_none(), older, visit })
 }
 
-/// One action.
 pub(super) async fn one(
     State(admin): State<Admin>,
     visit: Visit,

@@ -10,7 +10,6 @@ use crate::query::view::{AttemptView, DeliveryView};
 /// One handler's part in an event.
 #[derive(Clone, Debug)]
 pub(super) struct DeliveryStory {
-    /// The handler's name.
     pub(super) handler: String,
     /// Where it stands.
     pub(super) state: String,
@@ -29,19 +28,14 @@ pub(super) struct DeliveryStory {
 pub(super) struct Moment {
     /// `done`, `failed`, `ready` and so on: the class of its dot.
     pub(super) outcome: String,
-    /// What it says.
     pub(super) title: String,
-    /// When.
     pub(super) at: Option<When>,
-    /// How long it took.
     pub(super) took: Option<String>,
     /// The target's answer.
     pub(super) status: Option<i64>,
-    /// Why it failed.
     pub(super) error: Option<String>,
 }
 
-/// The stories of an event's deliveries.
 pub(super) fn stories(
     key: &str,
     deliveries: Vec<DeliveryView>,

@@ -63,7 +63,6 @@ struct HeldBecause {
     release_does: &'static str,
 }
 
-/// How often it came again.
 struct Repeats {
     more: i64,
     words: String,
@@ -107,7 +106,6 @@ struct Offer {
     is_final: bool,
 }
 
-/// One event.
 pub(super) async fn show(
     State(admin): State<Admin>,
     visit: Visit,

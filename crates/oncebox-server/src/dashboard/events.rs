@@ -47,7 +47,6 @@ struct EventsPage {
     sample: Option<String>,
 }
 
-/// One event in a list.
 #[derive(Clone, Debug)]
 pub(super) struct EventRow {
     /// The first arrival.
@@ -58,7 +57,6 @@ pub(super) struct EventRow {
     pub(super) id: String,
     /// It was accepted although its bytes were known.
     pub(super) flagged: bool,
-    /// The event.
     pub(super) event: EventView,
 }
 

@@ -47,7 +47,6 @@ pub(super) struct HandlerRow {
 }
 
 impl HandlerRow {
-    /// Prepares a handler for a table.
     pub(super) fn new(view: &HandlerView, now: UnixMillis) -> Self {
         let due = view.oldest_due_at.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());
         #[expect(clippy::cast_precision_loss, reason = "a rate is shown with two digits")]

@@ -75,7 +75,6 @@ pub(super) async fn log_in(
     }
 }
 
-/// Ends the session.
 pub(super) async fn log_out(State(admin): State<Admin>, headers: HeaderMap, _form: OwnForm) -> Response {
     ([(SET_COOKIE, admin.guard().log_out(&headers))], Redirect::to("/login")).into_response()
 }

@@ -19,7 +19,6 @@ use crate::query::view::{MessageDetailView, MessageView};
 const ROWS: usize = 50;
 const STATES: [&str; 5] = ["ready", "claimed", "sent", "dead", "discarded"];
 
-/// The filters of the list.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Search {
     state: Option<String>,
@@ -145,7 +144,6 @@ fn statement(kind: &str) -> &'static str {
     }
 }
 
-/// One message.
 pub(super) async fn one(
     State(admin): State<Admin>,
     visit: Visit,

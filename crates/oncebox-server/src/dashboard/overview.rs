@@ -53,7 +53,6 @@ struct Concern {
     leads: &'static str,
 }
 
-/// The overview.
 pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
     let view = overview::overview(&admin.context()).await?;
     let (active, quiet): (Vec<SourceView>, Vec<SourceView>) =

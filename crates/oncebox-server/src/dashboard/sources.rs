@@ -41,12 +41,10 @@ struct Secret {
     last: Option<When>,
 }
 
-/// Every source.
 pub(super) async fn list(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
     page(&SourcesPage { rows: sources::sources(&admin.context()).await?, visit })
 }
 
-/// One source with its guide.
 pub(super) async fn one(
     State(admin): State<Admin>,
     visit: Visit,

@@ -106,7 +106,6 @@ impl DevSecrets {
     }
 }
 
-/// The name of a provider's verify token.
 pub(crate) fn verify_token_name(slug: &str) -> String {
     format!("{slug}_verify_token")
 }

@@ -52,7 +52,6 @@ impl Gauges {
         Self { senders, ..Self::default() }
     }
 
-    /// Counts now.
     pub(crate) async fn count(&self, store: &Store, clock: &Clock, setup: &Setup, spared: &Spared) {
         self.handlers.add(setup.routes.handlers());
         self.destinations.add(setup.destinations.iter().map(String::as_str));

@@ -34,7 +34,6 @@ pub(crate) enum Refused {
 }
 
 impl Refused {
-    /// All of them.
     pub(crate) const ALL: [Self; 6] = [
         Self::UnknownPath,
         Self::UnknownSource,
@@ -75,16 +74,12 @@ impl Refused {
     }
 }
 
-/// One refused request.
 #[derive(Clone, Debug)]
 pub(crate) struct Rejected {
-    /// When.
     pub(crate) at: UnixMillis,
-    /// The source's name.
     pub(crate) source: String,
     /// Where and why.
     pub(crate) rejection: Rejection,
-    /// From where.
     pub(crate) remote: String,
 }
 
@@ -122,7 +117,6 @@ struct Log {
 }
 
 impl Rejections {
-    /// An empty log.
     pub(crate) fn new(clock: Clock) -> Self {
         let kept = Kept { groups: BTreeMap::new(), entries: 0, number: 0, second: Instant::now(), lines: 0 };
         Self { kept: Arc::new(Mutex::new(kept)), clock }

@@ -37,12 +37,10 @@ pub(crate) struct Results {
     pub(crate) unavailable: u64,
 }
 
-/// One minute.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Minute {
     /// When it began.
     pub(crate) at: UnixMillis,
-    /// What came.
     pub(crate) results: Results,
     /// How long the answers took, in milliseconds: the median, 95 and 99 of 100; none without any.
     pub(crate) latency: Option<[f64; 3]>,
@@ -79,7 +77,6 @@ struct Bucket {
 }
 
 impl Traffic {
-    /// Nothing yet.
     pub(crate) fn new(clock: Clock) -> Self {
         let since = clock.now();
         Self { kept: Arc::default(), clock, since }
@@ -90,7 +87,6 @@ impl Traffic {
         self.since
     }
 
-    /// Counts an answer.
     pub(crate) fn answered(&self, source: &str, answer: &Answer, took: Duration) {
         let now = self.clock.now();
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

@@ -28,7 +28,6 @@ pub(crate) struct Following {
 }
 
 impl Following {
-    /// Opens the stream.
     pub(super) async fn open(operator: Operator, query: TailQuery) -> anyhow::Result<Self> {
         // Whatever comes from now on is shown, also if the server restarts before the first event.
         let last = EventKey::at(Clock::system().now()).to_string();
@@ -62,7 +61,6 @@ impl Following {
     }
 }
 
-/// An open stream.
 #[derive(Debug)]
 pub(super) struct Live {
     body: Body,

@@ -76,7 +76,6 @@ pub(crate) struct Known<'a> {
     pub(crate) destinations: &'a Destinations,
 }
 
-/// Counts, or acts.
 pub(crate) async fn act(
     store: &Store,
     clock: &Clock,

@@ -23,17 +23,12 @@ const FILLED_IN: [&str; 2] = ["public_url", "verify_token"];
 /// What a running server knows. Cheap to make.
 #[derive(Clone, Debug)]
 pub(crate) struct QueryContext {
-    /// The database.
     pub(crate) store: Store,
-    /// The time.
     pub(crate) clock: Clock,
-    /// Sources and routes of the config.
     pub(crate) setup: Arc<Setup>,
     /// The last hour of this node.
     pub(crate) traffic: Traffic,
-    /// The last rejections of this node.
     pub(crate) rejections: Rejections,
-    /// Where senders come in.
     pub(crate) public: PublicPlace,
 }
 

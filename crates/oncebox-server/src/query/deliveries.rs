@@ -41,7 +41,6 @@ pub(crate) struct PauseRequest {
     pub(crate) who: Option<String>,
 }
 
-/// A page of deliveries, newest first.
 pub(crate) async fn deliveries(
     store: &Store,
     clock: &Clock,

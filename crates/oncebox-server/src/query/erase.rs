@@ -58,7 +58,6 @@ pub(crate) struct Erased {
     pub(crate) repeated: bool,
 }
 
-/// Counts, or erases.
 pub(crate) async fn erase(store: &Store, clock: &Clock, request: EraseRequest) -> Result<Erased, QueryError> {
     let known = match &request.action_id {
         Some(id) => known_action(store, id).await?,

@@ -17,7 +17,6 @@ source, **D** official documentation, **T** a third party's page, **M** from mem
 Every key of an entry can be overridden in the source's table; [custom.md](custom.md) explains them.
 ";
 
-/// The whole page.
 pub(crate) fn whole() -> String {
     let mut page = HEAD.to_owned();
     page.push_str(

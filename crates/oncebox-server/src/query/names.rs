@@ -9,14 +9,10 @@ use oncebox::gateway::store::Store;
 
 use super::QueryError;
 
-/// What the config names.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Configured {
-    /// The sources.
     pub(crate) sources: Vec<String>,
-    /// The handlers.
     pub(crate) handlers: Vec<String>,
-    /// The destinations.
     pub(crate) destinations: Vec<String>,
     /// Which handler wants what; none where the config is wrong about one.
     pub(crate) routes: Option<Routes>,

@@ -37,7 +37,6 @@ pub(crate) struct OutboxQuery {
     pub(crate) limit: Option<usize>,
 }
 
-/// A page of messages, newest first.
 pub(crate) async fn messages(
     store: &Store,
     clock: &Clock,

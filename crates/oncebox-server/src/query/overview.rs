@@ -14,7 +14,6 @@ use crate::query::view::time;
 const HOUR_MS: UnixMillis = 60 * 60 * 1000;
 const DAY_MS: UnixMillis = 24 * HOUR_MS;
 
-/// Everything on the first page.
 pub(crate) async fn overview(context: &QueryContext) -> Result<OverviewView, QueryError> {
     let stats = context.store.stats(context.clock.now() - DAY_MS).await?;
     let (now, before) = (recent(context, Span::LastHour).await?, recent(context, Span::Before).await?);

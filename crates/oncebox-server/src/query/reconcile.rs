@@ -16,7 +16,6 @@ pub(crate) enum Known {
     List(HashSet<String>, UnixMillis),
 }
 
-/// What the comparison found.
 #[derive(Debug)]
 pub(crate) struct Comparison {
     /// Deliveries marked done that were compared.

@@ -36,7 +36,6 @@ pub(crate) struct TailQuery {
     pub(crate) after: Option<String>,
 }
 
-/// Somebody who watches.
 #[derive(Debug)]
 pub(crate) struct Tail {
     store: Store,
@@ -45,7 +44,6 @@ pub(crate) struct Tail {
     /// Everything up to here was looked at for the last time.
     since: Position,
     shown: BTreeSet<Position>,
-    /// The sweep that is under way.
     sweep: Option<Sweep>,
 }
 

@@ -33,7 +33,6 @@ pub(crate) struct Items<T> {
 }
 
 impl<T> Items<T> {
-    /// All there is.
     pub(crate) fn whole(items: Vec<T>) -> Self {
         Self { items, next_cursor: None, searched_until: None }
     }
@@ -50,7 +49,6 @@ impl<T> Items<T> {
         }
     }
 
-    /// What the store found.
     pub(crate) fn of_page<R: Into<T>>(page: Page<R>) -> Self {
         Self::mapped(page, Into::into)
     }
@@ -327,7 +325,6 @@ impl From<DeliveryRecord> for DeliveryView {
 }
 
 impl HandlerHealth {
-    /// Sums up what the database knows about a handler.
     pub(crate) fn new(handler: String, paused: bool, first_tries: i64, first_tries_failed: i64) -> Self {
         let first_try_error_rate = rate(first_tries_failed, first_tries);
         Self { handler, paused, first_tries, first_tries_failed, first_try_error_rate }
@@ -335,7 +332,6 @@ impl HandlerHealth {
 }
 
 impl EventDetailView {
-    /// Puts an event, its attempts and its messages together.
     pub(crate) fn new(detail: EventDetail, attempts: Vec<AttemptRecord>, messages: Vec<MessageView>) -> Self {
         let repeats = RepeatsView::new(&detail.event);
         let recent = detail.recent_arrivals.into_iter();
@@ -387,7 +383,6 @@ impl EventDetailView {
 }
 
 impl StatsView {
-    /// Sums up the store's counts.
     pub(crate) fn new(
         store: &oncebox::gateway::store::Store,
         stats: StoreStats,

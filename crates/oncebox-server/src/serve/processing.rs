@@ -71,7 +71,6 @@ impl Prepared {
         Ok(Self { store: store.clone(), clock: clock.clone(), builder, handlers, destinations, node })
     }
 
-    /// Starts the workers and the relay.
     pub(crate) fn start(self, wake: Wake) -> Processing {
         let Self { store, clock, builder, handlers, destinations, node } = self;
         let running = node.map(|name| {
@@ -99,7 +98,6 @@ impl Processing {
         Ok(Changed(builder.handlers(&config.handlers)?, builder.destinations(&config.destinations)?))
     }
 
-    /// Takes a changed config.
     pub(crate) async fn change(&self, changed: Changed) {
         match &self.running {
             Some(Running { workers, relay, .. }) => {

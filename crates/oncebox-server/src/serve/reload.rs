@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-/// Names before and after.
 #[derive(Debug)]
 pub(crate) struct Changes {
     count: usize,
@@ -11,7 +10,6 @@ pub(crate) struct Changes {
 }
 
 impl Changes {
-    /// Compares two sets of names.
     pub(crate) fn between<S: AsRef<str>>(
         before: impl IntoIterator<Item = S>,
         after: impl IntoIterator<Item = S>,

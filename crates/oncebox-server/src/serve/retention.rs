@@ -10,7 +10,6 @@ use oncebox::gateway::store::Store;
 
 use crate::config::Config;
 
-/// What the config says.
 pub(crate) fn settings(config: &Config) -> Settings {
     let sources = config.sources.iter().map(|source| (source.spec().name.clone(), source.retention));
     let windows = Windows::new(config.retention.window, sources);

@@ -4,7 +4,6 @@
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
-/// What a signal asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
     /// SIGTERM or SIGINT.
@@ -31,7 +30,6 @@ impl Signals {
         })
     }
 
-    /// The next one.
     pub(crate) async fn next(&mut self) -> Asked {
         tokio::select! {
             _ = self.terminate.recv() => Asked::Stop,

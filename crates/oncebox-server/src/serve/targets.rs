@@ -21,7 +21,6 @@ pub(crate) struct Builder {
 }
 
 impl Builder {
-    /// One without clients.
     pub(crate) fn new(clock: Clock) -> Self {
         Self { clock, clients: Vec::new() }
     }

@@ -15,7 +15,6 @@ use rustls::pki_types::pem::PemObject as _;
 /// A file with an authority to trust, then hosts with the address to call instead: `ca.pem,api.example.com=127.0.0.1:1`.
 const VARIABLE: &str = "ONCEBOX_TEST_VENDORS";
 
-/// The client for calls to vendors.
 pub(crate) fn calls(clock: Clock) -> anyhow::Result<VendorCalls> {
     let calls = match std::env::var(VARIABLE) {
         Err(_) => VendorCalls::new(clock),

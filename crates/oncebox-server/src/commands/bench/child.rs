@@ -21,7 +21,6 @@ use crate::http::token::random;
 const START_WAIT: Duration = Duration::from_secs(30);
 const SECRET_VARIABLE: &str = "BENCH_SECRET";
 const DATABASE_VARIABLE: &str = "BENCH_DATABASE";
-/// A running server.
 #[derive(Debug)]
 pub(super) struct Server {
     /// Ended with us.
@@ -68,7 +67,6 @@ impl Server {
 pub(super) struct Folder(PathBuf);
 
 impl Folder {
-    /// Makes one.
     pub(super) fn create() -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("oncebox-bench-{}", HEXLOWER.encode(&random::<8>()?)));
         std::fs::DirBuilder::new().mode(0o700).create(&path).context("cannot make a temporary folder")?;

@@ -9,7 +9,6 @@ use super::process::Times;
 use super::wire::Said;
 use crate::terminal;
 
-/// What the connections counted.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     accepted: u64,
@@ -24,17 +23,11 @@ pub(super) struct Counts {
 pub(super) struct Figures {
     /// Answers with 2xx in a second.
     pub(super) rate: f64,
-    /// Half of the answers came within so many milliseconds.
     pub(super) p50_ms: f64,
-    /// 99 of 100.
     pub(super) p99_ms: f64,
-    /// 999 of 1,000.
     pub(super) p999_ms: f64,
-    /// The slowest of all.
     pub(super) max_ms: f64,
-    /// New events.
     pub(super) accepted: u64,
-    /// Known events.
     pub(super) duplicate: u64,
     /// Other 2xx: handshakes, held, conflict.
     pub(super) other: u64,
@@ -47,12 +40,10 @@ pub(super) struct Figures {
     pub(super) server_cpu_us: Option<f64>,
     /// Processor time of Postgres for each answer, in microseconds.
     pub(super) postgres_cpu_us: Option<f64>,
-    /// The server's resident memory at the end, in MiB.
     pub(super) rss_mib: Option<f64>,
 }
 
 impl Counts {
-    /// Counts one answer.
     pub(super) fn add(&mut self, said: Said, elapsed: Duration) {
         *match said {
             Said::Accepted => &mut self.accepted,
@@ -63,7 +54,6 @@ impl Counts {
         self.micros.push(u32::try_from(elapsed.as_micros()).unwrap_or(u32::MAX));
     }
 
-    /// Adds another connection's.
     pub(super) fn merge(&mut self, other: Self) {
         self.accepted += other.accepted;
         self.duplicate += other.duplicate;
@@ -74,7 +64,6 @@ impl Counts {
 }
 
 impl Figures {
-    /// Sums up a round.
     #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     pub(super) fn new(mut counts: Counts, elapsed: Duration, spent: Option<Times>, resident_kib: Option<u64>) -> Self {
         counts.micros.sort_unstable();
@@ -104,7 +93,6 @@ impl Figures {
         self.statuses.iter().map(one).collect::<Vec<_>>().join(", ")
     }
 
-    /// A table of one round.
     pub(super) fn as_text(&self) -> String {
         let mut table = terminal::table(&[]);
         let mut add = |name: &str, value: String| {

@@ -24,7 +24,6 @@ pub(super) struct Process {
     pub(super) with_postgres: bool,
 }
 
-/// A load on one server.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Load {
     pub(super) address: SocketAddr,
@@ -39,7 +38,6 @@ const MEASURING: u8 = 1;
 const STOPPING: u8 = 2;
 
 impl Load {
-    /// Runs the round.
     pub(super) async fn run(&self, script: &Arc<Script>) -> anyhow::Result<Figures> {
         let phase = Arc::new(AtomicU8::new(WARMING));
         let mut connections = JoinSet::new();

@@ -6,10 +6,8 @@ use std::time::Duration;
 /// The kernel counts processor time for programs in hundredths of a second, whatever its own clock.
 const TICK: Duration = Duration::from_millis(10);
 
-/// Processor time used so far.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Times {
-    /// The server's.
     pub(super) server: Duration,
     /// That of every process called `postgres`, when one works for the server.
     pub(super) postgres: Option<Duration>,
@@ -30,7 +28,6 @@ impl Times {
     }
 }
 
-/// Resident memory in KiB.
 pub(super) fn resident_kib(process: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;

@@ -6,7 +6,6 @@ use anyhow::{Context as _, bail};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// What an answer said.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// 200, `accepted`.
@@ -19,7 +18,6 @@ pub(super) enum Said {
     Failed(u16),
 }
 
-/// One connection.
 #[derive(Debug)]
 pub(super) struct Connection {
     stream: TcpStream,
@@ -27,7 +25,6 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects.
     pub(super) async fn open(address: SocketAddr) -> anyhow::Result<Self> {
         let stream = TcpStream::connect(address).await;
         let stream = stream.with_context(|| format!("cannot connect to {address}; is the server running?"))?;

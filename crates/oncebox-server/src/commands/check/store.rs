@@ -13,7 +13,6 @@ use crate::config::store::{StoreConfig, StoreUrl};
 use crate::database;
 use crate::terminal::{self, Progress, Tone};
 
-/// Runs the command.
 pub(crate) async fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let config = store_config(args)?;
     let store = open(&config).await?;

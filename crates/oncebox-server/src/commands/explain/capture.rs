@@ -11,12 +11,9 @@ use oncebox_verify::Request;
 use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, de};
 
-/// A request and when it came.
 #[derive(Debug)]
 pub(super) struct Capture {
-    /// The request.
     pub(super) request: Request,
-    /// When it came.
     pub(super) at: UnixMillis,
 }
 

@@ -12,7 +12,6 @@ use serde::{Serialize, Serializer};
 
 use crate::terminal::{self, Tone};
 
-/// One verdict.
 #[derive(Debug, Serialize)]
 pub(super) struct Ruling {
     verdict: Word,
@@ -200,7 +199,6 @@ fn answer(reply: Reply) -> Answer {
     Answer { status: reply.status.as_u16(), headers: AnswerHeaders(headers), body }
 }
 
-/// How many of each.
 #[derive(Debug, Default)]
 pub(super) struct Summary {
     accepted: u64,
@@ -211,7 +209,6 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    /// Counts one verdict.
     pub(super) fn add(&mut self, ruling: &Ruling) {
         *match ruling.verdict {
             Word::Accept => &mut self.accepted,

@@ -9,7 +9,6 @@ use crate::query::PageQuery;
 use crate::query::view::ActionView;
 use crate::terminal::{self, Tone};
 
-/// Runs the command.
 pub(crate) async fn run(args: &ActionsArgs) -> anyhow::Result<ExitCode> {
     let limit = usize::try_from(args.page.limit).ok();
     let query = PageQuery { limit, cursor: args.page.cursor.clone() };

@@ -14,7 +14,6 @@ const TEXT_CHARS_MAX: usize = 36;
 /// What a terminal's line has room for beside the rest; elsewhere an error is never cut.
 const ERROR_CHARS_MAX: usize = 200;
 
-/// Runs the command.
 pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let query = DeliveriesQuery {
         state: Some("dead".to_owned()),

@@ -15,7 +15,6 @@ use crate::terminal::{self, Tone};
 /// A body longer than this is cut; `--raw` has all of it.
 const BODY_CHARS_MAX: usize = 4096;
 
-/// Runs the command.
 pub(crate) async fn run(args: &EventArgs) -> anyhow::Result<ExitCode> {
     let operator = Operator::open(&args.operator).await?;
     let Some(detail) = operator.event(&args.key).await? else {

@@ -11,7 +11,6 @@ use crate::terminal::{self, Tone};
 /// Ids longer than this show only their ends; the key finds the event anyway.
 const ID_CHARS_MAX: usize = 36;
 
-/// Runs the command.
 pub(crate) async fn run(args: &EventsArgs) -> anyhow::Result<ExitCode> {
     let page = Operator::open(&args.operator).await?.events(query(args)).await?;
     terminal::show(args.operator.json, &page, || text(&page))

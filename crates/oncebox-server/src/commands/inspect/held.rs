@@ -12,7 +12,6 @@ use crate::terminal;
 /// Longer texts show only their ends.
 const TEXT_CHARS_MAX: usize = 36;
 
-/// Runs the command.
 pub(crate) async fn run(args: &HeldArgs) -> anyhow::Result<ExitCode> {
     let query = EventsQuery {
         source: args.filter.source.clone(),

@@ -17,7 +17,6 @@ const ERROR_CHARS_MAX: usize = 80;
 /// Of a body or an answer on a terminal; `--json` has it whole.
 const BODY_CHARS_MAX: usize = 2000;
 
-/// Runs the command.
 pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
     let operator = Operator::open(&args.operator).await?;
     if let Some(id) = &args.id {

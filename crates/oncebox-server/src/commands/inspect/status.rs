@@ -8,7 +8,6 @@ use crate::query::retention::WindowView;
 use crate::query::view::{DestinationStats, StatsView};
 use crate::terminal::{self, Tone};
 
-/// Runs the command.
 pub(crate) async fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let operator = Operator::open(&args.operator).await?;
     let stats = operator.stats().await?;

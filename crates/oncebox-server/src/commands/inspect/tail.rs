@@ -9,7 +9,6 @@ use crate::query::tail::TailQuery;
 use crate::query::view::EventView;
 use crate::terminal::{self, Tone};
 
-/// Runs the command.
 pub(crate) async fn run(args: &TailArgs) -> anyhow::Result<ExitCode> {
     let query = TailQuery {
         source: args.source.clone(),

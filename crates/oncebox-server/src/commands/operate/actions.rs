@@ -29,13 +29,11 @@ struct Asked<'a> {
     operator: &'a OperatorArgs,
 }
 
-/// Runs `replay`.
 pub(crate) async fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let filter = FilterRequest { waiting: args.waiting, ..of_either(&args.deliveries, &args.messages) };
     run(Asked { kind: ActionKind::Replay, filter, care: &args.care, operator: &args.operator }).await
 }
 
-/// Runs `backfill`.
 pub(crate) async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     let filter = FilterRequest {
         source: args.source.clone(),
@@ -48,19 +46,16 @@ pub(crate) async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
     run(Asked { kind: ActionKind::Backfill, filter, care: &args.care, operator: &args.operator }).await
 }
 
-/// Runs `release`.
 pub(crate) async fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
     let filter = of_deliveries(&args.deliveries);
     run(Asked { kind: ActionKind::Release, filter, care: &args.care, operator: &args.operator }).await
 }
 
-/// Runs `discard`.
 pub(crate) async fn discard(args: &DiscardArgs) -> anyhow::Result<ExitCode> {
     let filter = of_either(&args.deliveries, &args.messages);
     run(Asked { kind: ActionKind::Discard, filter, care: &args.care, operator: &args.operator }).await
 }
 
-/// Runs `forget`.
 pub(crate) async fn forget(args: &ForgetArgs) -> anyhow::Result<ExitCode> {
     let (key, state) = (args.key.clone(), args.state.clone());
     let filter = FilterRequest { key, state, ..of_events(&args.events) };

@@ -15,7 +15,6 @@ use crate::usage::wrong_usage;
 /// Whoever is refused hears so sooner than this.
 const REFUSED_WITHIN: Duration = Duration::from_millis(500);
 
-/// Runs the command.
 pub(crate) async fn run(args: &ArmArgs) -> anyhow::Result<ExitCode> {
     if args.wait.is_some_and(|patience| patience > WAIT_MAX) {
         return Err(wrong_usage("--wait: ten minutes are the longest, since a source is armed for no longer"));
@@ -56,7 +55,6 @@ fn told(view: &ArmingView, wait: Option<Duration>) -> String {
     }
 }
 
-/// Runs `oncebox disarm`.
 pub(crate) async fn disarm(args: &DisarmArgs) -> anyhow::Result<ExitCode> {
     let operator = Operator::open_with_sources(&args.operator).await?;
     let view = operator.disarm(&args.source).await?;

@@ -13,7 +13,6 @@ use crate::query::erase::{EraseRequest, Erased, SubjectRequest};
 use crate::terminal::{self, Progress, counted};
 use crate::usage::{unless_refused, wrong_usage};
 
-/// Runs the command.
 pub(crate) async fn run(args: &EraseArgs) -> anyhow::Result<ExitCode> {
     let operator = Operator::open(&args.operator).await?;
     let mut request =

@@ -8,12 +8,10 @@ use crate::cli::action::PauseArgs;
 use crate::operator::Operator;
 use crate::terminal;
 
-/// Runs `pause`.
 pub(crate) async fn pause(args: &PauseArgs) -> anyhow::Result<ExitCode> {
     set(args, true).await
 }
 
-/// Runs `resume`.
 pub(crate) async fn resume(args: &PauseArgs) -> anyhow::Result<ExitCode> {
     set(args, false).await
 }

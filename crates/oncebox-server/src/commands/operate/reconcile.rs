@@ -36,7 +36,6 @@ struct Report {
     repeated: bool,
 }
 
-/// Runs the command.
 pub(crate) async fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
     let clock = Clock::system();
     let known = known(args, &clock)?;

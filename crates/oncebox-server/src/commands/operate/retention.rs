@@ -12,7 +12,6 @@ use crate::terminal::{self, Progress, Tone};
 
 const POLL_EVERY: Duration = Duration::from_millis(300);
 
-/// Runs the command.
 pub(crate) async fn run(args: &RetentionArgs) -> anyhow::Result<ExitCode> {
     match &args.verb {
         None => show(&args.operator).await,

@@ -17,7 +17,6 @@ const ANSWER_WAIT: Duration = Duration::from_secs(60);
 pub(super) enum Answer {
     /// 2xx: the server has it.
     Stored {
-        /// Accepted, duplicate, …
         status: Status,
         /// The event's key, where the server said it.
         key: Option<String>,
@@ -34,9 +33,7 @@ pub(super) enum Answer {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {
-    /// New.
     Accepted,
-    /// Known.
     Duplicate,
     /// Known, with another body.
     Conflict,
@@ -56,7 +53,6 @@ impl Client {
         Ok(Self { client: own_calls::client()?, url })
     }
 
-    /// Posts a request.
     pub(super) async fn post(&self, request: &Request) -> Answer {
         // A signature may have been written into the query, or a token into the path.
         let url = self.url.join(&request.target).unwrap_or_else(|_invalid| self.url.clone());

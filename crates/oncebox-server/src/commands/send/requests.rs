@@ -9,12 +9,10 @@ use oncebox::gateway::clock::{Clock, UnixMillis};
 use oncebox_verify::{Request, Sample, Source, Verdict};
 use uuid::Uuid;
 
-/// What to send.
 #[derive(Clone, Debug)]
 pub(super) struct Plan {
     /// The id of the one event; a fresh one for each when absent.
     pub(super) id: Option<String>,
-    /// Their type.
     pub(super) event_type: Option<String>,
     /// How many different events.
     pub(super) events: u64,

@@ -24,7 +24,6 @@ pub(super) struct Tally {
 }
 
 impl Tally {
-    /// Counts one answer.
     pub(super) fn add(&mut self, answer: Answer) {
         self.sent += 1;
         let refusal = match answer {
@@ -57,7 +56,6 @@ impl Tally {
         self.first_refusal.get_or_insert(refusal);
     }
 
-    /// For scripts.
     pub(super) fn as_json(&self, provider: &str, to: &str, elapsed: Duration) -> Value {
         json!({
             "provider": provider, "to": to, "sent": self.sent, "seconds": elapsed.as_secs_f64(),
@@ -66,7 +64,6 @@ impl Tally {
         })
     }
 
-    /// For people.
     pub(super) fn as_text(&self, provider: &str, to: &str, elapsed: Duration) -> String {
         let requests = terminal::counted(self.sent, "request");
         let mut lines = vec![format!("{provider}: {requests} to {to} in {:.2} s", elapsed.as_secs_f64())];

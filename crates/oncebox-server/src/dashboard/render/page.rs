@@ -49,7 +49,6 @@ pub(crate) struct Visit {
     path: String,
 }
 
-/// One entry of the menu.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
     pub(crate) href: &'static str,
@@ -72,7 +71,6 @@ impl Visit {
         if self.may_act { "operator" } else { "viewer" }
     }
 
-    /// The program's version.
     pub(crate) fn version(&self) -> &'static str {
         env!("CARGO_PKG_VERSION")
     }
@@ -121,7 +119,6 @@ pub(crate) struct PageError {
 }
 
 impl PageError {
-    /// A refusal in words.
     pub(crate) fn new(status: StatusCode, title: &str, detail: impl Into<String>) -> Self {
         Self { status, title: title.to_owned(), detail: detail.into() }
     }

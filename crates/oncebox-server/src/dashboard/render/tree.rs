@@ -25,7 +25,6 @@ pub(crate) enum Row {
     },
     /// A branch ends.
     Close,
-    /// A leaf.
     Leaf {
         /// Its name in the parent.
         name: String,

@@ -145,7 +145,6 @@ impl MessageView {
 }
 
 impl MessageDetailView {
-    /// A message with all that belongs to it.
     pub(crate) fn new(detail: MessageDetail, destinations: &Destinations) -> Self {
         let headers: serde_json::Map<String, serde_json::Value> =
             serde_json::from_str(&detail.headers).unwrap_or_default();
