@@ -5,7 +5,6 @@
 pub(crate) mod actions;
 pub(crate) mod api;
 pub(crate) mod arm;
-pub(crate) mod erase;
 pub(crate) mod guard;
 pub(crate) mod login;
 pub(crate) mod login_limit;
@@ -16,14 +15,17 @@ pub(crate) mod session;
 pub(crate) mod submitted;
 pub(crate) mod tail;
 
+use std::convert::Infallible;
+use std::ops::Deref;
 use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
 use axum::Router;
-use axum::extract::State;
+use axum::extract::FromRequestParts;
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
+use http::request::Parts;
 use hyper::body::Incoming;
 use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
@@ -130,26 +132,18 @@ impl Admin {
         looking.merge(acting).layer(axum::Extension(Teller::Owner(who))).with_state(self.clone())
     }
 
-    pub(crate) fn store(&self) -> &Store {
-        &self.0.store
-    }
-
-    pub(crate) fn clock(&self) -> &Clock {
-        &self.0.clock
-    }
-
     pub(crate) fn setup(&self) -> Arc<Setup> {
         self.0.setup.load_full()
     }
 
     /// Refuses a source or a handler that neither the config nor the database knows.
     pub(crate) async fn check_names(&self, source: Option<&str>, handler: Option<&str>) -> Result<(), QueryError> {
-        names::check(self.store(), self.configured().as_ref(), source, handler).await
+        names::check(&self.store, self.configured().as_ref(), source, handler).await
     }
 
     /// What the config names, where there is one.
     fn configured(&self) -> Option<Configured> {
-        if let Some(offline) = &self.0.offline {
+        if let Some(offline) = &self.offline {
             return offline.reach.as_ref().map(|reach| reach.configured.clone());
         }
         let setup = self.setup();
@@ -163,7 +157,7 @@ impl Admin {
 
     /// How the sender of a source behaves; none where no config tells.
     pub(crate) fn sender(&self, source: &str) -> Result<Option<Description>, Problem> {
-        let sender = match &self.0.offline {
+        let sender = match &self.offline {
             Some(Offline { reach: None, .. }) => return Ok(None),
             Some(Offline { reach: Some(reach), .. }) => reach.senders.get(source).cloned(),
             None => self.setup().sources.get(source).map(|source| source.description().clone()),
@@ -177,48 +171,49 @@ impl Admin {
         let configured = self.configured();
         let routes = configured.as_ref().and_then(|names| names.routes.as_ref());
         let known = Known { routes, destinations: &self.destinations() };
-        query::actions::act(self.store(), self.clock(), known, kind, request).await
+        query::actions::act(&self.store, &self.clock, known, kind, request).await
     }
 
     /// All that the screens are made from.
     pub(crate) fn context(&self) -> QueryContext {
         QueryContext {
-            store: self.0.store.clone(),
-            clock: self.0.clock.clone(),
+            store: self.store.clone(),
+            clock: self.clock.clone(),
             setup: self.setup(),
-            traffic: self.0.traffic.clone(),
-            rejections: self.0.rejections.clone(),
-            public: self.0.public.clone(),
+            traffic: self.traffic.clone(),
+            rejections: self.rejections.clone(),
+            public: self.public.clone(),
         }
     }
 
     /// The destinations as this server sees them now.
     pub(crate) fn destinations(&self) -> Destinations {
-        if let Some(offline) = &self.0.offline {
+        if let Some(offline) = &self.offline {
             return offline.destinations.clone();
         }
-        Destinations::of_server(&self.setup().destinations, &self.0.spared)
-    }
-
-    pub(crate) fn arrived(&self) -> &ArrivedSecrets {
-        &self.0.arrived
-    }
-
-    pub(crate) fn guard(&self) -> &Guard {
-        &self.0.guard
-    }
-
-    pub(crate) fn trusted_proxies(&self) -> usize {
-        self.0.trusted_proxies
-    }
-
-    pub(crate) fn is_draining(&self) -> bool {
-        self.0.draining.requested()
+        Destinations::of_server(&self.setup().destinations, &self.spared)
     }
 
     /// True when the server begins to stop within this time.
     pub(crate) async fn drains_within(&self, wait: Duration) -> bool {
-        tokio::time::timeout(wait, self.0.draining.wait()).await.is_ok()
+        tokio::time::timeout(wait, self.draining.wait()).await.is_ok()
+    }
+}
+
+impl Deref for Admin {
+    type Target = AdminParts;
+
+    fn deref(&self) -> &AdminParts {
+        &self.0
+    }
+}
+
+/// A handler names what it is a part of.
+impl FromRequestParts<Self> for Admin {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(_parts: &mut Parts, admin: &Self) -> Result<Self, Infallible> {
+        Ok(admin.clone())
     }
 }
 
@@ -265,7 +260,7 @@ fn acting() -> OpenApiRouter<Admin> {
         .routes(routes!(actions::release))
         .routes(routes!(actions::discard))
         .routes(routes!(actions::forget))
-        .routes(routes!(erase::erase))
+        .routes(routes!(actions::erase))
         .routes(routes!(retention::run))
         .routes(routes!(retention::confirm))
         .routes(routes!(actions::pause))
@@ -288,7 +283,7 @@ pub(crate) struct AdminConnection(TowerToHyperService<Router>);
 
 impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
     type Response = Response;
-    type Error = std::convert::Infallible;
+    type Error = Infallible;
     type Future = ResponseFuture<axum::body::Body>;
 
     fn call(&self, request: http::Request<Incoming>) -> Self::Future {
@@ -299,8 +294,8 @@ impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
 /// The metrics in the text format of Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "numbers",
     responses((status = 200, description = "The metrics.", body = String, content_type = "text/plain"), Refusals))]
-async fn metrics(State(admin): State<Admin>) -> Response {
-    admin.0.gauges.count(admin.store(), admin.clock(), &admin.setup(), &admin.0.spared).await;
-    let text = admin.0.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
+async fn metrics(admin: Admin) -> Response {
+    admin.gauges.count(&admin.store, &admin.clock, &admin.setup(), &admin.spared).await;
+    let text = admin.metrics.as_ref().map(PrometheusHandle::render).unwrap_or_default();
     ([(http::header::CONTENT_TYPE, "text/plain; version=0.0.4")], text).into_response()
 }

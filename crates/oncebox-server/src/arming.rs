@@ -24,7 +24,7 @@ pub(crate) struct ArmingView {
     /// True while the next handshake's secret will be taken.
     pub(crate) armed: bool,
     /// The secret where a person must type it in at the vendor.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) secret: Option<String>,
 }
 

@@ -27,7 +27,7 @@ use serde::{Deserialize, Serialize};
 
 use destinations::Destinations;
 
-use crate::query::view::{EventDetailView, EventView, Items, StatsView};
+use crate::query::view::{Beside, EventDetailView, EventView, Items, StatsView};
 use crate::when::{CURE, When};
 
 /// Filters as a person writes them.
@@ -48,16 +48,16 @@ pub(crate) struct EventsQuery {
     /// A part of the id or the type.
     pub(crate) text: Option<String>,
     /// Exactly this id of the sender, or exactly this key.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) id: Option<String>,
     /// A text within the body, byte by byte.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) body: Option<String>,
     /// Has a delivery in exactly this state.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) delivery_state: Option<String>,
     /// Of exactly this handler; only beside `delivery_state`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) handler: Option<String>,
     /// Where the page before ended.
     pub(crate) cursor: Option<String>,
@@ -77,6 +77,9 @@ pub(crate) struct PageQuery {
     pub(crate) cursor: Option<String>,
 }
 
+/// What a question gets.
+pub(crate) type Result<T, E = QueryError> = std::result::Result<T, E>;
+
 /// Why a question got no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum QueryError {
@@ -95,7 +98,7 @@ pub(crate) enum QueryError {
 }
 
 /// A page of events, newest first.
-pub(crate) async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<EventView>, QueryError> {
+pub(crate) async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<EventView>> {
     let limit = page_limit(query.limit)?;
     if let Some(text) = query.body.clone() {
         return search::bodies(store, &filter(query, clock.now())?, &text, limit).await;
@@ -107,7 +110,7 @@ pub(crate) async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> 
 }
 
 /// The events that a person means by a key or by `source/event_id`.
-pub(crate) async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, QueryError> {
+pub(crate) async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>> {
     if let Ok(key) = name.parse::<EventKey>() {
         return Ok(store.event(key).await?.into_iter().collect());
     }
@@ -122,22 +125,21 @@ pub(crate) async fn find(store: &Store, name: &str) -> Result<Vec<EventRecord>, 
 }
 
 /// One event with all that belongs to it; the first where an id names several, with the others beside it.
-pub(crate) async fn event(
-    store: &Store,
-    name: &str,
-    destinations: &Destinations,
-) -> Result<Option<EventDetailView>, QueryError> {
+pub(crate) async fn event(store: &Store, name: &str, destinations: &Destinations) -> Result<Option<EventDetailView>> {
     let Some(first) = find(store, name).await?.into_iter().next() else { return Ok(None) };
     let Some(detail) = store.event_detail(first.key).await? else { return Ok(None) };
-    let attempts = store.attempts(first.key).await?;
-    let messages = outbox::of_event(store, first.key, destinations).await?;
-    let (received_at, windows) = (detail.event.received_at, store.windows().await?);
     let named = match first.event_id.as_str() {
         "" => Vec::new(),
         id => store.events_named(&first.source, id).await?,
     };
-    let view = EventDetailView::new(detail, attempts, messages).with_windows(received_at, &windows);
-    Ok(Some(view.with_namesakes(named).with_memory(store.is_remembered(first.key).await?)))
+    let beside = Beside {
+        attempts: store.attempts(first.key).await?,
+        messages: outbox::of_event(store, first.key, destinations).await?,
+        named,
+        remembered: store.is_remembered(first.key).await?,
+        windows: store.windows().await?,
+    };
+    Ok(Some(EventDetailView::new(detail, beside)))
 }
 
 /// The numbers of `status`.
@@ -146,26 +148,27 @@ pub(crate) async fn stats(
     clock: &Clock,
     unverified: Vec<String>,
     destinations: &Destinations,
-) -> Result<StatsView, QueryError> {
+) -> Result<StatsView> {
     const DAY: i64 = 24 * 60 * 60 * 1000;
     let stats = store.stats(clock.now() - DAY).await?;
     let health = deliveries::health(store, stats.recent.tries.clone()).await?;
-    let stopped = store.retention(clock.now()).await?.stopped.map(|(_, why)| why);
-    let mut view = StatsView::new(store, stats, health, unverified, stopped);
+    let mut view = StatsView::new(store, stats, health);
     let waiting = view.outbox.iter().filter(|one| one.state == "ready").map(|one| one.destination.as_str());
     view.destinations = destinations.stats(waiting);
     view.retention = retention::windows(store).await?;
+    view.retention_stopped = store.retention(clock.now()).await?.stopped.map(|(_, why)| why);
+    view.unverified_sources = unverified;
     Ok(view)
 }
 
-fn page_limit(asked: Option<usize>) -> Result<usize, QueryError> {
+fn page_limit(asked: Option<usize>) -> Result<usize> {
     let limit = asked.unwrap_or(100);
     let fits = (1..=PAGE_MAX).contains(&limit);
     if fits { Ok(limit) } else { Err(QueryError::Bad(format!("limit must be between 1 and {PAGE_MAX}"))) }
 }
 
 /// Cursors are keys of rows, and we make those in one way only.
-fn cursor(text: Option<&str>) -> Result<Option<Position>, QueryError> {
+fn cursor(text: Option<&str>) -> Result<Option<Position>> {
     let read = |text: &str| text.parse::<Position>().ok().filter(Position::is_ours).ok_or_else(not_our_cursor);
     text.map(read).transpose()
 }
@@ -175,11 +178,7 @@ fn not_our_cursor() -> QueryError {
 }
 
 /// A page of a list that is short enough to be at hand as a whole; its cursor is the name of the last row.
-pub(crate) fn page_of<T>(
-    items: Vec<T>,
-    query: &PageQuery,
-    name: impl Fn(&T) -> String,
-) -> Result<Items<T>, QueryError> {
+pub(crate) fn page_of<T>(items: Vec<T>, query: &PageQuery, name: impl Fn(&T) -> String) -> Result<Items<T>> {
     let limit = page_limit(query.limit.or(Some(PAGE_MAX)))?;
     let start = match query.cursor.as_deref() {
         Some(cursor) => items.iter().position(|item| name(item) == cursor).ok_or_else(not_our_cursor)? + 1,
@@ -191,7 +190,7 @@ pub(crate) fn page_of<T>(
     Ok(Items { items, next_cursor, searched_until: None })
 }
 
-fn check_event_state(state: Option<&str>) -> Result<(), QueryError> {
+fn check_event_state(state: Option<&str>) -> Result<()> {
     match state {
         None | Some("accepted" | "held" | "conflict") => Ok(()),
         Some(state) => {
@@ -200,7 +199,7 @@ fn check_event_state(state: Option<&str>) -> Result<(), QueryError> {
     }
 }
 
-fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter, QueryError> {
+fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter> {
     check_event_state(query.state.as_deref())?;
     if let Some(state) = query.delivery_state.as_deref() {
         deliveries::check_state(state)?;
@@ -223,7 +222,7 @@ fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter, QueryError
     })
 }
 
-fn moment(text: &str, now: UnixMillis) -> Result<UnixMillis, QueryError> {
+fn moment(text: &str, now: UnixMillis) -> Result<UnixMillis> {
     let when = When::parse(text).ok_or_else(|| QueryError::Bad(format!("{text:?} is no point in time: {CURE}")))?;
     Ok(when.moment(now))
 }

@@ -3,10 +3,7 @@
 use std::sync::Arc;
 
 use axum::Json;
-use axum::extract::{
-    FromRequest, FromRequestParts, Query, Request, State,
-    rejection::{JsonRejection, PathRejection, QueryRejection},
-};
+use axum::extract::{FromRequest, FromRequestParts, Path, Query, Request};
 use axum::response::{IntoResponse, Response};
 use http::HeaderValue;
 use http::header::{CONTENT_DISPOSITION, CONTENT_SECURITY_POLICY, CONTENT_TYPE};
@@ -44,14 +41,14 @@ pub(crate) struct ReadyView {
 /// The three numbers, the last hour, the queues.
 #[utoipa::path(get, path = "/api/v1/overview", tag = "numbers",
     responses((status = 200, description = "The three numbers, the last hour, the queues.", body = OverviewView), Refusals))]
-pub(crate) async fn overview(State(admin): State<Admin>) -> Answer<OverviewView> {
+pub(crate) async fn overview(admin: Admin) -> Answer<OverviewView> {
     Ok(Json(query::overview::overview(&admin.context()).await?))
 }
 
 /// The sources.
 #[utoipa::path(get, path = "/api/v1/sources", tag = "sources", params(PageQuery),
     responses((status = 200, description = "The sources.", body = Items<SourceView>), Refusals))]
-pub(crate) async fn sources(State(admin): State<Admin>, Params(query): Params<PageQuery>) -> Answer<Items<SourceView>> {
+pub(crate) async fn sources(admin: Admin, Params(query): Params<PageQuery>) -> Answer<Items<SourceView>> {
     let sources = query::sources::sources(&admin.context()).await?;
     Ok(Json(query::page_of(sources, &query, |one| one.name.clone())?))
 }
@@ -59,18 +56,14 @@ pub(crate) async fn sources(State(admin): State<Admin>, Params(query): Params<Pa
 /// One source, with the guide of its provider.
 #[utoipa::path(get, path = "/api/v1/sources/{name}", tag = "sources", params(("name" = String, Path, description = "Its name.")),
     responses((status = 200, description = "A source with the guide of its provider.", body = SourceDetailView), Refusals))]
-pub(crate) async fn source(State(admin): State<Admin>, Named(name): Named) -> Answer<SourceDetailView> {
-    let detail = query::sources::source(&admin.context(), &name).await?.ok_or_else(Problem::not_found)?;
-    Ok(Json(detail))
+pub(crate) async fn source(admin: Admin, Named(name): Named) -> Answer<SourceDetailView> {
+    found(query::sources::source(&admin.context(), &name).await?)
 }
 
 /// The handlers.
 #[utoipa::path(get, path = "/api/v1/handlers", tag = "handlers", params(PageQuery),
     responses((status = 200, description = "The handlers.", body = Items<HandlerView>), Refusals))]
-pub(crate) async fn handlers(
-    State(admin): State<Admin>,
-    Params(query): Params<PageQuery>,
-) -> Answer<Items<HandlerView>> {
+pub(crate) async fn handlers(admin: Admin, Params(query): Params<PageQuery>) -> Answer<Items<HandlerView>> {
     let handlers = query::queues::handlers(&admin.context()).await?;
     Ok(Json(query::page_of(handlers, &query, |one| one.handler.clone())?))
 }
@@ -78,10 +71,7 @@ pub(crate) async fn handlers(
 /// The destinations.
 #[utoipa::path(get, path = "/api/v1/destinations", tag = "outbox", params(PageQuery),
     responses((status = 200, description = "The destinations of the outbox.", body = Items<DestinationView>), Refusals))]
-pub(crate) async fn destinations(
-    State(admin): State<Admin>,
-    Params(query): Params<PageQuery>,
-) -> Answer<Items<DestinationView>> {
+pub(crate) async fn destinations(admin: Admin, Params(query): Params<PageQuery>) -> Answer<Items<DestinationView>> {
     let destinations = query::queues::destinations(&admin.context()).await?;
     Ok(Json(query::page_of(destinations, &query, |one| one.destination.clone())?))
 }
@@ -89,85 +79,78 @@ pub(crate) async fn destinations(
 /// Dead letters by error.
 #[utoipa::path(get, path = "/api/v1/dead-letters/groups", tag = "dead letters",
     responses((status = 200, description = "Dead letters by error.", body = DeadGroupsView), Refusals))]
-pub(crate) async fn dead_groups(State(admin): State<Admin>) -> Answer<DeadGroupsView> {
-    Ok(Json(query::dead::groups(admin.store()).await?))
+pub(crate) async fn dead_groups(admin: Admin) -> Answer<DeadGroupsView> {
+    Ok(Json(query::dead::groups(&admin.store).await?))
 }
 
 /// A page of events, newest first.
 #[utoipa::path(get, path = "/api/v1/events", tag = "events", params(EventsQuery),
     responses((status = 200, description = "A page of events, newest first.", body = Items<EventView>), Refusals))]
-pub(crate) async fn events(State(admin): State<Admin>, Params(query): Params<EventsQuery>) -> Answer<Items<EventView>> {
+pub(crate) async fn events(admin: Admin, Params(query): Params<EventsQuery>) -> Answer<Items<EventView>> {
     admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
-    Ok(Json(query::events(admin.store(), admin.clock(), query).await?))
+    Ok(Json(query::events(&admin.store, &admin.clock, query).await?))
 }
 
 /// A page of what waits for a person, newest first.
 #[utoipa::path(get, path = "/api/v1/held", tag = "events", params(HeldQuery),
     responses((status = 200, description = "A page of what waits for a person, newest first.", body = Items<HeldView>), Refusals))]
-pub(crate) async fn held(State(admin): State<Admin>, Params(query): Params<HeldQuery>) -> Answer<Items<HeldView>> {
+pub(crate) async fn held(admin: Admin, Params(query): Params<HeldQuery>) -> Answer<Items<HeldView>> {
     admin.check_names(query.source.as_deref(), None).await?;
-    Ok(Json(query::held::held(admin.store(), admin.clock(), query.into()).await?))
+    Ok(Json(query::held::held(&admin.store, &admin.clock, query.into()).await?))
 }
 
 /// A page of deliveries, newest first.
 #[utoipa::path(get, path = "/api/v1/deliveries", tag = "handlers", params(DeliveriesQuery),
     responses((status = 200, description = "A page of deliveries, newest first.", body = Items<DeliveryLineView>), Refusals))]
 pub(crate) async fn deliveries(
-    State(admin): State<Admin>,
+    admin: Admin,
     Params(query): Params<DeliveriesQuery>,
 ) -> Answer<Items<DeliveryLineView>> {
     admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
-    Ok(Json(query::deliveries::deliveries(admin.store(), admin.clock(), query).await?))
+    Ok(Json(query::deliveries::deliveries(&admin.store, &admin.clock, query).await?))
 }
 
 /// A page of dead letters, newest first.
 #[utoipa::path(get, path = "/api/v1/dead-letters", tag = "dead letters", params(DeliveriesQuery),
     responses((status = 200, description = "A page of dead letters, newest first.", body = Items<DeadLetterView>), Refusals))]
 pub(crate) async fn dead_letters(
-    State(admin): State<Admin>,
+    admin: Admin,
     Params(query): Params<DeliveriesQuery>,
 ) -> Answer<Items<DeadLetterView>> {
     admin.check_names(query.source.as_deref(), query.handler.as_deref()).await?;
-    Ok(Json(query::outbox::dead_letters(admin.store(), admin.clock(), query).await?))
+    Ok(Json(query::outbox::dead_letters(&admin.store, &admin.clock, query).await?))
 }
 
 /// A page of outbox messages, newest first.
 #[utoipa::path(get, path = "/api/v1/outbox", tag = "outbox", params(OutboxQuery),
     responses((status = 200, description = "A page of outbox messages, newest first.", body = Items<MessageView>), Refusals))]
-pub(crate) async fn outbox(
-    State(admin): State<Admin>,
-    Params(query): Params<OutboxQuery>,
-) -> Answer<Items<MessageView>> {
+pub(crate) async fn outbox(admin: Admin, Params(query): Params<OutboxQuery>) -> Answer<Items<MessageView>> {
     let destinations = admin.destinations();
-    destinations.check(admin.store(), query.destination.as_deref()).await?;
-    Ok(Json(query::outbox::messages(admin.store(), admin.clock(), query, &destinations).await?))
+    destinations.check(&admin.store, query.destination.as_deref()).await?;
+    Ok(Json(query::outbox::messages(&admin.store, &admin.clock, query, &destinations).await?))
 }
 
 /// One message with its attempts.
 #[utoipa::path(get, path = "/api/v1/outbox/{id}", tag = "outbox", params(("id" = String, Path, description = "Its id.")),
     responses((status = 200, description = "One message with its attempts.", body = MessageDetailView), Refusals))]
-pub(crate) async fn message(State(admin): State<Admin>, Named(id): Named) -> Answer<MessageDetailView> {
-    let detail =
-        query::outbox::message(admin.store(), &id, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
-    Ok(Json(detail))
+pub(crate) async fn message(admin: Admin, Named(id): Named) -> Answer<MessageDetailView> {
+    found(query::outbox::message(&admin.store, &id, &admin.destinations()).await?)
 }
 
 /// One event with all that belongs to it.
 #[utoipa::path(get, path = "/api/v1/events/{key}", tag = "events", params(("key" = String, Path, description = "An event's key, or `source/event_id` with the slash as `%2F`.")),
     responses((status = 200, description = "One event with all that belongs to it.", body = EventDetailView), Refusals))]
-pub(crate) async fn event(State(admin): State<Admin>, Named(name): Named) -> Answer<EventDetailView> {
-    let detail = query::event(admin.store(), &name, &admin.destinations()).await?.ok_or_else(Problem::not_found)?;
-    Ok(Json(detail))
+pub(crate) async fn event(admin: Admin, Named(name): Named) -> Answer<EventDetailView> {
+    found(query::event(&admin.store, &name, &admin.destinations()).await?)
 }
 
 /// The raw bytes, as a download that no browser will run.
 #[utoipa::path(get, path = "/api/v1/events/{key}/payload", tag = "events", params(("key" = String, Path, description = "An event's key, or `source/event_id` with the slash as `%2F`.")),
     responses((status = 200, description = "The bytes as they came.", body = [u8], content_type = "application/octet-stream"), Refusals))]
-pub(crate) async fn payload(State(admin): State<Admin>, Named(name): Named) -> Result<Response, ApiError> {
-    let found = query::find(admin.store(), &name).await?;
+pub(crate) async fn payload(admin: Admin, Named(name): Named) -> Result<Response, ApiError> {
+    let found = query::find(&admin.store, &name).await?;
     let event = found.first().ok_or_else(Problem::not_found)?;
-    let payload = admin.store().payload(event.key).await?;
-    let payload = payload.ok_or_else(Problem::not_found)?;
+    let payload = admin.store.payload(event.key).await?.ok_or_else(Problem::not_found)?;
     let mut response = payload.body.into_response();
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
@@ -182,10 +165,7 @@ pub(crate) async fn payload(State(admin): State<Admin>, Named(name): Named) -> R
 /// The last rejections of this node, newest first.
 #[utoipa::path(get, path = "/api/v1/rejections", tag = "sources", params(RejectionsQuery),
     responses((status = 200, description = "The last rejections of this node, newest first.", body = Items<RejectionView>), Refusals))]
-pub(crate) async fn rejections(
-    State(admin): State<Admin>,
-    Params(query): Params<RejectionsQuery>,
-) -> Answer<Items<RejectionView>> {
+pub(crate) async fn rejections(admin: Admin, Params(query): Params<RejectionsQuery>) -> Answer<Items<RejectionView>> {
     admin.check_names(query.source.as_deref(), None).await?;
     Ok(Json(query::sources::rejections(&admin.context(), &query)?))
 }
@@ -193,12 +173,12 @@ pub(crate) async fn rejections(
 /// The numbers of `oncebox status`.
 #[utoipa::path(get, path = "/api/v1/stats", tag = "numbers",
     responses((status = 200, description = "The numbers of `oncebox status`.", body = StatsView), Refusals))]
-pub(crate) async fn stats(State(admin): State<Admin>) -> Answer<StatsView> {
+pub(crate) async fn stats(admin: Admin) -> Answer<StatsView> {
     let setup = admin.setup();
     let mut unverified: Vec<String> =
         setup.sources.values().filter(|source| source.is_unverified()).map(|source| source.name().to_owned()).collect();
     unverified.sort();
-    let mut stats = query::stats(admin.store(), admin.clock(), unverified, &admin.destinations()).await?;
+    let mut stats = query::stats(&admin.store, &admin.clock, unverified, &admin.destinations()).await?;
     stats.retention_forced = setup.retention_forced;
     Ok(Json(stats))
 }
@@ -206,24 +186,29 @@ pub(crate) async fn stats(State(admin): State<Admin>) -> Answer<StatsView> {
 /// Ready means: the database answers.
 #[utoipa::path(get, path = "/readyz", tag = "numbers",
     responses((status = 200, description = "The database answers.", body = ReadyView), Refusals))]
-pub(crate) async fn ready(State(admin): State<Admin>) -> Answer<ReadyView> {
-    if admin.is_draining() {
+pub(crate) async fn ready(admin: Admin) -> Answer<ReadyView> {
+    if admin.draining.requested() {
         return Err(Problem::unavailable("the server is stopping").into());
     }
-    let failed = match tokio::time::timeout(READY_WAIT, admin.store().ping()).await {
+    let failed = match tokio::time::timeout(READY_WAIT, admin.store.ping()).await {
         Ok(answered) => answered.err().map(|error| error.chain()),
         Err(elapsed) => Some(elapsed.to_string()),
     };
     if let Some(error) = failed {
         tracing::warn!("not ready, the database does not answer: {error}");
-        let trouble = admin.store().trouble();
+        let trouble = admin.store.trouble();
         return Err(Problem::unavailable("the database does not answer").because(trouble).into());
     }
-    Ok(Json(ReadyView { status: "ready", store: admin.store().kind() }))
+    Ok(Json(ReadyView { status: "ready", store: admin.store.kind() }))
 }
 
 /// What a route answers with.
 pub(crate) type Answer<T> = Result<Json<T>, ApiError>;
+
+/// What was asked for, where it is there.
+pub(super) fn found<T>(view: Option<T>) -> Answer<T> {
+    Ok(Json(view.ok_or_else(Problem::not_found)?))
+}
 
 /// What stands behind the `?`, with a refusal that looks as all others do.
 #[derive(Debug)]
@@ -233,7 +218,9 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Params<T> {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        Ok(Self(Query::from_request_parts(parts, state).await?.0))
+        let Query(asked) =
+            Query::from_request_parts(parts, state).await.map_err(|no| Problem::bad_request(no.body_text()))?;
+        Ok(Self(asked))
     }
 }
 
@@ -245,7 +232,8 @@ impl<T: DeserializeOwned, S: Send + Sync> FromRequest<S> for JsonBody<T> {
     type Rejection = ApiError;
 
     async fn from_request(request: Request, state: &S) -> Result<Self, ApiError> {
-        Ok(Self(Json::from_request(request, state).await?.0))
+        let Json(body) = Json::from_request(request, state).await.map_err(|no| Problem::bad_request(no.body_text()))?;
+        Ok(Self(body))
     }
 }
 
@@ -257,7 +245,8 @@ impl<S: Send + Sync> FromRequestParts<S> for Named {
     type Rejection = ApiError;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, ApiError> {
-        let axum::extract::Path(text) = axum::extract::Path::<String>::from_request_parts(parts, state).await?;
+        let Path(text) =
+            Path::from_request_parts(parts, state).await.map_err(|no| Problem::bad_request(no.body_text()))?;
         Ok(Self(text))
     }
 }
@@ -290,24 +279,6 @@ impl From<QueryError> for ApiError {
 impl From<StoreError> for ApiError {
     fn from(error: StoreError) -> Self {
         QueryError::from(error).into()
-    }
-}
-
-impl From<QueryRejection> for ApiError {
-    fn from(rejection: QueryRejection) -> Self {
-        Problem::bad_request(rejection.body_text()).into()
-    }
-}
-
-impl From<PathRejection> for ApiError {
-    fn from(rejection: PathRejection) -> Self {
-        Problem::bad_request(rejection.body_text()).into()
-    }
-}
-
-impl From<JsonRejection> for ApiError {
-    fn from(rejection: JsonRejection) -> Self {
-        Problem::bad_request(rejection.body_text()).into()
     }
 }
 

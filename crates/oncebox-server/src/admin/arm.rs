@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
 use http::HeaderValue;
@@ -32,7 +31,7 @@ pub(crate) struct Wish {
     params(("name" = String, Path, description = "Its name."), Wish),
     responses((status = 200, description = "Armed, or the secret came.", body = ArmingView), Refusals))]
 pub(crate) async fn arm(
-    State(admin): State<Admin>,
+    admin: Admin,
     Extension(teller): Extension<Teller>,
     Named(name): Named,
     Params(wish): Params<Wish>,
@@ -41,15 +40,15 @@ pub(crate) async fn arm(
     if sender.as_ref().is_some_and(|sender| !sender.brings_secret()) {
         return Err(Problem::bad_request("this source's secret does not arrive by a handshake").into());
     }
-    if sender.is_some() && !admin.arrived().can_keep() {
+    if sender.is_some() && !admin.arrived.can_keep() {
         let detail = "the config has no store.secret_key to keep the secret with, or a weak one; `openssl rand -base64 32` \
                       makes one";
         return Err(Problem::bad_request(detail).into());
     }
-    let asked = asked_by(teller.says(None), admin.clock());
-    admin.store().arm_secret_as(&asked, &name).await?;
+    let asked = asked_by(teller.says(None), &admin.clock);
+    admin.store.arm_secret_as(&asked, &name).await?;
     tracing::info!(source = name, who = asked.who, "an operator armed a source");
-    admin.arrived().poll().await;
+    admin.arrived.poll().await;
     let view = match wish.wait {
         None => ArmingView::armed(&name),
         Some(seconds) => {
@@ -67,24 +66,24 @@ pub(crate) async fn arm(
     params(("name" = String, Path, description = "Its name.")),
     responses((status = 200, description = "No handshake's secret is taken.", body = ArmingView), Refusals))]
 pub(crate) async fn disarm(
-    State(admin): State<Admin>,
+    admin: Admin,
     Extension(teller): Extension<Teller>,
     Named(name): Named,
 ) -> Answer<ArmingView> {
     admin.sender(&name)?;
-    let asked = asked_by(teller.says(None), admin.clock());
-    if admin.store().disarm_secret_as(&asked, &name).await? {
+    let asked = asked_by(teller.says(None), &admin.clock);
+    if admin.store.disarm_secret_as(&asked, &name).await? {
         tracing::info!(source = name, who = asked.who, "an operator disarmed a source");
     }
-    admin.arrived().poll().await;
+    admin.arrived.poll().await;
     Ok(Json(ArmingView::disarmed(&name)))
 }
 
 async fn waited(admin: &Admin, name: &str, patience: Duration, shows: bool) -> Result<ArmingView, ApiError> {
-    let came = arrival(admin.store(), name, patience.min(WAIT_MAX), || admin.is_draining()).await;
+    let came = arrival(&admin.store, name, patience.min(WAIT_MAX), || admin.draining.requested()).await;
     let Some(sealed) = came? else { return Ok(ArmingView::armed(name)) };
     // Another node may have taken it; whoever is told that it came may send at once.
-    admin.arrived().poll().await;
-    let shown = if shows { admin.arrived().open(name, &sealed) } else { None };
+    admin.arrived.poll().await;
+    let shown = if shows { admin.arrived.open(name, &sealed) } else { None };
     Ok(ArmingView::arrived(name, shown.as_ref()))
 }

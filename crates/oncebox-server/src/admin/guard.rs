@@ -7,7 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Instant;
 
 use arc_swap::ArcSwap;
-use axum::extract::{Request, State};
+use axum::extract::Request;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Redirect, Response};
 use http::header::{
@@ -256,8 +256,8 @@ impl Guard {
 }
 
 /// Refuses other sites' pages, and adds to every answer what keeps a browser from misusing it.
-pub(crate) async fn check_site(State(admin): State<Admin>, mut request: Request, next: Next) -> Response {
-    if let Some(refused) = refuse_site(admin.guard(), &request) {
+pub(crate) async fn check_site(admin: Admin, mut request: Request, next: Next) -> Response {
+    if let Some(refused) = refuse_site(&admin.guard, &request) {
         return with_headers(refuse(refused));
     }
     // No name, type or text of ours holds a NUL, and Postgres cannot even compare with one.
@@ -265,14 +265,14 @@ pub(crate) async fn check_site(State(admin): State<Admin>, mut request: Request,
         return with_headers(refuse(Problem::bad_request("a NUL stands in the URL")));
     }
     let address = address_of(&admin, &request);
-    if let Some(consumer) = admin.guard().consumer(request.headers()) {
-        match admin.guard().bearers.judge(address, None, Instant::now()) {
+    if let Some(consumer) = admin.guard.consumer(request.headers()) {
+        match admin.guard.bearers.judge(address, None, Instant::now()) {
             Ok(_) => drop(request.extensions_mut().insert(consumer)),
             Err(too_often) => drop(request.extensions_mut().insert(too_often)),
         }
         return with_headers(next.run(request).await);
     }
-    match admin.guard().admit(address, request.headers()) {
+    match admin.guard.admit(address, request.headers()) {
         Ok(Some(caller)) if !is_own_page(&caller, &request) => {
             return with_headers(refuse(Problem::forbidden("the form token of this session is missing")));
         }
@@ -292,7 +292,7 @@ pub(crate) async fn check_site(State(admin): State<Admin>, mut request: Request,
 /// that cannot be read.
 fn address_of(admin: &Admin, request: &Request) -> IpAddr {
     let peer = peer_of(request);
-    client::client(peer, request.headers(), admin.trusted_proxies()).unwrap_or(peer)
+    client::client(peer, request.headers(), admin.trusted_proxies).unwrap_or(peer)
 }
 
 fn peer_of(request: &Request) -> IpAddr {
@@ -347,8 +347,8 @@ pub(crate) async fn need_consumer(request: Request, next: Next) -> Response {
 }
 
 /// Lets in whoever may look, and everybody on this machine.
-pub(crate) async fn need_viewer_beyond_loopback(State(admin): State<Admin>, request: Request, next: Next) -> Response {
-    if is_local(peer_of(&request), request.headers(), admin.trusted_proxies()) {
+pub(crate) async fn need_viewer_beyond_loopback(admin: Admin, request: Request, next: Next) -> Response {
+    if is_local(peer_of(&request), request.headers(), admin.trusted_proxies) {
         return next.run(request).await;
     }
     need_viewer(request, next).await

@@ -2,7 +2,7 @@
 
 use std::net::SocketAddr;
 
-use axum::extract::{FromRequest, Request, State};
+use axum::extract::{FromRequest, Request};
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Form, Json};
 use http::header::{ORIGIN, SET_COOKIE};
@@ -40,7 +40,7 @@ pub(crate) struct SessionView {
 #[utoipa::path(post, path = "/api/v1/session", tag = "session", request_body = LoginBody,
     responses((status = 200, description = "The session; its cookie comes with the answer.", body = SessionView), Refusals))]
 pub(crate) async fn log_in(
-    State(admin): State<Admin>,
+    admin: Admin,
     Extension(peer): Extension<SocketAddr>,
     headers: HeaderMap,
     JsonBody(body): JsonBody<LoginBody>,
@@ -62,14 +62,14 @@ pub(crate) async fn show(Extension(caller): Extension<Caller>) -> Response {
 /// Ends the session.
 #[utoipa::path(delete, path = "/api/v1/session", tag = "session",
     responses((status = 204, description = "Ended."), Refusals))]
-pub(crate) async fn log_out(State(admin): State<Admin>, headers: HeaderMap) -> Response {
-    (StatusCode::NO_CONTENT, [(SET_COOKIE, admin.guard().log_out(&headers))]).into_response()
+pub(crate) async fn log_out(admin: Admin, headers: HeaderMap) -> Response {
+    (StatusCode::NO_CONTENT, [(SET_COOKIE, admin.guard.log_out(&headers))]).into_response()
 }
 
 /// Opens a session for whoever sent this token, from a form or from JSON.
 pub(crate) fn open(admin: &Admin, peer: SocketAddr, headers: &HeaderMap, token: &str) -> Result<Opened, Problem> {
-    let address = client::client(peer.ip(), headers, admin.trusted_proxies()).unwrap_or_else(|| peer.ip());
-    admin.guard().log_in(address, token.as_bytes(), channel(headers)).map_err(|refusal| match refusal {
+    let address = client::client(peer.ip(), headers, admin.trusted_proxies).unwrap_or_else(|| peer.ip());
+    admin.guard.log_in(address, token.as_bytes(), channel(headers)).map_err(|refusal| match refusal {
         LoginRefusal::Wrong => Problem::unauthorized(),
         LoginRefusal::TooOften(seconds) => Problem::too_often(seconds),
         LoginRefusal::NotNeeded => Problem::bad_request("no token is configured, so nobody needs to log in"),

@@ -2,7 +2,6 @@
 
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::{Extension, Json};
 use data_encoding::BASE64;
 use oncebox::gateway::clock::UnixMillis;
@@ -108,13 +107,13 @@ pub(crate) struct ExtendedView {
 #[utoipa::path(post, path = "/api/v1/handlers/{name}/claim", tag = "pull consumers", request_body = ClaimBody, params(("name" = String, Path, description = "Its name.")),
     responses((status = 200, description = "What was claimed, oldest due first; empty where nothing waits.", body = Items<ClaimView>), Refusals))]
 pub(crate) async fn claim(
-    State(admin): State<Admin>,
+    admin: Admin,
     consumer: Option<Extension<Consumer>>,
     Named(handler): Named,
     JsonBody(body): JsonBody<ClaimBody>,
 ) -> Answer<Items<ClaimView>> {
     check_own(consumer.as_deref(), &handler)?;
-    let known = admin.store().handlers().await?;
+    let known = admin.store.handlers().await?;
     let known = known.into_iter().find(|known| known.facts.name == handler).ok_or_else(Problem::not_found)?;
     if admin.setup().run_here.contains(&handler) {
         return Err(
@@ -126,11 +125,11 @@ pub(crate) async fn claim(
         return Err(Problem::bad_request(format!("max must be from 1 to {PAGE_MAX}")).into());
     }
     let lease = lease(body.lease.as_deref())?.unwrap_or(known.facts.lease);
-    let in_order = admin.store().has_order_keys(&handler).await?;
+    let in_order = admin.store.has_order_keys(&handler).await?;
     let wants = [Want { handler, limit, bytes: CLAIMED_BYTES_MAX, lease, in_order }];
     // Two claims at one instant may be in each other's way; the second try is alone.
-    let claims = match admin.store().claim(&wants, None, admin.clock().now()).await {
-        Err(StoreError::Busy(_)) => admin.store().claim(&wants, None, admin.clock().now()).await,
+    let claims = match admin.store.claim(&wants, None, admin.clock.now()).await {
+        Err(StoreError::Busy(_)) => admin.store.claim(&wants, None, admin.clock.now()).await,
         outcome => outcome,
     };
     let claims = claims?;
@@ -142,15 +141,15 @@ pub(crate) async fn claim(
 #[utoipa::path(post, path = "/api/v1/deliveries/{delivery}/finish", tag = "pull consumers", request_body = FinishBody, params(("delivery" = String, Path, description = "The delivery that was claimed.")),
     responses((status = 200, description = "Recorded.", body = SettledView), Refusals))]
 pub(crate) async fn finish(
-    State(admin): State<Admin>,
+    admin: Admin,
     consumer: Option<Extension<Consumer>>,
     Named(delivery): Named,
     JsonBody(body): JsonBody<FinishBody>,
 ) -> Answer<SettledView> {
-    let (fence, now) = (fence(&delivery, &body.token)?, admin.clock().now());
+    let (fence, now) = (fence(&delivery, &body.token)?, admin.clock.now());
     // Whoever reports twice is counted once: a second report finds no claim.
     let claim = own_claim(&admin, consumer.as_deref(), fence, now).await?;
-    match admin.store().finish_pulled(fence, now).await? {
+    match admin.store.finish_pulled(fence, now).await? {
         Fenced::Recorded => {
             claim.iter().for_each(|claim| count_pulled(claim, Outcome::Done));
             Ok(settled("done", None))
@@ -163,7 +162,7 @@ pub(crate) async fn finish(
 #[utoipa::path(post, path = "/api/v1/deliveries/{delivery}/fail", tag = "pull consumers", request_body = FailBody, params(("delivery" = String, Path, description = "The delivery that was claimed.")),
     responses((status = 200, description = "Recorded.", body = SettledView), Refusals))]
 pub(crate) async fn fail(
-    State(admin): State<Admin>,
+    admin: Admin,
     consumer: Option<Extension<Consumer>>,
     Named(delivery): Named,
     JsonBody(body): JsonBody<FailBody>,
@@ -174,9 +173,9 @@ pub(crate) async fn fail(
     let failed = if again { Failed::Transient { retry_after: None } } else { Failed::Permanent };
     // Without chance the pause is at its longest, which is the safe side.
     let chance = random::<8>().map_or(u64::MAX, u64::from_le_bytes);
-    let now = admin.clock().now();
+    let now = admin.clock.now();
     let claim = own_claim(&admin, consumer.as_deref(), fence, now).await?;
-    let outcome = admin.store().fail_pulled(fence, reason, failed, chance, now).await?;
+    let outcome = admin.store.fail_pulled(fence, reason, failed, chance, now).await?;
     if let (Some(claim), PulledFailure::Recorded(next)) = (&claim, outcome) {
         count_pulled(claim, next.into());
     }
@@ -195,17 +194,17 @@ pub(crate) async fn fail(
 #[utoipa::path(post, path = "/api/v1/deliveries/{delivery}/extend", tag = "pull consumers", request_body = ExtendBody, params(("delivery" = String, Path, description = "The delivery that was claimed.")),
     responses((status = 200, description = "The new end of the lease.", body = ExtendedView), Refusals))]
 pub(crate) async fn extend(
-    State(admin): State<Admin>,
+    admin: Admin,
     consumer: Option<Extension<Consumer>>,
     Named(delivery): Named,
     JsonBody(body): JsonBody<ExtendBody>,
 ) -> Answer<ExtendedView> {
     let fence = fence(&delivery, &body.token)?;
-    let (lease, now) = (lease(body.lease.as_deref())?, admin.clock().now());
+    let (lease, now) = (lease(body.lease.as_deref())?, admin.clock.now());
     own_claim(&admin, consumer.as_deref(), fence, now).await?;
     let extended = match lease {
-        Some(lease) => admin.store().extend(fence, lease, now).await,
-        None => admin.store().lengthen(fence, now).await,
+        Some(lease) => admin.store.extend(fence, lease, now).await,
+        None => admin.store.lengthen(fence, now).await,
     };
     match extended? {
         Some(until) => Ok(Json(ExtendedView { lease_until: time(until) })),
@@ -230,7 +229,7 @@ async fn own_claim(
     fence: Fence,
     now: UnixMillis,
 ) -> Result<Option<PulledClaim>, ApiError> {
-    let claim = admin.store().pulled_claim(fence, now).await?;
+    let claim = admin.store.pulled_claim(fence, now).await?;
     claim.iter().try_for_each(|claim| check_own(consumer, &claim.handler))?;
     Ok(claim)
 }

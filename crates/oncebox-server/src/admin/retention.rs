@@ -1,7 +1,6 @@
 //! Retention over the API: look, run now, confirm the time.
 
 use axum::Json;
-use axum::extract::State;
 use oncebox::gateway::retention::{Handle, NotRun, Parts, Progress, Settings, run_once};
 use oncebox::gateway::store::RunRecord;
 use serde::Serialize;
@@ -41,8 +40,8 @@ impl Remover {
 impl Admin {
     /// Windows, schedule, runs, and whether it is stopped.
     pub(crate) async fn show_retention(&self) -> Result<RetentionView, QueryError> {
-        let (settings, progress) = self.0.retention.running();
-        retention::show(self.store(), self.clock(), settings.as_ref(), progress).await
+        let (settings, progress) = self.retention.running();
+        retention::show(&self.store, &self.clock, settings.as_ref(), progress).await
     }
 }
 
@@ -56,7 +55,7 @@ pub(crate) struct ConfirmedView {
 /// Windows, schedule, runs, and whether it is stopped.
 #[utoipa::path(get, path = "/api/v1/retention", operation_id = "retention", tag = "retention",
     responses((status = 200, description = "What is kept for how long, and what went.", body = RetentionView), Refusals))]
-pub(crate) async fn show(State(admin): State<Admin>) -> Answer<RetentionView> {
+pub(crate) async fn show(admin: Admin) -> Answer<RetentionView> {
     Ok(Json(admin.show_retention().await?))
 }
 
@@ -64,8 +63,8 @@ pub(crate) async fn show(State(admin): State<Admin>) -> Answer<RetentionView> {
 #[utoipa::path(post, path = "/api/v1/retention/run", operation_id = "run_retention", tag = "retention",
     request_body = Option<RetentionRequest>,
     responses((status = 200, description = "What went.", body = RunView), Refusals))]
-pub(crate) async fn run(State(admin): State<Admin>, Asker(who): Asker) -> Answer<RunView> {
-    let run = retention::run_as(admin.store(), admin.clock(), who, admin.0.retention.run()).await?;
+pub(crate) async fn run(admin: Admin, Asker(who): Asker) -> Answer<RunView> {
+    let run = retention::run_as(&admin.store, &admin.clock, who, admin.retention.run()).await?;
     Ok(Json(run))
 }
 
@@ -73,7 +72,7 @@ pub(crate) async fn run(State(admin): State<Admin>, Asker(who): Asker) -> Answer
 #[utoipa::path(post, path = "/api/v1/retention/confirm", operation_id = "confirm_time", tag = "retention",
     request_body = Option<RetentionRequest>,
     responses((status = 200, description = "Whether anything was stopped.", body = ConfirmedView), Refusals))]
-pub(crate) async fn confirm(State(admin): State<Admin>, Asker(who): Asker) -> Answer<ConfirmedView> {
-    let confirmed = retention::confirm(admin.store(), admin.clock(), who).await?;
+pub(crate) async fn confirm(admin: Admin, Asker(who): Asker) -> Answer<ConfirmedView> {
+    let confirmed = retention::confirm(&admin.store, &admin.clock, who).await?;
     Ok(Json(ConfirmedView { confirmed }))
 }

@@ -7,7 +7,7 @@ use axum::{Extension, Json, RequestExt as _};
 use http::HeaderMap;
 use serde::de::DeserializeOwned;
 
-use crate::admin::api::ApiError;
+use crate::admin::api::{ApiError, JsonBody};
 use crate::admin::guard::{Caller, Proof, Role};
 use crate::http::problem::Problem;
 use crate::query::actions::ActionRequest;
@@ -59,7 +59,8 @@ impl<S: Send + Sync> FromRequest<S> for Asker {
 
     async fn from_request(mut request: Request, state: &S) -> Result<Self, ApiError> {
         let teller = teller(&mut request).await?;
-        let body = Option::<Json<PauseRequest>>::from_request(request, state).await?;
+        let body = Option::<Json<PauseRequest>>::from_request(request, state).await;
+        let body = body.map_err(|no| Problem::bad_request(no.body_text()))?;
         Ok(Self(teller.says(body.and_then(|Json(body)| body.who).as_deref())))
     }
 }
@@ -96,7 +97,7 @@ impl<T: Action, S: Send + Sync> FromRequest<S> for Submitted<T> {
     async fn from_request(mut request: Request, state: &S) -> Result<Self, ApiError> {
         let teller = teller(&mut request).await?;
         let headers = request.headers().clone();
-        let Json(mut action) = Json::<T>::from_request(request, state).await?;
+        let JsonBody(mut action) = JsonBody::<T>::from_request(request, state).await?;
         let (id, who) = action.id_and_who();
         *id = action_id(id.take(), &headers)?;
         *who = Some(teller.says(who.as_deref()));

@@ -5,7 +5,6 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::extract::State;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::response::{IntoResponse as _, Response};
 use futures_util::stream;
@@ -21,14 +20,14 @@ use crate::query::view::EventView;
 #[utoipa::path(get, path = "/api/v1/tail", tag = "events", params(TailQuery),
     responses((status = 200, description = "A stream that ends when the server stops, or when the session or token of the caller ends.", body = String, content_type = "text/event-stream"), Refusals))]
 pub(crate) async fn tail(
-    State(admin): State<Admin>,
+    admin: Admin,
     headers: HeaderMap,
     Params(query): Params<TailQuery>,
 ) -> Result<Response, ApiError> {
     admin.check_names(query.source.as_deref(), None).await?;
     // A browser that lost the stream says what it saw last.
     let last = headers.get("last-event-id").and_then(|key| key.to_str().ok()?.parse().ok());
-    let tail = Tail::new(admin.store().clone(), admin.clock().clone(), query, last)?;
+    let tail = Tail::new(admin.store.clone(), admin.clock.clone(), query, last)?;
     let watcher = Watcher { admin, headers, tail, waiting: VecDeque::new() };
     let lines = stream::unfold(watcher, async |mut watcher| {
         let event = watcher.next().await?;
@@ -51,7 +50,7 @@ impl Watcher {
     /// The next event; none when the server stops, or when the watcher may not look any more.
     async fn next(&mut self) -> Option<EventView> {
         loop {
-            self.admin.guard().caller(&self.headers)?;
+            self.admin.guard.caller(&self.headers)?;
             if let Some(event) = self.waiting.pop_front() {
                 return Some(event);
             }

@@ -3,15 +3,15 @@
 
 use askama::Template;
 use axum::Extension;
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::extract::Path;
+use axum::response::{IntoResponse, Redirect};
 use http::StatusCode;
 use oncebox::gateway::limits::DEPTH_MAX;
 use oncebox::gateway::store::ActionKind;
 
 use super::render::format::counted;
 use super::render::link::Link;
-use super::render::page::{PageError, Params, UNCLEAR, Visit, page_with};
+use super::render::page::{PageError, Params, Shown, UNCLEAR, Visit, page_with};
 use crate::admin::Admin;
 use crate::admin::api::ApiError;
 use crate::admin::login::OwnForm;
@@ -48,11 +48,11 @@ struct AskPage {
 
 /// Counts, and asks.
 pub(super) async fn ask(
-    State(admin): State<Admin>,
+    admin: Admin,
     visit: Visit,
     Path(kind): Path<String>,
     Params(filter): Params<FilterRequest>,
-) -> Result<Response, PageError> {
+) -> Shown {
     let deed = read(&kind)?;
     admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
     question_page(&admin, visit, kind, (deed, filter), None).await
@@ -65,7 +65,7 @@ async fn question_page(
     kind: String,
     (deed, filter): (Deed, FilterRequest),
     before: Option<i64>,
-) -> Result<Response, PageError> {
+) -> Shown {
     let (count, question) = match deed {
         Deed::Act(action) => {
             let request = ActionRequest { filter: filter.clone(), dry_run: true, ..ActionRequest::default() };
@@ -83,7 +83,7 @@ async fn question_page(
         is_final: matches!(deed, Deed::Act(ActionKind::Discard | ActionKind::Forget)),
         back: back(deed, &filter),
         filter: fields(&filter),
-        action_id: new_id(admin.clock()),
+        action_id: new_id(&admin.clock),
         count,
         kind,
         visit,
@@ -110,12 +110,12 @@ fn note(admin: &Admin, deed: Deed, filter: &FilterRequest, before: Option<i64>) 
 
 /// Acts, and leads to what came of it.
 pub(super) async fn act(
-    State(admin): State<Admin>,
+    admin: Admin,
     visit: Visit,
     Path(kind): Path<String>,
     Extension(teller): Extension<Teller>,
     form: Result<OwnForm, ApiError>,
-) -> Result<Response, PageError> {
+) -> Shown {
     let form = form.map_err(|_refused| PageError::stale_form())?;
     if !visit.may_act {
         return Err(PageError::looks_only());
@@ -147,7 +147,7 @@ pub(super) async fn act(
         }
         Deed::Pause(paused) => {
             let handler = filter.handler.ok_or_else(PageError::not_found)?;
-            if !deliveries::pause(admin.store(), admin.clock(), (&handler, paused), who).await? {
+            if !deliveries::pause(&admin.store, &admin.clock, (&handler, paused), who).await? {
                 return Err(PageError::not_found());
             }
             Link::to("/handlers").with("changed", &handler)
@@ -166,7 +166,7 @@ async fn grown(
 ) -> Result<Option<i64>, PageError> {
     let Some(before) = form.get("count").and_then(|count| count.parse::<i64>().ok()) else { return Ok(None) };
     if let Some(id) = form.get("action_id")
-        && admin.store().action(id).await?.is_some()
+        && admin.store.action(id).await?.is_some()
     {
         return Ok(None);
     }
@@ -192,7 +192,7 @@ async fn pause_question(admin: &Admin, paused: bool, filter: &FilterRequest) -> 
     let Some(handler) = filter.handler.as_deref() else {
         return Err(PageError::new(StatusCode::BAD_REQUEST, UNCLEAR, "say which handler"));
     };
-    let depths = admin.store().depths(DEPTH_MAX).await?;
+    let depths = admin.store.depths(DEPTH_MAX).await?;
     let ready = depths.iter().find(|one| one.name == handler && one.state == "ready");
     let verb = if paused { "Pause" } else { "Resume" };
     let waits = match ready.map_or((0, false), |ready| (ready.count, ready.more)) {

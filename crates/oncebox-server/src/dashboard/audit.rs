@@ -1,13 +1,12 @@
 //! `/audit`: what people did, newest first; `/audit/{id}`: what came of one action.
 
 use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::extract::Path;
 use serde::Deserialize;
 
 use super::render::format::When;
 use super::render::link::Link;
-use super::render::page::{PageError, Params, Visit, page};
+use super::render::page::{PageError, Params, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::view::ActionView;
 use crate::query::{PageQuery, actions};
@@ -43,24 +42,16 @@ struct ActionRow {
     about: Vec<(String, String)>,
 }
 
-pub(super) async fn list(
-    State(admin): State<Admin>,
-    visit: Visit,
-    Params(asked): Params<Asked>,
-) -> Result<Response, PageError> {
+pub(super) async fn list(admin: Admin, visit: Visit, Params(asked): Params<Asked>) -> Shown {
     let query = PageQuery { limit: Some(ROWS), cursor: asked.cursor };
-    let found = actions::actions(admin.store(), &query).await?;
+    let found = actions::actions(&admin.store, &query).await?;
     let rows = found.items.into_iter().map(|action| ActionRow::new(action, &visit)).collect();
     let older = found.next_cursor.map(|cursor| Link::to("/audit").with("cursor", &cursor));
     page(&AuditPage { rows, is_first: query.cursor.is_none(), older, visit })
 }
 
-pub(super) async fn one(
-    State(admin): State<Admin>,
-    visit: Visit,
-    Path(id): Path<String>,
-) -> Result<Response, PageError> {
-    let action = actions::action(admin.store(), &id).await?.ok_or_else(PageError::not_found)?;
+pub(super) async fn one(admin: Admin, visit: Visit, Path(id): Path<String>) -> Shown {
+    let action = actions::action(&admin.store, &id).await?.ok_or_else(PageError::not_found)?;
     page(&ActionPage { row: ActionRow::new(action, &visit), visit })
 }
 

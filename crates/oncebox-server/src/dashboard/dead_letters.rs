@@ -1,13 +1,11 @@
 //! `/dead-letters`: what gave up, grouped by what it gave up for, so that one cause is one line and not a thousand.
 
 use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
 use serde::Deserialize;
 
 use super::render::format::{self, When};
 use super::render::link::Link;
-use super::render::page::{PageError, Params, Visit, page};
+use super::render::page::{Params, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::deliveries::DeliveriesQuery;
 use crate::query::view::overview::{DeadGroupView, LetterKind};
@@ -65,13 +63,9 @@ struct DeadLetter {
 }
 
 /// The groups, and the latest one by one.
-pub(super) async fn show(
-    State(admin): State<Admin>,
-    visit: Visit,
-    Params(search): Params<Search>,
-) -> Result<Response, PageError> {
+pub(super) async fn show(admin: Admin, visit: Visit, Params(search): Params<Search>) -> Shown {
     admin.check_names(search.source.as_deref(), search.handler.as_deref()).await?;
-    let groups = dead::groups(admin.store()).await?;
+    let groups = dead::groups(&admin.store).await?;
     let query = DeliveriesQuery {
         source: search.source.clone(),
         handler: search.handler.clone(),
@@ -79,7 +73,7 @@ pub(super) async fn show(
         limit: Some(ROWS),
         ..DeliveriesQuery::default()
     };
-    let found = outbox::dead_letters(admin.store(), admin.clock(), query).await?;
+    let found = outbox::dead_letters(&admin.store, &admin.clock, query).await?;
     let list = Link::to("/dead-letters")
         .with_some("source", search.source.as_deref())
         .with_some("handler", search.handler.as_deref());

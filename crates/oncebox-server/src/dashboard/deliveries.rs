@@ -1,11 +1,10 @@
 //! A delivery and its attempts as one story, for the page of an event.
 
-use jiff::Timestamp;
 use oncebox::gateway::clock::UnixMillis;
 
 use super::render::format::{When, span, visible};
 use super::render::link::Link;
-use crate::query::view::{AttemptView, DeliveryView};
+use crate::query::view::{AttemptView, DeliveryView, millis};
 
 /// One handler's part in an event.
 #[derive(Clone, Debug)]
@@ -116,10 +115,6 @@ fn discarded_at<'a>(delivery: &'a DeliveryView, last: Option<&AttemptView>) -> O
     let ended = last.and_then(|attempt| millis(&attempt.ended_at));
     let is_later = ended.zip(millis(finished)).is_none_or(|(ended, finished)| finished - ended >= 1_000);
     is_later.then_some(finished)
-}
-
-fn millis(text: &str) -> Option<UnixMillis> {
-    text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
 }
 
 fn times(count: i64) -> String {

@@ -1,9 +1,7 @@
 //! `/events/{key}`: did we see it, how many times, and what came of it; then all that is kept about it.
 
 use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::Response;
-use jiff::Timestamp;
+use axum::extract::Path;
 use oncebox::gateway::store::{CONFLICT_DISCARDED, CONFLICT_RELEASED};
 use oncebox_verify::{HeldReason, OnRepeat};
 
@@ -11,12 +9,12 @@ use super::deliveries::{self, DeliveryStory};
 use super::render::curl;
 use super::render::format::{self, When, bytes, counted};
 use super::render::link::Link;
-use super::render::page::{PageError, Visit, page};
+use super::render::page::{PageError, Shown, Visit, page};
 use super::render::tree::{self, Row};
 use crate::admin::Admin;
 use crate::observe::diagnosis;
 use crate::query;
-use crate::query::view::{DeliveryView, EventDetailView, EventView, MessageView, PayloadView};
+use crate::query::view::{DeliveryView, EventDetailView, EventView, MessageView, PayloadView, millis};
 
 /// More of a body than this is downloaded, not shown.
 const BODY_CHARS_MAX: usize = 100_000;
@@ -106,12 +104,8 @@ struct Offer {
     is_final: bool,
 }
 
-pub(super) async fn show(
-    State(admin): State<Admin>,
-    visit: Visit,
-    Path(name): Path<String>,
-) -> Result<Response, PageError> {
-    let detail = query::event(admin.store(), &name, &admin.destinations()).await?.ok_or_else(PageError::not_found)?;
+pub(super) async fn show(admin: Admin, visit: Visit, Path(name): Path<String>) -> Shown {
+    let detail = query::event(&admin.store, &name, &admin.destinations()).await?.ok_or_else(PageError::not_found)?;
     let EventDetailView {
         event,
         recent_arrivals,
@@ -162,7 +156,7 @@ pub(super) async fn show(
 
 impl Gone {
     fn new(until: &str, visit: &Visit) -> Self {
-        let is_early = until.parse::<Timestamp>().is_ok_and(|until| until.as_millisecond() > visit.now);
+        let is_early = millis(until).is_some_and(|until| until > visit.now);
         Self { until: When::read(until, visit.now), is_early }
     }
 }

@@ -3,16 +3,15 @@
 use std::collections::HashSet;
 
 use askama::Template;
-use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Redirect};
 use oncebox::gateway::event::EventKey;
 use oncebox::gateway::store::{DeliveryFilter, Store, StoreError};
 use serde::Deserialize;
 
 use super::render::format::{self, When};
 use super::render::link::Link;
-use super::render::page::{PageError, Params, Visit, page_with};
+use super::render::page::{Params, Shown, Visit, page_with};
 use crate::admin::Admin;
 use crate::query::view::{EventView, Items};
 use crate::query::{self, EventsQuery as Search, QueryError};
@@ -111,11 +110,7 @@ impl Search {
 }
 
 /// A page of events, newest first.
-pub(super) async fn show(
-    State(admin): State<Admin>,
-    visit: Visit,
-    Params(search): Params<Search>,
-) -> Result<Response, PageError> {
+pub(super) async fn show(admin: Admin, visit: Visit, Params(search): Params<Search>) -> Shown {
     // The form of a search that cannot be understood stays as it was filled in, to be corrected.
     let (status, found, problem) = match found(&admin, &search).await {
         Ok(found) => (StatusCode::OK, found, None),
@@ -128,7 +123,7 @@ pub(super) async fn show(
         &EventsPage {
             sources: source_names(&admin),
             sample: admin.context().sample(),
-            dead: dead(admin.store(), &rows).await?,
+            dead: dead(&admin.store, &rows).await?,
             rows,
             problem,
             newest: search.link("/events"),
@@ -144,7 +139,7 @@ pub(super) async fn show(
 /// those that carry it come first.
 async fn found(admin: &Admin, search: &Search) -> Result<Items<EventView>, QueryError> {
     admin.check_names(search.source.as_deref(), None).await?;
-    let mut found = query::events(admin.store(), admin.clock(), search.asked(ROWS)).await?;
+    let mut found = query::events(&admin.store, &admin.clock, search.asked(ROWS)).await?;
     if search.is_about_ids()
         && let Some(id) = &search.text
     {
@@ -159,7 +154,7 @@ async fn found(admin: &Admin, search: &Search) -> Result<Items<EventView>, Query
 /// The events with exactly this id, or this key, that fit the rest of the search.
 async fn carrying(admin: &Admin, id: &str, search: &Search) -> Result<Vec<EventView>, QueryError> {
     let asked = Search { id: Some(id.to_owned()), text: None, ..search.asked(ROWS) };
-    Ok(query::events(admin.store(), admin.clock(), asked).await?.items)
+    Ok(query::events(&admin.store, &admin.clock, asked).await?.items)
 }
 
 /// The events that a handler gave up on, those of a page among them.
@@ -173,16 +168,12 @@ async fn dead(store: &Store, rows: &[EventRow]) -> Result<HashSet<String>, Store
 }
 
 /// A key, `source/event_id` or an id that one event carries leads to the event; anything else to a search.
-pub(super) async fn find(
-    State(admin): State<Admin>,
-    _visit: Visit,
-    Params(find): Params<Find>,
-) -> Result<Response, PageError> {
+pub(super) async fn find(admin: Admin, _visit: Visit, Params(find): Params<Find>) -> Shown {
     let Some(text) = find.q else { return Ok(Redirect::to("/events").into_response()) };
     let named = text.parse::<EventKey>().is_ok() || text.contains('/');
     let mut keys = Vec::new();
     if named {
-        keys.extend(query::find(admin.store(), &text).await?.first().map(|event| event.key.to_string()));
+        keys.extend(query::find(&admin.store, &text).await?.first().map(|event| event.key.to_string()));
     }
     if keys.is_empty() {
         let carrying = carrying(&admin, &text, &Search::default()).await?;

@@ -1,16 +1,15 @@
 //! `/handlers`: what reacts to events, how much waits for each, and the switch that pauses it.
 
 use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
 use oncebox::gateway::clock::UnixMillis;
 use serde::Deserialize;
 
 use super::render::format::{grouped, percent, span};
 use super::render::link::Link;
-use super::render::page::{PageError, Params, Visit, page};
+use super::render::page::{Params, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::queues;
+use crate::query::view::millis;
 use crate::query::view::overview::{DepthView, HandlerView};
 
 /// Who was just paused or resumed.
@@ -48,7 +47,7 @@ pub(super) struct HandlerRow {
 
 impl HandlerRow {
     pub(super) fn new(view: &HandlerView, now: UnixMillis) -> Self {
-        let due = view.oldest_due_at.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());
+        let due = view.oldest_due_at.as_deref().and_then(millis);
         #[expect(clippy::cast_precision_loss, reason = "a rate is shown with two digits")]
         let rate = (view.first_tries > 0).then(|| view.first_tries_failed as f64 / view.first_tries as f64);
         let policy = view.attempts.zip(view.lease_seconds);
@@ -62,7 +61,7 @@ impl HandlerRow {
             dead: depth(view.dead),
             has_dead: view.dead.count > 0,
             held: depth(view.held),
-            oldest: due.map(|due| now - due.as_millisecond()).filter(|age| *age > 0).map(span),
+            oldest: due.map(|due| now - due).filter(|age| *age > 0).map(span),
             done: view.done,
             error_rate: rate.map(percent),
             policy: policy.map(|(attempts, lease)| format!("{attempts} attempts, lease {lease} s")),
@@ -79,11 +78,7 @@ impl HandlerRow {
 }
 
 /// Every handler that any server ever had.
-pub(super) async fn show(
-    State(admin): State<Admin>,
-    visit: Visit,
-    Params(Changed { changed }): Params<Changed>,
-) -> Result<Response, PageError> {
+pub(super) async fn show(admin: Admin, visit: Visit, Params(Changed { changed }): Params<Changed>) -> Shown {
     let handlers = queues::handlers(&admin.context()).await?;
     let rows: Vec<HandlerRow> = handlers.iter().map(|one| HandlerRow::new(one, visit.now)).collect();
     page(&HandlersPage { changed: changed.filter(|name| rows.iter().any(|row| row.name == *name)), rows, visit })

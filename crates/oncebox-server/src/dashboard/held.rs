@@ -1,13 +1,11 @@
 //! `/held`: what was acknowledged and waits for a person, with the reason and what releasing would do.
 
 use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
 
 use super::events::EventRow;
 use super::render::format::When;
 use super::render::link::Link;
-use super::render::page::{PageError, Params, Visit, page};
+use super::render::page::{Params, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::{EventsQuery as Search, held};
 
@@ -32,13 +30,9 @@ struct Group {
 }
 
 /// The held events of a page, grouped by reason, in the order in which the newest of each came.
-pub(super) async fn show(
-    State(admin): State<Admin>,
-    visit: Visit,
-    Params(search): Params<Search>,
-) -> Result<Response, PageError> {
+pub(super) async fn show(admin: Admin, visit: Visit, Params(search): Params<Search>) -> Shown {
     admin.check_names(search.source.as_deref(), None).await?;
-    let found = held::held(admin.store(), admin.clock(), search.asked(ROWS)).await?;
+    let found = held::held(&admin.store, &admin.clock, search.asked(ROWS)).await?;
     let mut groups: Vec<Group> = Vec::new();
     for one in found.items {
         let place = groups.iter().position(|group| group.why == one.why);

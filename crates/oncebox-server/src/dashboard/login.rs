@@ -3,14 +3,13 @@
 use std::net::SocketAddr;
 
 use askama::Template;
-use axum::extract::State;
 use axum::response::{IntoResponse, Redirect, Response};
 use axum::{Extension, Form};
 use http::header::{RETRY_AFTER, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use super::render::page::{PageError, Params, page, page_with};
+use super::render::page::{Params, Shown, page, page_with};
 use crate::admin::Admin;
 use crate::admin::guard::Caller;
 use crate::admin::login;
@@ -37,10 +36,7 @@ struct LoginPage {
 }
 
 /// The form; whoever is let in already goes on.
-pub(super) async fn ask(
-    caller: Option<Extension<Caller>>,
-    Params(query): Params<LoginQuery>,
-) -> Result<Response, PageError> {
+pub(super) async fn ask(caller: Option<Extension<Caller>>, Params(query): Params<LoginQuery>) -> Shown {
     let next = own_page(query.next);
     if caller.is_some() {
         return Ok(Redirect::to(&next).into_response());
@@ -50,11 +46,11 @@ pub(super) async fn ask(
 
 /// Opens a session, or says why not and nothing more.
 pub(super) async fn log_in(
-    State(admin): State<Admin>,
+    admin: Admin,
     Extension(peer): Extension<SocketAddr>,
     headers: HeaderMap,
     Form(form): Form<LoginForm>,
-) -> Result<Response, PageError> {
+) -> Shown {
     let next = own_page(form.next);
     match login::open(&admin, peer, &headers, form.token.trim()) {
         Ok(opened) => Ok(([(SET_COOKIE, opened.cookie)], Redirect::to(&next)).into_response()),
@@ -75,8 +71,8 @@ pub(super) async fn log_in(
     }
 }
 
-pub(super) async fn log_out(State(admin): State<Admin>, headers: HeaderMap, _form: OwnForm) -> Response {
-    ([(SET_COOKIE, admin.guard().log_out(&headers))], Redirect::to("/login")).into_response()
+pub(super) async fn log_out(admin: Admin, headers: HeaderMap, _form: OwnForm) -> Response {
+    ([(SET_COOKIE, admin.guard.log_out(&headers))], Redirect::to("/login")).into_response()
 }
 
 /// A path on this server: anything else would send somebody who just logged in to a stranger.

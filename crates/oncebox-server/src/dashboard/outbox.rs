@@ -1,20 +1,18 @@
 //! `/destinations`, `/outbox` and `/outbox/{id}`: what handlers wanted sent, and how that went.
 
 use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::Response;
-use oncebox::gateway::clock::UnixMillis;
+use axum::extract::Path;
 use serde::Deserialize;
 
 use super::handlers::depth;
 use super::render::format::{self, When};
 use super::render::link::Link;
-use super::render::page::{PageError, Params, Visit, page};
+use super::render::page::{PageError, Params, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::outbox::{self, OutboxQuery};
 use crate::query::queues;
 use crate::query::view::overview::DestinationView;
-use crate::query::view::{MessageDetailView, MessageView};
+use crate::query::view::{MessageDetailView, MessageView, millis};
 
 const ROWS: usize = 50;
 const STATES: [&str; 5] = ["ready", "claimed", "sent", "dead", "discarded"];
@@ -80,7 +78,7 @@ struct MessagePage {
 }
 
 /// Every destination that is configured or still has messages.
-pub(super) async fn destinations(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
+pub(super) async fn destinations(admin: Admin, visit: Visit) -> Shown {
     let row = |view: DestinationView| Destination {
         ready: depth(view.ready),
         claimed: depth(view.claimed),
@@ -95,11 +93,7 @@ pub(super) async fn destinations(State(admin): State<Admin>, visit: Visit) -> Re
 }
 
 /// A page of messages, newest first.
-pub(super) async fn list(
-    State(admin): State<Admin>,
-    visit: Visit,
-    Params(search): Params<Search>,
-) -> Result<Response, PageError> {
+pub(super) async fn list(admin: Admin, visit: Visit, Params(search): Params<Search>) -> Shown {
     let query = OutboxQuery {
         state: search.state.clone(),
         destination: search.destination.clone(),
@@ -107,7 +101,7 @@ pub(super) async fn list(
         limit: Some(ROWS),
         ..OutboxQuery::default()
     };
-    let found = outbox::messages(admin.store(), admin.clock(), query, &admin.destinations()).await?;
+    let found = outbox::messages(&admin.store, &admin.clock, query, &admin.destinations()).await?;
     let newest = Link::to("/outbox")
         .with_some("state", search.state.as_deref())
         .with_some("destination", search.destination.as_deref());
@@ -121,7 +115,7 @@ pub(super) async fn list(
         rows: found.items.into_iter().map(row).collect(),
         older: found.next_cursor.map(|cursor| newest.clone().with("cursor", &cursor)),
         searched_until: When::maybe(found.searched_until.as_deref(), visit.now),
-        statement: (!search.is_part()).then(|| statement(admin.store().kind())),
+        statement: (!search.is_part()).then(|| statement(admin.store.kind())),
         newest,
         search,
         visit,
@@ -144,14 +138,11 @@ fn statement(kind: &str) -> &'static str {
     }
 }
 
-pub(super) async fn one(
-    State(admin): State<Admin>,
-    visit: Visit,
-    Path(id): Path<String>,
-) -> Result<Response, PageError> {
+pub(super) async fn one(admin: Admin, visit: Visit, Path(id): Path<String>) -> Shown {
     let mut detail =
-        outbox::message(admin.store(), &id, &admin.destinations()).await?.ok_or_else(PageError::not_found)?;
+        outbox::message(&admin.store, &id, &admin.destinations()).await?.ok_or_else(PageError::not_found)?;
     let attempts = std::mem::take(&mut detail.attempts);
+    let next = detail.message.next_attempt_at.as_deref().and_then(millis);
     let is_configured = admin.setup().destinations.contains(&detail.message.destination);
     page(&MessagePage {
         created: When::read(&detail.message.created_at, visit.now),
@@ -159,15 +150,9 @@ pub(super) async fn one(
         next: When::maybe(detail.message.next_attempt_at.as_deref(), visit.now)
             .filter(|_| detail.message.state == "ready"),
         is_stranded: detail.message.state == "ready" && !is_configured,
-        waits: detail.message.state == "ready" && is_configured && is_later(&detail.message, visit.now),
+        waits: detail.message.state == "ready" && is_configured && next.is_some_and(|next| next > visit.now),
         attempts: attempts.into_iter().map(|one| (When::read(&one.ended_at, visit.now), one)).collect(),
         detail,
         visit,
     })
-}
-
-/// True where the next attempt is still to come.
-fn is_later(message: &MessageView, now: UnixMillis) -> bool {
-    let next = message.next_attempt_at.as_deref().and_then(|at| at.parse::<jiff::Timestamp>().ok());
-    next.is_some_and(|next| next.as_millisecond() > now)
 }

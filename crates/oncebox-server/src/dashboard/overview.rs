@@ -1,17 +1,15 @@
 //! `/`: the three numbers people watch, what needs a person, and how the last hour went.
 
 use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
-use jiff::Timestamp;
 use oncebox::gateway::clock::UnixMillis;
 
 use super::handlers::{HandlerRow, depth};
 use super::render::chart::{self, Drawing, Labels, Series};
 use super::render::format::{When, counted, grown, least, percent, span};
-use super::render::page::{PageError, Visit, page};
+use super::render::page::{Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::overview;
+use crate::query::view::millis;
 use crate::query::view::overview::{MinuteView, OverviewView, RateView, SourceView};
 
 const HOUR_MS: UnixMillis = 60 * 60 * 1000;
@@ -53,7 +51,7 @@ struct Concern {
     leads: &'static str,
 }
 
-pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
+pub(super) async fn show(admin: Admin, visit: Visit) -> Shown {
     let view = overview::overview(&admin.context()).await?;
     let (active, quiet): (Vec<SourceView>, Vec<SourceView>) =
         view.sources.iter().cloned().partition(|source| source.arrivals > 0 || source.last_hour.rejected > 0);
@@ -107,8 +105,7 @@ fn numbers(view: &OverviewView, now: UnixMillis) -> [Number; 3] {
 
 /// Which arrivals were counted: those of this node, for as long as it counts.
 fn arrived(since: &str, now: UnixMillis) -> String {
-    let since = since.parse::<Timestamp>().map_or(0, Timestamp::as_millisecond);
-    let age = now.saturating_sub(since);
+    let age = now.saturating_sub(millis(since).unwrap_or_default());
     if age >= HOUR_MS {
         return "in the last hour, on this node".to_owned();
     }

@@ -1,11 +1,9 @@
 //! `/rejections`: what was refused at the door, and what is most likely the cause.
 
 use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
 
 use super::render::format::{When, grouped, span};
-use super::render::page::{PageError, Visit, page};
+use super::render::page::{Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::sources;
 use crate::query::view::RejectionView;
@@ -38,7 +36,7 @@ struct Row {
 }
 
 /// The latest rejections of this node, grouped and one by one.
-pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
+pub(super) async fn show(admin: Admin, visit: Visit) -> Shown {
     let context = admin.context();
     let groups = context.rejections.groups().into_iter();
     let groups =

@@ -1,12 +1,10 @@
 //! `/retention`: how long things are remembered, how much there is, how fast it grows, and what went.
 
 use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
 use oncebox::gateway::limits::LEDGER_EXAMINED_MAX;
 
 use super::render::format::{When, counted, grouped, grown, least};
-use super::render::page::{PageError, Visit, page};
+use super::render::page::{Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query;
 use crate::query::retention::{RetentionView, RunView};
@@ -33,9 +31,9 @@ struct Run {
 }
 
 /// The ledger and its growth, the windows, and the newest runs.
-pub(super) async fn show(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
-    let stats = query::stats(admin.store(), admin.clock(), Vec::new(), &admin.destinations()).await?;
-    let ledger = admin.store().ledger_rows(LEDGER_EXAMINED_MAX).await?;
+pub(super) async fn show(admin: Admin, visit: Visit) -> Shown {
+    let stats = query::stats(&admin.store, &admin.clock, Vec::new(), &admin.destinations()).await?;
+    let ledger = admin.store.ledger_rows(LEDGER_EXAMINED_MAX).await?;
     let mut view = admin.show_retention().await?;
     let runs = std::mem::take(&mut view.runs);
     page(&RetentionPage {

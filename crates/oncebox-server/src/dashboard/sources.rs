@@ -1,12 +1,11 @@
 //! `/sources` and `/sources/{name}`: who sends, which secrets are in use, and how to set it up at the vendor.
 
 use askama::Template;
-use axum::extract::{Path, State};
-use axum::response::Response;
+use axum::extract::Path;
 
 use super::render::format::When;
 use super::render::link::Link;
-use super::render::page::{PageError, Visit, page};
+use super::render::page::{PageError, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::sources;
 use crate::query::view::RejectionView;
@@ -41,15 +40,11 @@ struct Secret {
     last: Option<When>,
 }
 
-pub(super) async fn list(State(admin): State<Admin>, visit: Visit) -> Result<Response, PageError> {
+pub(super) async fn list(admin: Admin, visit: Visit) -> Shown {
     page(&SourcesPage { rows: sources::sources(&admin.context()).await?, visit })
 }
 
-pub(super) async fn one(
-    State(admin): State<Admin>,
-    visit: Visit,
-    Path(name): Path<String>,
-) -> Result<Response, PageError> {
+pub(super) async fn one(admin: Admin, visit: Visit, Path(name): Path<String>) -> Shown {
     let detail = sources::source(&admin.context(), &name).await?.ok_or_else(PageError::not_found)?;
     let latest = sources::latest_rejections(&admin.context(), Some(&name), REJECTIONS).into_iter();
     let rejections = latest.map(|one| (When::read(&one.at, visit.now), one)).collect();

@@ -1,12 +1,10 @@
 //! `/tail`: the latest events, which a script keeps adding to. Without it, loading the page again does.
 
 use askama::Template;
-use axum::extract::State;
-use axum::response::Response;
 use oncebox::gateway::event::Position;
 
 use super::events::{EventRow, source_names};
-use super::render::page::{PageError, Params, Visit, page};
+use super::render::page::{Params, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::{self, EventsQuery as Search, tail};
 
@@ -26,15 +24,11 @@ struct TailPage {
 }
 
 /// The latest events; the filters are those of the stream.
-pub(super) async fn show(
-    State(admin): State<Admin>,
-    visit: Visit,
-    Params(asked): Params<Search>,
-) -> Result<Response, PageError> {
+pub(super) async fn show(admin: Admin, visit: Visit, Params(asked): Params<Search>) -> Shown {
     let search = Search { source: asked.source, r#type: asked.r#type, state: asked.state, ..Search::default() };
     admin.check_names(search.source.as_deref(), None).await?;
-    let since = tail::after_list(admin.clock().now());
-    let found = query::events(admin.store(), admin.clock(), search.asked(ROWS)).await?;
+    let since = tail::after_list(admin.clock.now());
+    let found = query::events(&admin.store, &admin.clock, search.asked(ROWS)).await?;
     // A full page shows only the newest: what is older than its last row is not new.
     let oldest = found.items.get(ROWS - 1).and_then(|event| event.key.parse::<Position>().ok());
     page(&TailPage {

@@ -60,7 +60,8 @@ pub(crate) struct SecretUse {
 pub(crate) struct Traffic {
     kept: Arc<Mutex<Kept>>,
     clock: Clock,
-    since: UnixMillis,
+    /// When this node began to count.
+    pub(crate) since: UnixMillis,
 }
 
 #[derive(Debug, Default)]
@@ -80,11 +81,6 @@ impl Traffic {
     pub(crate) fn new(clock: Clock) -> Self {
         let since = clock.now();
         Self { kept: Arc::default(), clock, since }
-    }
-
-    /// When this node began to count.
-    pub(crate) fn since(&self) -> UnixMillis {
-        self.since
     }
 
     pub(crate) fn answered(&self, source: &str, answer: &Answer, took: Duration) {

@@ -12,7 +12,7 @@ use oncebox::gateway::store::{
 use serde::{Deserialize, Serialize};
 
 use super::destinations::Destinations;
-use super::{PageQuery, QueryError, find, moment, page_limit};
+use super::{PageQuery, QueryError, Result, find, moment, page_limit};
 use crate::query::view::{ActionView, Done, Items};
 use crate::when::When;
 
@@ -56,10 +56,10 @@ pub(crate) struct FilterRequest {
     /// An event's key, or `source/event_id`.
     pub(crate) key: Option<String>,
     /// Dead messages to this destination, in place of deliveries.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) destination: Option<String>,
     /// Exactly this dead message, in place of deliveries.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
     /// For a replay: what waits for its next attempt is due now, in place of dead letters.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -82,7 +82,7 @@ pub(crate) async fn act(
     config: Known<'_>,
     kind: ActionKind,
     request: ActionRequest,
-) -> Result<Done, QueryError> {
+) -> Result<Done> {
     let known = match &request.action_id {
         Some(id) => known_action(store, id).await?,
         None => None,
@@ -120,7 +120,7 @@ pub(crate) async fn act(
 }
 
 /// One event that was named cannot run without its bytes; among many, those without are left out.
-async fn refuse_without_payload(store: &Store, kind: ActionKind, filter: &ActionFilter) -> Result<(), QueryError> {
+async fn refuse_without_payload(store: &Store, kind: ActionKind, filter: &ActionFilter) -> Result<()> {
     let (ActionKind::Replay | ActionKind::Release, Some(key)) = (kind, filter.key) else { return Ok(()) };
     if store.event(key).await?.is_some() && store.payload(key).await?.is_none() {
         let sentence =
@@ -131,7 +131,7 @@ async fn refuse_without_payload(store: &Store, kind: ActionKind, filter: &Action
 }
 
 /// A page of the audit log, newest first.
-pub(crate) async fn actions(store: &Store, query: &PageQuery) -> Result<Items<ActionView>, QueryError> {
+pub(crate) async fn actions(store: &Store, query: &PageQuery) -> Result<Items<ActionView>> {
     let limit = page_limit(query.limit)?;
     let last = query.cursor.as_deref().map(read_cursor).transpose()?;
     let mut found = store.actions_after(last, limit + 1).await?;
@@ -142,13 +142,13 @@ pub(crate) async fn actions(store: &Store, query: &PageQuery) -> Result<Items<Ac
 }
 
 /// Time and id of the last line before. Ids are anything, so that the time comes first.
-fn read_cursor(text: &str) -> Result<(UnixMillis, &str), QueryError> {
+fn read_cursor(text: &str) -> Result<(UnixMillis, &str)> {
     let parts = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id)));
     parts.ok_or_else(|| QueryError::Bad("the cursor is not one of ours".into()))
 }
 
 /// One line of the audit log: how far an action came.
-pub(crate) async fn action(store: &Store, id: &str) -> Result<Option<ActionView>, QueryError> {
+pub(crate) async fn action(store: &Store, id: &str) -> Result<Option<ActionView>> {
     Ok(store.action(id).await?.map(Into::into))
 }
 
@@ -169,7 +169,7 @@ pub(super) fn who(name: Option<String>) -> String {
 }
 
 /// True when the messages that are meant go to a destination that nobody serves.
-async fn takes_waiting(store: &Store, filter: &ActionFilter, config: Known<'_>) -> Result<bool, QueryError> {
+async fn takes_waiting(store: &Store, filter: &ActionFilter, config: Known<'_>) -> Result<bool> {
     let destination = match (&filter.destination, filter.message) {
         (Some(destination), _) => destination.clone(),
         (None, Some(id)) => match store.message(id).await? {
@@ -181,7 +181,7 @@ async fn takes_waiting(store: &Store, filter: &ActionFilter, config: Known<'_>) 
     Ok(!config.destinations.serves(&destination))
 }
 
-pub(super) async fn known_action(store: &Store, id: &str) -> Result<Option<ActionRecord>, QueryError> {
+pub(super) async fn known_action(store: &Store, id: &str) -> Result<Option<ActionRecord>> {
     if id.is_empty() || id.chars().count() > ID_CHARS_MAX || id.chars().any(char::is_control) {
         return Err(QueryError::Bad(format!("action_id must have 1 to {ID_CHARS_MAX} plain characters")));
     }
@@ -189,11 +189,7 @@ pub(super) async fn known_action(store: &Store, id: &str) -> Result<Option<Actio
 }
 
 /// What the handler of a backfill wants: only who has it configured knows.
-fn route<'a>(
-    kind: ActionKind,
-    filter: &ActionFilter,
-    routes: Option<&'a Routes>,
-) -> Result<Option<&'a Route>, QueryError> {
+fn route<'a>(kind: ActionKind, filter: &ActionFilter, routes: Option<&'a Routes>) -> Result<Option<&'a Route>> {
     if kind != ActionKind::Backfill {
         return Ok(None);
     }
@@ -214,7 +210,7 @@ async fn read(
     now: UnixMillis,
     asked: &FilterRequest,
     known: Option<&ActionRecord>,
-) -> Result<ActionFilter, QueryError> {
+) -> Result<ActionFilter> {
     let texts = [&asked.source, &asked.r#type, &asked.state, &asked.handler, &asked.key, &asked.destination];
     if texts.into_iter().flatten().any(|text| text.contains('\0')) {
         return Err(QueryError::Bad("a NUL stands in the filter".into()));
@@ -246,12 +242,7 @@ async fn read(
 
 /// The time that is meant. An age means another one at every submission; an action that is known keeps the first one's,
 /// if that was the same age.
-pub(super) fn moment_of(
-    text: &str,
-    name: &str,
-    now: UnixMillis,
-    known: Option<&ActionRecord>,
-) -> Result<UnixMillis, QueryError> {
+pub(super) fn moment_of(text: &str, name: &str, now: UnixMillis, known: Option<&ActionRecord>) -> Result<UnixMillis> {
     let (Some(known), Some(When::Ago(_))) = (known, When::parse(text)) else { return moment(text, now) };
     let meant = moment(text, known.started_at)?;
     let recorded = recorded(known, name).filter(|at| at.abs_diff(meant) <= AGE_SLACK_MS);
@@ -263,7 +254,7 @@ fn recorded(action: &ActionRecord, name: &str) -> Option<i64> {
     filter.get(name)?.as_i64()
 }
 
-async fn one_message(store: &Store, id: &str) -> Result<MessageKey, QueryError> {
+async fn one_message(store: &Store, id: &str) -> Result<MessageKey> {
     let key = id.parse().map_err(|_error| QueryError::Bad(format!("{id:?} is not the id of a message")))?;
     match store.message(key).await? {
         Some(_) => Ok(key),
@@ -272,7 +263,7 @@ async fn one_message(store: &Store, id: &str) -> Result<MessageKey, QueryError> 
 }
 
 /// The one conflict that a name means: an open one, else one that was settled, so that an action may be submitted again.
-async fn one_conflict(store: &Store, name: &str) -> Result<EventKey, QueryError> {
+async fn one_conflict(store: &Store, name: &str) -> Result<EventKey> {
     if let Ok(key) = name.parse() {
         return Ok(key);
     }
@@ -287,7 +278,7 @@ async fn one_conflict(store: &Store, name: &str) -> Result<EventKey, QueryError>
 }
 
 /// The one event that a name means; a namesake that is or was a conflict is meant by its key alone.
-pub(super) async fn one_event(store: &Store, name: &str) -> Result<EventKey, QueryError> {
+pub(super) async fn one_event(store: &Store, name: &str) -> Result<EventKey> {
     if let Ok(key) = name.parse() {
         return Ok(key);
     }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use oncebox::gateway::limits::DEPTH_MAX;
 use oncebox::gateway::store::{DeadError, Store};
 
-use super::QueryError;
+use super::Result;
 use crate::query::view::overview::{DeadGroupView, DeadGroupsView, LetterKind};
 use crate::query::view::time;
 
@@ -13,7 +13,7 @@ use crate::query::view::time;
 const ERROR_CHARS_MAX: usize = 200;
 
 /// The newest dead letters by handler or destination and error, the largest group first.
-pub(crate) async fn groups(store: &Store) -> Result<DeadGroupsView, QueryError> {
+pub(crate) async fn groups(store: &Store) -> Result<DeadGroupsView> {
     let deliveries = store.dead_errors(DEPTH_MAX + 1).await?;
     let messages = store.dead_message_errors(DEPTH_MAX + 1).await?;
     let more = deliveries.len() > DEPTH_MAX || messages.len() > DEPTH_MAX;

@@ -6,7 +6,7 @@ use oncebox::gateway::store::{DeliveryFilter, FirstTries, Store};
 use serde::{Deserialize, Serialize};
 
 use super::actions::asked_by;
-use super::{QueryError, cursor, moment, page_limit};
+use super::{QueryError, Result, cursor, moment, page_limit};
 use crate::query::view::{DeliveryLineView, HandlerHealth, Items};
 
 /// Filters as a person writes them.
@@ -45,7 +45,7 @@ pub(crate) async fn deliveries(
     store: &Store,
     clock: &Clock,
     query: DeliveriesQuery,
-) -> Result<Items<DeliveryLineView>, QueryError> {
+) -> Result<Items<DeliveryLineView>> {
     let limit = page_limit(query.limit)?;
     query.state.as_deref().map_or(Ok(()), check_state)?;
     let (now, key) = (clock.now(), query.key.as_deref().map(str::parse).transpose());
@@ -64,7 +64,7 @@ pub(crate) async fn deliveries(
 }
 
 /// Refuses what is no state of a delivery.
-pub(super) fn check_state(state: &str) -> Result<(), QueryError> {
+pub(super) fn check_state(state: &str) -> Result<()> {
     if DELIVERY_STATES.contains(&state) {
         return Ok(());
     }
@@ -73,12 +73,7 @@ pub(super) fn check_state(state: &str) -> Result<(), QueryError> {
 }
 
 /// Stops or resumes a handler; false where no server ever had it.
-pub(crate) async fn pause(
-    store: &Store,
-    clock: &Clock,
-    (handler, paused): (&str, bool),
-    who: String,
-) -> Result<bool, QueryError> {
+pub(crate) async fn pause(store: &Store, clock: &Clock, (handler, paused): (&str, bool), who: String) -> Result<bool> {
     let asked = asked_by(who, clock);
     let known = store.pause_handler_as(&asked, handler, paused).await?;
     if known {
@@ -89,7 +84,7 @@ pub(crate) async fn pause(
 }
 
 /// Whether each handler is paused, and how its first attempts went; those that were removed from the config, too.
-pub(super) async fn health(store: &Store, mut tries: Vec<FirstTries>) -> Result<Vec<HandlerHealth>, QueryError> {
+pub(super) async fn health(store: &Store, mut tries: Vec<FirstTries>) -> Result<Vec<HandlerHealth>> {
     let mut health = Vec::new();
     for record in store.handlers().await? {
         let name = record.facts.name;

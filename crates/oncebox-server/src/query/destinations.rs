@@ -10,8 +10,8 @@ use oncebox::gateway::clock::UnixMillis;
 use oncebox::gateway::relay::Spared;
 use oncebox::gateway::store::Store;
 
-use super::QueryError;
 use super::names::{Configured, listed};
+use super::{QueryError, Result};
 use crate::query::view::{DestinationStats, time};
 
 /// Which destinations are served and which of them are spared.
@@ -28,7 +28,7 @@ impl Destinations {
     }
 
     /// As far as the config tells, else the database.
-    pub(crate) async fn of_database(store: &Store, configured: Option<&Configured>) -> Result<Self, QueryError> {
+    pub(crate) async fn of_database(store: &Store, configured: Option<&Configured>) -> Result<Self> {
         let served = match configured {
             Some(names) => names.destinations.clone(),
             None => store.destinations().await?,
@@ -66,7 +66,7 @@ impl Destinations {
     }
 
     /// Refuses a name that neither the config nor the database knows.
-    pub(crate) async fn check(&self, store: &Store, name: Option<&str>) -> Result<(), QueryError> {
+    pub(crate) async fn check(&self, store: &Store, name: Option<&str>) -> Result<()> {
         let Some(name) = name.filter(|name| !self.serves(name)) else { return Ok(()) };
         let mut known = store.destinations().await?;
         known.extend(store.outbox_depths().await?.into_iter().map(|depth| depth.name));

@@ -5,8 +5,8 @@ use oncebox::gateway::store::{ActionRecord, Erasure, Store, Subject, SubjectValu
 use oncebox_verify::BodyPointer;
 use serde::{Deserialize, Serialize};
 
-use super::QueryError;
 use super::actions::{known_action, moment_of, new_id, one_event, who};
+use super::{QueryError, Result};
 
 /// An erasure as it is submitted.
 #[derive(Clone, Default, Serialize, Deserialize, utoipa::ToSchema)]
@@ -58,7 +58,7 @@ pub(crate) struct Erased {
     pub(crate) repeated: bool,
 }
 
-pub(crate) async fn erase(store: &Store, clock: &Clock, request: EraseRequest) -> Result<Erased, QueryError> {
+pub(crate) async fn erase(store: &Store, clock: &Clock, request: EraseRequest) -> Result<Erased> {
     let known = match &request.action_id {
         Some(id) => known_action(store, id).await?,
         None => None,
@@ -80,12 +80,7 @@ pub(crate) async fn erase(store: &Store, clock: &Clock, request: EraseRequest) -
     Ok(Erased { count, waiting: None, dry_run: false, action_id: Some(erasure.id), repeated })
 }
 
-async fn read(
-    store: &Store,
-    now: UnixMillis,
-    asked: &SubjectRequest,
-    known: Option<&ActionRecord>,
-) -> Result<Subject, QueryError> {
+async fn read(store: &Store, now: UnixMillis, asked: &SubjectRequest, known: Option<&ActionRecord>) -> Result<Subject> {
     let bad = |sentence: &str| Err(QueryError::Bad(sentence.to_owned()));
     let by_value = asked.source.is_some() || asked.pointer.is_some() || asked.value.is_some();
     let timed = asked.since.is_some() || asked.until.is_some();

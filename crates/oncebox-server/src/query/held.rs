@@ -4,7 +4,7 @@ use oncebox::Clock;
 use oncebox::gateway::store::Store;
 use serde::{Deserialize, Serialize};
 
-use super::{EventsQuery, QueryError, filter, page_limit};
+use super::{EventsQuery, QueryError, Result, filter, page_limit};
 use crate::observe::diagnosis;
 use crate::query::view::Items;
 use crate::query::view::overview::HeldView;
@@ -40,7 +40,7 @@ impl From<HeldQuery> for EventsQuery {
 }
 
 /// A page of it, newest first.
-pub(crate) async fn held(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<HeldView>, QueryError> {
+pub(crate) async fn held(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<HeldView>> {
     let limit = page_limit(query.limit)?;
     if query.body.is_some() || query.id.is_some() || query.delivery_state.is_some() || query.handler.is_some() {
         return Err(QueryError::Bad("what is held is not searched by id, body, handler or delivery_state".into()));

@@ -7,7 +7,7 @@ use oncebox::gateway::delivery::routing::Routes;
 use oncebox::gateway::limits::LEDGER_EXAMINED_MAX;
 use oncebox::gateway::store::Store;
 
-use super::QueryError;
+use super::{QueryError, Result};
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Configured {
@@ -25,7 +25,7 @@ pub(crate) async fn check(
     configured: Option<&Configured>,
     source: Option<&str>,
     handler: Option<&str>,
-) -> Result<(), QueryError> {
+) -> Result<()> {
     if let Some(handler) = handler {
         check_handler(store, configured.map_or(&[], |names| &names.handlers), handler).await?;
     }
@@ -36,11 +36,11 @@ pub(crate) async fn check(
 }
 
 /// The sources that an id may belong to: those that ever sent something that is remembered, configured or not.
-pub(super) async fn sources(store: &Store) -> Result<Vec<String>, QueryError> {
+pub(super) async fn sources(store: &Store) -> Result<Vec<String>> {
     Ok(store.ledger_rows(LEDGER_EXAMINED_MAX).await?.by_source.into_iter().map(|(source, _)| source).collect())
 }
 
-async fn check_handler(store: &Store, configured: &[String], handler: &str) -> Result<(), QueryError> {
+async fn check_handler(store: &Store, configured: &[String], handler: &str) -> Result<()> {
     if has(configured, handler) {
         return Ok(());
     }
@@ -55,7 +55,7 @@ async fn check_handler(store: &Store, configured: &[String], handler: &str) -> R
     Err(QueryError::Bad(format!("there is no handler `{handler}`; {}", listed(known))))
 }
 
-async fn check_source(store: &Store, configured: Option<&[String]>, source: &str) -> Result<(), QueryError> {
+async fn check_source(store: &Store, configured: Option<&[String]>, source: &str) -> Result<()> {
     if configured.is_some_and(|names| has(names, source)) {
         return Ok(());
     }

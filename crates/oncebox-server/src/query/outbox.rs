@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deliveries::{DeliveriesQuery, deliveries};
 use super::destinations::Destinations;
-use super::{QueryError, cursor, find, moment, page_limit};
+use super::{QueryError, Result, cursor, find, moment, page_limit};
 use crate::query::view::{DeadLetterView, Items, MessageDetailView, MessageView};
 
 /// Messages that are listed beside their event.
@@ -42,7 +42,7 @@ pub(crate) async fn messages(
     clock: &Clock,
     query: OutboxQuery,
     destinations: &Destinations,
-) -> Result<Items<MessageView>, QueryError> {
+) -> Result<Items<MessageView>> {
     let limit = page_limit(query.limit)?;
     let key = match &query.key {
         Some(name) => Some(event_key(store, name).await?),
@@ -53,27 +53,19 @@ pub(crate) async fn messages(
 }
 
 /// The messages that were written for an event, newest first.
-pub(crate) async fn of_event(
-    store: &Store,
-    key: EventKey,
-    destinations: &Destinations,
-) -> Result<Vec<MessageView>, QueryError> {
+pub(crate) async fn of_event(store: &Store, key: EventKey, destinations: &Destinations) -> Result<Vec<MessageView>> {
     let lines = store.messages_of(key, OF_EVENT_MAX).await?;
     Ok(lines.into_iter().map(|line| MessageView::new(line, destinations)).collect())
 }
 
 /// One message with its attempts and the latest answer.
-pub(crate) async fn message(
-    store: &Store,
-    id: &str,
-    destinations: &Destinations,
-) -> Result<Option<MessageDetailView>, QueryError> {
+pub(crate) async fn message(store: &Store, id: &str, destinations: &Destinations) -> Result<Option<MessageDetailView>> {
     let id: MessageKey = id.parse().map_err(|_error| QueryError::Bad(format!("{id:?} is not the id of a message")))?;
     Ok(store.message(id).await?.map(|detail| MessageDetailView::new(detail, destinations)))
 }
 
 /// The event that a key or `source/event_id` names; a key that nobody has any more still names its messages.
-async fn event_key(store: &Store, name: &str) -> Result<EventKey, QueryError> {
+async fn event_key(store: &Store, name: &str) -> Result<EventKey> {
     if let Ok(key) = name.parse() {
         return Ok(key);
     }
@@ -87,7 +79,7 @@ pub(crate) async fn dead_letters(
     store: &Store,
     clock: &Clock,
     query: DeliveriesQuery,
-) -> Result<Items<DeadLetterView>, QueryError> {
+) -> Result<Items<DeadLetterView>> {
     if query.state.as_deref().is_some_and(|state| state != "dead") {
         return Err(QueryError::Bad("dead letters are dead; for other states ask for deliveries or the outbox".into()));
     }
@@ -128,7 +120,7 @@ pub(crate) async fn dead_letters(
     Ok(Items { items: letters, next_cursor, searched_until: None })
 }
 
-fn filter(query: OutboxQuery, now: UnixMillis) -> Result<MessageFilter, QueryError> {
+fn filter(query: OutboxQuery, now: UnixMillis) -> Result<MessageFilter> {
     if let Some(state) = query.state.as_deref()
         && !MESSAGE_STATES.contains(&state)
     {

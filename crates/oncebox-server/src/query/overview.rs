@@ -6,7 +6,7 @@ use oncebox::gateway::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
 use oncebox::gateway::store::{EventFilter, Recent};
 
 use super::context::QueryContext;
-use super::{QueryError, queues, sources};
+use super::{Result, queues, sources};
 use crate::observe::traffic::Minute;
 use crate::query::view::overview::{DepthView, MinuteView, NumbersView, OverviewView, RateView};
 use crate::query::view::time;
@@ -14,7 +14,7 @@ use crate::query::view::time;
 const HOUR_MS: UnixMillis = 60 * 60 * 1000;
 const DAY_MS: UnixMillis = 24 * HOUR_MS;
 
-pub(crate) async fn overview(context: &QueryContext) -> Result<OverviewView, QueryError> {
+pub(crate) async fn overview(context: &QueryContext) -> Result<OverviewView> {
     let stats = context.store.stats(context.clock.now() - DAY_MS).await?;
     let (now, before) = (recent(context, Span::LastHour).await?, recent(context, Span::Before).await?);
     let mut unverified: Vec<String> =
@@ -31,7 +31,7 @@ pub(crate) async fn overview(context: &QueryContext) -> Result<OverviewView, Que
             ledger_rows_daily_change_is_least: stats.ledger_rows_last_day_is_least,
         },
         minutes: minutes.into_iter().map(MinuteView::from).collect(),
-        minutes_since: time(context.traffic.since()),
+        minutes_since: time(context.traffic.since),
         handlers: queues::handlers_of(context, &stats).await?,
         sources: sources::sources_of(context, &stats.recent),
         destinations: queues::destinations_of(context, &stats),
@@ -44,7 +44,7 @@ pub(crate) async fn overview(context: &QueryContext) -> Result<OverviewView, Que
 }
 
 /// All that waits for a person, each event once, however old it is and however many of its deliveries wait.
-async fn held(context: &QueryContext) -> Result<DepthView, QueryError> {
+async fn held(context: &QueryContext) -> Result<DepthView> {
     let page = context.store.held(&EventFilter::default(), PAGE_MAX).await?;
     Ok(DepthView { count: i64::try_from(page.items.len()).unwrap_or(i64::MAX), more: page.next.is_some() })
 }
@@ -55,7 +55,7 @@ enum Span {
     Before,
 }
 
-async fn recent(context: &QueryContext, span: Span) -> Result<Recent, QueryError> {
+async fn recent(context: &QueryContext, span: Span) -> Result<Recent> {
     let hour_ago = Some(EventKey::at(context.clock.now() - HOUR_MS));
     Ok(match span {
         Span::LastHour => context.store.recent(hour_ago, None, PAGE_EXAMINED_MAX / 2).await?,

@@ -5,13 +5,13 @@ use std::collections::BTreeSet;
 use oncebox::gateway::limits::{DEPTH_MAX, PAGE_EXAMINED_MAX};
 use oncebox::gateway::store::{HandlerRecord, StoreStats, Waiting};
 
-use super::QueryError;
+use super::Result;
 use super::context::QueryContext;
 use crate::query::view::overview::{DepthView, DestinationView, HandlerView};
 use crate::query::view::time;
 
 /// The handlers that any server ever had; those of the config are marked.
-pub(crate) async fn handlers(context: &QueryContext) -> Result<Vec<HandlerView>, QueryError> {
+pub(crate) async fn handlers(context: &QueryContext) -> Result<Vec<HandlerView>> {
     let stats = StoreStats {
         recent: context.store.recent(None, None, PAGE_EXAMINED_MAX).await?,
         depths: context.store.depths(DEPTH_MAX).await?,
@@ -21,7 +21,7 @@ pub(crate) async fn handlers(context: &QueryContext) -> Result<Vec<HandlerView>,
 }
 
 /// The destinations of the config, and those that somebody wrote messages to.
-pub(crate) async fn destinations(context: &QueryContext) -> Result<Vec<DestinationView>, QueryError> {
+pub(crate) async fn destinations(context: &QueryContext) -> Result<Vec<DestinationView>> {
     let stats = StoreStats {
         message_depths: context.store.message_depths(DEPTH_MAX).await?,
         messages: context.store.recent_messages(PAGE_EXAMINED_MAX).await?,
@@ -31,7 +31,7 @@ pub(crate) async fn destinations(context: &QueryContext) -> Result<Vec<Destinati
 }
 
 /// The same from numbers that are at hand.
-pub(super) async fn handlers_of(context: &QueryContext, stats: &StoreStats) -> Result<Vec<HandlerView>, QueryError> {
+pub(super) async fn handlers_of(context: &QueryContext, stats: &StoreStats) -> Result<Vec<HandlerView>> {
     let known = context.store.handlers().await?;
     let mut names: BTreeSet<String> = known.iter().map(|record| record.facts.name.clone()).collect();
     names.extend(stats.depths.iter().map(|depth| depth.name.clone()));

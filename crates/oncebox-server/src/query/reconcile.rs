@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashSet};
 use oncebox::gateway::clock::{Clock, UnixMillis};
 use oncebox::gateway::store::{Action, ActionFilter, ActionKind, DoneDelivery, DoneFilter, Store, StoreError};
 
-use super::QueryError;
+use super::{QueryError, Result};
 
 /// Where the ids come from that the business knows.
 #[derive(Debug)]
@@ -38,7 +38,7 @@ pub(crate) struct Requeued {
 }
 
 /// Compares. The marks are read before the query runs, so that what is done meanwhile is never taken for missing.
-pub(crate) async fn compare(store: &Store, filter: &DoneFilter, known: Known) -> Result<Comparison, QueryError> {
+pub(crate) async fn compare(store: &Store, filter: &DoneFilter, known: Known) -> Result<Comparison> {
     let mut done = store.done_deliveries(filter).await?;
     let known = match known {
         Known::Query(query) => store.business_ids(&query).await.map_err(|error| match error {
@@ -62,7 +62,7 @@ pub(crate) async fn requeue(
     source: &str,
     missing: &[DoneDelivery],
     (id, who): (String, String),
-) -> Result<Requeued, QueryError> {
+) -> Result<Requeued> {
     let handlers: BTreeSet<&str> = missing.iter().map(|one| one.handler.as_str()).collect();
     let handler = match handlers.iter().collect::<Vec<_>>().as_slice() {
         [] => return Ok(Requeued { count: 0, left: 0, repeated: false }),

@@ -8,8 +8,8 @@ use oncebox::gateway::retention::{NotRun, Settings};
 use oncebox::gateway::store::{RunRecord, Store};
 use serde::{Deserialize, Serialize};
 
-use super::QueryError;
 use super::actions::asked_by;
+use super::{QueryError, Result};
 use crate::config::units::show_duration;
 use crate::query::view::time;
 
@@ -72,7 +72,7 @@ pub(crate) async fn show(
     clock: &Clock,
     settings: Option<&Settings>,
     progress: Option<u64>,
-) -> Result<RetentionView, QueryError> {
+) -> Result<RetentionView> {
     let runs = store.runs(RUNS).await?;
     let last = runs.first().map_or_else(|| clock.now(), |run| run.started_at);
     let next = settings.map(|settings| settings.schedule.next(&settings.windows, last).max(clock.now()));
@@ -89,7 +89,7 @@ pub(crate) async fn show(
 }
 
 /// How long what is kept.
-pub(crate) async fn windows(store: &Store) -> Result<Vec<WindowView>, QueryError> {
+pub(crate) async fn windows(store: &Store) -> Result<Vec<WindowView>> {
     let windows = store.windows().await?.into_iter().map(|one| WindowView {
         source: (!one.source.is_empty()).then_some(one.source),
         ledger: duration(one.ledger_ms),
@@ -99,7 +99,7 @@ pub(crate) async fn windows(store: &Store) -> Result<Vec<WindowView>, QueryError
 }
 
 /// Says that the time is right; false when nothing was stopped.
-pub(crate) async fn confirm(store: &Store, clock: &Clock, who: String) -> Result<bool, QueryError> {
+pub(crate) async fn confirm(store: &Store, clock: &Clock, who: String) -> Result<bool> {
     let asked = asked_by(who, clock);
     let confirmed = store.confirm_time(&asked).await?;
     if confirmed {
@@ -114,7 +114,7 @@ pub(crate) async fn run_as(
     clock: &Clock,
     who: String,
     run: impl Future<Output = Result<RunRecord, NotRun>>,
-) -> Result<RunView, QueryError> {
+) -> Result<RunView> {
     let asked = asked_by(who, clock);
     store.open_run_as(&asked).await?;
     let run = run.await.map(RunView::from);

@@ -9,8 +9,8 @@ use oncebox::gateway::event::EventKey;
 use oncebox::gateway::limits::PAGE_EXAMINED_MAX;
 use oncebox::gateway::store::{EventFilter, EventRecord, Page, Store};
 
-use super::QueryError;
 use super::names;
+use super::{QueryError, Result};
 use crate::query::view::{EventView, Items};
 
 /// Rows read at once.
@@ -25,12 +25,7 @@ const ASKED_AT_ONCE: usize = 4;
 const TEXT_BYTES_MIN: usize = 3;
 
 /// A page of the events whose body holds a text, newest first.
-pub(super) async fn bodies(
-    store: &Store,
-    filter: &EventFilter,
-    text: &str,
-    limit: usize,
-) -> Result<Items<EventView>, QueryError> {
+pub(super) async fn bodies(store: &Store, filter: &EventFilter, text: &str, limit: usize) -> Result<Items<EventView>> {
     if text.len() < TEXT_BYTES_MIN {
         return Err(QueryError::Bad(format!("a text within the body has at least {TEXT_BYTES_MIN} characters")));
     }
@@ -64,12 +59,7 @@ pub(super) async fn bodies(
 
 /// The events of this id, or of this key. Without a source in the filter all are asked: the ledger knows an id together
 /// with its source only.
-pub(super) async fn by_id(
-    store: &Store,
-    filter: &EventFilter,
-    id: &str,
-    limit: usize,
-) -> Result<Items<EventView>, QueryError> {
+pub(super) async fn by_id(store: &Store, filter: &EventFilter, id: &str, limit: usize) -> Result<Items<EventView>> {
     let mut found: Vec<EventRecord> = Vec::new();
     if let Ok(key) = id.parse::<EventKey>() {
         found.extend(store.event(key).await?);

@@ -6,7 +6,7 @@ use oncebox_verify::Source;
 use serde::{Deserialize, Serialize};
 
 use super::context::QueryContext;
-use super::{QueryError, not_our_cursor, page_limit};
+use super::{Result, not_our_cursor, page_limit};
 use crate::observe::rejections::Rejected;
 use crate::query::guide;
 use crate::query::view::overview::{GuideView, SecretUseView, SourceDetailView, SourceView};
@@ -16,12 +16,12 @@ use crate::query::view::{Items, RejectionView, time};
 const BY_TOKEN: &str = "none but the token at the end of the URL, which the config has as path_token";
 
 /// All of them, those first that the config names; one that was removed is shown while its newest events are.
-pub(crate) async fn sources(context: &QueryContext) -> Result<Vec<SourceView>, QueryError> {
+pub(crate) async fn sources(context: &QueryContext) -> Result<Vec<SourceView>> {
     Ok(sources_of(context, &context.store.recent(None, None, PAGE_EXAMINED_MAX).await?))
 }
 
 /// One of the config's, with its guide.
-pub(crate) async fn source(context: &QueryContext, name: &str) -> Result<Option<SourceDetailView>, QueryError> {
+pub(crate) async fn source(context: &QueryContext, name: &str) -> Result<Option<SourceDetailView>> {
     let Some(source) = context.setup.sources.get(name) else { return Ok(None) };
     let recent = context.store.recent(None, None, PAGE_EXAMINED_MAX).await?;
     let facts = source.description().facts();
@@ -58,7 +58,7 @@ pub(crate) struct RejectionsQuery {
 }
 
 /// A page of the last rejections of this node, newest first; its cursor is the number of the last one.
-pub(crate) fn rejections(context: &QueryContext, query: &RejectionsQuery) -> Result<Items<RejectionView>, QueryError> {
+pub(crate) fn rejections(context: &QueryContext, query: &RejectionsQuery) -> Result<Items<RejectionView>> {
     let limit = page_limit(query.limit.or(Some(PAGE_MAX)))?;
     let before = query.cursor.as_deref().map(str::parse).transpose().map_err(|_forged| not_our_cursor())?;
     let mut found = context.rejections.latest(query.source.as_deref(), before, limit + 1);
@@ -115,10 +115,7 @@ fn view(context: &QueryContext, source: &Source, recent: &Recent) -> SourceView 
         verified: !source.is_unverified(),
         awaits_secret: source.awaits_secret(),
         last_hour: context.traffic.last_hour(name),
-        events: 0,
-        arrivals: 0,
-        held: 0,
-        conflicts: 0,
+        ..SourceView::default()
     };
     counted(view, recent)
 }

@@ -12,7 +12,7 @@ use oncebox::gateway::limits::{PAGE_EXAMINED_MAX, PAGE_MAX};
 use oncebox::gateway::store::{EventFilter, Store};
 use serde::{Deserialize, Serialize};
 
-use super::{QueryError, check_event_state, not_our_cursor};
+use super::{Result, check_event_state, not_our_cursor};
 use crate::query::view::EventView;
 
 /// How long a look goes back: longer than a commit may take.
@@ -32,7 +32,7 @@ pub(crate) struct TailQuery {
     /// Exactly this state of events.
     pub(crate) state: Option<String>,
     /// Begin after this key; without it, with what arrives from now on.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) after: Option<String>,
 }
 
@@ -64,12 +64,7 @@ pub(crate) fn after_list(now: UnixMillis) -> Position {
 impl Tail {
     /// Watches what arrives after the event that was shown last, else after the key that the query names, else from now
     /// on.
-    pub(crate) fn new(
-        store: Store,
-        clock: Clock,
-        query: TailQuery,
-        last: Option<Position>,
-    ) -> Result<Self, QueryError> {
+    pub(crate) fn new(store: Store, clock: Clock, query: TailQuery, last: Option<Position>) -> Result<Self> {
         check_event_state(query.state.as_deref())?;
         // The first key of a moment is no row's, and a page without rows begins its stream there.
         let after = query.after.as_deref().map(str::parse).transpose().map_err(|_forged| not_our_cursor())?;
@@ -85,7 +80,7 @@ impl Tail {
 
     /// What was not shown yet, oldest first; empty when nothing came. A look examines a bounded number of rows, however
     /// rare the wanted ones are: [`Tail::is_behind`] says whether the next one should follow at once.
-    pub(crate) async fn poll(&mut self) -> Result<Vec<EventView>, QueryError> {
+    pub(crate) async fn poll(&mut self) -> Result<Vec<EventView>> {
         let begun = Sweep { at: self.since, back: after_list(self.clock.now()) };
         let sweep = self.sweep.unwrap_or(begun);
         let page = self.store.events_after(sweep.at, &self.filter, PAGE_MAX, PAGE_EXAMINED_MAX).await?;

@@ -7,7 +7,7 @@ mod processing;
 use jiff::Timestamp;
 use oncebox::gateway::clock::UnixMillis;
 use oncebox::gateway::store::{
-    AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, StoreStats, Waiting, WindowRecord,
+    AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, Store, StoreStats, Waiting, WindowRecord,
 };
 use oncebox_verify::Source;
 use serde::{Deserialize, Serialize};
@@ -28,7 +28,7 @@ pub(crate) struct Items<T> {
     /// Where the next page begins.
     pub(crate) next_cursor: Option<String>,
     /// Set where this page stopped looking before it was full: how far back it looked. The next one goes on from there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) searched_until: Option<String>,
 }
 
@@ -116,7 +116,6 @@ pub(crate) struct EventDetailView {
     /// Its bytes, until retention removes them.
     pub(crate) payload: Option<PayloadView>,
     /// When the window of its bytes ended, where they are gone.
-    #[serde(default)]
     pub(crate) payload_kept_until: Option<String>,
     /// How often it came again, and why that counts as the same event.
     #[serde(default)]
@@ -153,7 +152,6 @@ pub(crate) struct DeliveryView {
     /// The last failure.
     pub(crate) last_error: Option<String>,
     /// How long the attempt took that was done, from its claim to its end.
-    #[serde(default)]
     pub(crate) took_ms: Option<i64>,
 }
 
@@ -173,7 +171,7 @@ pub(crate) struct PayloadView {
 }
 
 /// The numbers of `status`.
-#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct StatsView {
     /// `sqlite` or `postgres`.
     pub(crate) store: String,
@@ -194,7 +192,6 @@ pub(crate) struct StatsView {
     #[serde(default)]
     pub(crate) ledger_rows_daily_change_is_least: bool,
     /// Why nothing that is over is removed, if it is not.
-    #[serde(default)]
     pub(crate) retention_stopped: Option<String>,
     /// How long what is kept; the one without a source is for everything else.
     #[serde(default)]
@@ -214,7 +211,6 @@ pub(crate) struct StatsView {
     #[serde(default)]
     pub(crate) outbox: Vec<OutboxStats>,
     /// The first event that the rates, the events by source and what is done were counted from; none where all were.
-    #[serde(default)]
     pub(crate) counted_since: Option<String>,
     /// Destinations that a person should look at.
     #[serde(default)]
@@ -290,6 +286,11 @@ pub(crate) fn time(at: UnixMillis) -> String {
     Timestamp::from_millisecond(at).map_or_else(|_| at.to_string(), |time| format!("{time:.3}"))
 }
 
+/// The moment of such a time.
+pub(crate) fn millis(text: &str) -> Option<UnixMillis> {
+    text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
+}
+
 impl From<EventRecord> for EventView {
     fn from(event: EventRecord) -> Self {
         Self {
@@ -331,10 +332,25 @@ impl HandlerHealth {
     }
 }
 
+/// What the store knows of an event beside the event itself.
+#[derive(Debug)]
+pub(crate) struct Beside {
+    pub(crate) attempts: Vec<AttemptRecord>,
+    pub(crate) messages: Vec<MessageView>,
+    /// The events that carry its id, itself among them.
+    pub(crate) named: Vec<EventRecord>,
+    /// Whether its identity is still there.
+    pub(crate) remembered: bool,
+    /// How long payloads of each source are kept.
+    pub(crate) windows: Vec<WindowRecord>,
+}
+
 impl EventDetailView {
-    pub(crate) fn new(detail: EventDetail, attempts: Vec<AttemptRecord>, messages: Vec<MessageView>) -> Self {
-        let repeats = RepeatsView::new(&detail.event);
-        let recent = detail.recent_arrivals.into_iter();
+    pub(crate) fn new(detail: EventDetail, beside: Beside) -> Self {
+        let event = &detail.event;
+        let window = |name: &str| beside.windows.iter().find(|one| one.source == name);
+        let window = window(&event.source).or_else(|| window("")).filter(|_| detail.payload.is_none());
+        let others = beside.named.into_iter().filter(|other| other.key != event.key);
         let payload = detail.payload.map(|payload| {
             let text = String::from_utf8(payload.body.clone()).ok();
             PayloadView {
@@ -345,51 +361,24 @@ impl EventDetailView {
                 body: text,
             }
         });
+        let recent = detail.recent_arrivals.into_iter();
         Self {
-            event: detail.event.into(),
             recent_arrivals: recent.map(|one| ArrivalView { at: time(one.at), remote: one.remote }).collect(),
             deliveries: detail.deliveries.into_iter().map(Into::into).collect(),
-            attempts: attempts.into_iter().map(Into::into).collect(),
-            messages,
-            namesakes: Vec::new(),
-            remembered: true,
+            attempts: beside.attempts.into_iter().map(Into::into).collect(),
+            messages: beside.messages,
+            namesakes: others.map(Into::into).collect(),
+            remembered: beside.remembered,
             payload,
-            payload_kept_until: None,
-            repeats,
+            payload_kept_until: window.map(|one| time(event.received_at.saturating_add(one.payload_ms))),
+            repeats: RepeatsView::new(event),
+            event: detail.event.into(),
         }
-    }
-
-    /// The same, knowing whether its identity is still there.
-    pub(crate) fn with_memory(self, remembered: bool) -> Self {
-        Self { remembered, ..self }
-    }
-
-    /// The same, knowing which other events carry its id.
-    pub(crate) fn with_namesakes(mut self, named: Vec<EventRecord>) -> Self {
-        let others = named.into_iter().map(EventView::from);
-        self.namesakes = others.filter(|other| other.key != self.event.key).collect();
-        self
-    }
-
-    /// The same, knowing how long payloads of each source are kept.
-    pub(crate) fn with_windows(mut self, received_at: UnixMillis, windows: &[WindowRecord]) -> Self {
-        if self.payload.is_none() {
-            let of = |name: &str| windows.iter().find(|one| one.source == name);
-            let window = of(&self.event.source).or_else(|| of(""));
-            self.payload_kept_until = window.map(|one| time(received_at.saturating_add(one.payload_ms)));
-        }
-        self
     }
 }
 
 impl StatsView {
-    pub(crate) fn new(
-        store: &oncebox::gateway::store::Store,
-        stats: StoreStats,
-        handler_health: Vec<HandlerHealth>,
-        unverified_sources: Vec<String>,
-        retention_stopped: Option<String>,
-    ) -> Self {
+    pub(crate) fn new(store: &Store, stats: StoreStats, handler_health: Vec<HandlerHealth>) -> Self {
         let recent = stats.recent;
         let events: i64 = recent.events.iter().map(|one| one.events).sum();
         let repeats: i64 = recent.events.iter().map(|one| one.repeats).sum();
@@ -419,16 +408,12 @@ impl StatsView {
             ledger_rows_is_least: stats.ledger_rows_is_least,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
             ledger_rows_daily_change_is_least: stats.ledger_rows_last_day_is_least,
-            retention_stopped,
-            retention: Vec::new(),
-            retention_forced: false,
-            unverified_sources,
             sources: sources.collect(),
             handlers: handlers.collect(),
             handler_health,
             outbox: outbox.collect(),
             counted_since: recent.since.map(|key| time(key.moment())),
-            destinations: Vec::new(),
+            ..Self::default()
         }
     }
 }
@@ -448,12 +433,6 @@ fn combined(recent: Vec<QueueCount>, depths: Vec<Waiting>) -> Vec<Waiting> {
     all.extend(depths);
     all.sort_by(|a, b| (&a.name, &a.state).cmp(&(&b.name, &b.state)));
     all
-}
-
-impl From<Rejected> for RejectionView {
-    fn from(rejected: Rejected) -> Self {
-        Self::of(rejected, None)
-    }
 }
 
 impl RejectionView {

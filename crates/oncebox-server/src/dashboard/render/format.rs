@@ -5,8 +5,9 @@ use std::fmt::Write as _;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
-use jiff::Timestamp;
 use oncebox::gateway::clock::UnixMillis;
+
+use crate::query::view::{millis, time};
 
 /// A moment: readable in UTC, exact for machines, with its age in words.
 #[derive(Clone, Debug, PartialEq, Eq, Template)]
@@ -25,9 +26,9 @@ impl HtmlSafe for When {}
 impl When {
     /// Reads what a view holds. What is no time is shown as it is.
     pub(crate) fn read(text: &str, now: UnixMillis) -> Self {
-        match text.parse::<Timestamp>() {
-            Ok(time) => Self::at(time.as_millisecond(), now),
-            Err(_) => Self { exact: String::new(), clock: text.to_owned(), ago: String::new() },
+        match millis(text) {
+            Some(time) => Self::at(time, now),
+            None => Self { exact: String::new(), clock: text.to_owned(), ago: String::new() },
         }
     }
 
@@ -38,10 +39,10 @@ impl When {
 
     /// A moment as the clock has it.
     pub(crate) fn at(at: UnixMillis, now: UnixMillis) -> Self {
-        let exact = crate::query::view::time(at);
-        let same_day = exact.get(..10) == crate::query::view::time(now).get(..10);
-        let (day, time) = (exact.get(..10).unwrap_or(&exact), exact.get(11..19).unwrap_or_default());
-        let clock = if same_day { format!("{time} UTC") } else { format!("{day} {time} UTC") };
+        let exact = time(at);
+        let same_day = exact.get(..10) == time(now).get(..10);
+        let (day, hour) = (exact.get(..10).unwrap_or(&exact), exact.get(11..19).unwrap_or_default());
+        let clock = if same_day { format!("{hour} UTC") } else { format!("{day} {hour} UTC") };
         Self { clock, ago: ago(at, now), exact }
     }
 }

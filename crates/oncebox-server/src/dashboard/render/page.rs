@@ -85,19 +85,22 @@ impl FromRequestParts<Admin> for Visit {
             may_act: caller.role == Role::Operator,
             form_token: caller.form_token().unwrap_or_default().to_owned(),
             has_session: matches!(caller.proof, Proof::Session { .. }),
-            now: admin.clock().now(),
+            now: admin.clock.now(),
             path: parts.uri.path().to_owned(),
         })
     }
 }
 
+/// What somebody sees who asks for a page.
+pub(crate) type Shown = Result<Response, PageError>;
+
 /// A page as an answer.
-pub(crate) fn page(template: &impl Template) -> Result<Response, PageError> {
+pub(crate) fn page(template: &impl Template) -> Shown {
     page_with(StatusCode::OK, template)
 }
 
 /// A page that is not what was asked for.
-pub(crate) fn page_with(status: StatusCode, template: &impl Template) -> Result<Response, PageError> {
+pub(crate) fn page_with(status: StatusCode, template: &impl Template) -> Shown {
     let text = template.render().map_err(|error| {
         tracing::error!("a page could not be made: {error}");
         PageError::new(StatusCode::INTERNAL_SERVER_ERROR, "this page could not be made", "the log says why")

@@ -30,7 +30,6 @@ pub(crate) struct MessageView {
     /// The last failure.
     pub(crate) last_error: Option<String>,
     /// Why it waits, where it is not for its turn alone.
-    #[serde(default)]
     pub(crate) waits_because: Option<String>,
     /// The event whose handler wrote it.
     pub(crate) key: Option<String>,

@@ -144,7 +144,7 @@ pub(crate) struct DestinationView {
 }
 
 /// A source.
-#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Default, Serialize, utoipa::ToSchema)]
 pub(crate) struct SourceView {
     /// Its name.
     pub(crate) name: String,
@@ -180,6 +180,11 @@ impl SourceView {
     /// True where a token stands at the end of its URL.
     pub(crate) fn has_path_token(&self) -> bool {
         self.url.ends_with("/{token}")
+    }
+
+    /// One that the config does not name any more.
+    pub(crate) fn removed(name: &str) -> Self {
+        Self { name: name.to_owned(), verified: true, ..Self::default() }
     }
 }
 
@@ -304,28 +309,6 @@ impl DepthView {
     /// Another count where nothing was counted.
     pub(crate) fn or(self, count: i64) -> Self {
         if self.count == 0 { Self { count, more: false } } else { self }
-    }
-}
-
-impl SourceView {
-    /// One that the config does not name any more.
-    pub(crate) fn removed(name: &str) -> Self {
-        Self {
-            name: name.to_owned(),
-            provider: String::new(),
-            configured: false,
-            url: String::new(),
-            public_url: None,
-            secrets: 0,
-            secret_uses: Vec::new(),
-            verified: true,
-            awaits_secret: false,
-            last_hour: Results::default(),
-            events: 0,
-            arrivals: 0,
-            held: 0,
-            conflicts: 0,
-        }
     }
 }
 

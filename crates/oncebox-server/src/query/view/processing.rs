@@ -50,7 +50,6 @@ pub(crate) struct AttemptView {
     /// Why.
     pub(crate) error: Option<String>,
     /// How long it took.
-    #[serde(default)]
     pub(crate) took_ms: Option<i64>,
 }
 
