@@ -31,16 +31,13 @@ use crate::cli::operator::OperatorArgs;
 use crate::config::Reach;
 use crate::database;
 use crate::http::own_calls::{self, call, credential};
+use crate::query::QueryError;
 use crate::query::actions::ActionRequest;
-use crate::query::deliveries::{DeliveriesQuery, PauseRequest};
+use crate::query::deliveries::PauseRequest;
 use crate::query::erase::{EraseRequest, Erased};
-use crate::query::outbox::OutboxQuery;
 use crate::query::retention::{RetentionRequest, RetentionView, RunView};
 use crate::query::tail::TailQuery;
-use crate::query::view::{
-    ActionView, DeadLetterView, Done, EventDetailView, EventView, Items, MessageDetailView, MessageView, StatsView,
-};
-use crate::query::{EventsQuery, PageQuery, QueryError};
+use crate::query::view::{ActionView, Done, EventDetailView, Items, MessageDetailView, StatsView};
 use crate::terminal;
 use crate::usage::{contradiction, wrong_usage};
 use place::{Place, look, reach};
@@ -122,31 +119,6 @@ impl Operator {
     /// True where a running server answers.
     pub(crate) fn is_server(&self) -> bool {
         matches!(self.api, Api::Server(..))
-    }
-
-    /// A page of events.
-    pub(crate) async fn events(&self, query: EventsQuery) -> anyhow::Result<Items<EventView>> {
-        self.list("events", &query).await
-    }
-
-    /// A page of what waits for a person.
-    pub(crate) async fn held(&self, query: EventsQuery) -> anyhow::Result<Items<EventView>> {
-        self.list("held", &query).await
-    }
-
-    /// A page of dead letters, deliveries and messages.
-    pub(crate) async fn dead_letters(&self, query: DeliveriesQuery) -> anyhow::Result<Items<DeadLetterView>> {
-        self.list("dead-letters", &query).await
-    }
-
-    /// A page of outbox messages.
-    pub(crate) async fn messages(&self, query: OutboxQuery) -> anyhow::Result<Items<MessageView>> {
-        self.list("outbox", &query).await
-    }
-
-    /// The audit log, newest first.
-    pub(crate) async fn actions(&self, query: &PageQuery) -> anyhow::Result<Items<ActionView>> {
-        self.list("actions", query).await
     }
 
     /// One event by its key or `source/event_id`.
@@ -257,7 +229,11 @@ impl Operator {
     }
 
     /// A page of a list, such as `events` or `dead-letters`, with the query's own names as parameters.
-    async fn list<T: DeserializeOwned>(&self, name: &str, query: &impl Serialize) -> anyhow::Result<Items<T>> {
+    pub(crate) async fn list<T: DeserializeOwned>(
+        &self,
+        name: &str,
+        query: &impl Serialize,
+    ) -> anyhow::Result<Items<T>> {
         let call = call(Method::GET, self.url_with(name, query)?, ANSWER_WAIT)?;
         self.answer(call).await?.context("the server does not know this list")
     }

@@ -68,7 +68,7 @@ const KEYS_EVERY: Duration = Duration::from_secs(30);
 /// A server with its sockets bound and its schema up to date.
 #[derive(Debug)]
 pub(crate) struct Server {
-    store: Store,
+    pub(crate) store: Store,
     public: TcpListener,
     admin: TcpListener,
     setup: Arc<ArcSwap<Setup>>,
@@ -116,10 +116,6 @@ impl Server {
             keeping: retention::settings(config),
             alerts,
         })
-    }
-
-    pub(crate) fn database(&self) -> &'static str {
-        self.store.kind()
     }
 
     pub(crate) fn public_address(&self) -> anyhow::Result<SocketAddr> {
@@ -366,7 +362,7 @@ impl Changing<'_> {
             tracing::warn!("a reload leaves {} as it was; restart to change it", left.join(", "));
         }
         // A database that is slow to answer must not keep a signal to stop waiting.
-        let (store, handlers) = (self.processing.store().clone(), config.handlers.clone());
+        let (store, handlers) = (self.processing.store.clone(), config.handlers.clone());
         tokio::spawn(async move { handler_sql::warn(&store, &handlers).await });
     }
 }

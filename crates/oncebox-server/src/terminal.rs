@@ -65,6 +65,16 @@ pub(crate) fn table(names: &[&str]) -> Table {
     table
 }
 
+/// A whole table: the names of its columns, and its rows.
+pub(crate) fn listed<const N: usize>(names: [&str; N], rows: impl IntoIterator<Item = [Cell; N]>) -> String {
+    table(&names).add_rows(rows).trim_fmt()
+}
+
+/// A table of two columns without names: what it is, and how much.
+pub(crate) fn facts(rows: impl IntoIterator<Item = (&'static str, String)>) -> String {
+    table(&[]).add_rows(rows.into_iter().map(|(name, value)| [cell(name), cell(value)])).trim_fmt()
+}
+
 /// A cell with text that came from elsewhere.
 pub(crate) fn cell(text: impl AsRef<str>) -> Cell {
     Cell::new(plain(text.as_ref()))
@@ -77,6 +87,16 @@ pub(crate) fn toned(text: &str, tone: Option<Tone>) -> Cell {
         Some(tone) => cell.fg(tone.colour()),
         None => cell,
     }
+}
+
+/// A cell with a state in its colour.
+pub(crate) fn state(state: &str) -> Cell {
+    toned(state, Tone::of_state(state))
+}
+
+/// A cell with a text that may be absent.
+pub(crate) fn maybe(text: Option<&str>) -> Cell {
+    cell(text.unwrap_or_default())
 }
 
 /// The text without control characters, so that an event cannot drive the terminal that shows it.

@@ -43,20 +43,14 @@ async fn measure(args: &BenchArgs) -> anyhow::Result<ExitCode> {
         return against(args, to).await;
     }
     let folder = Folder::create()?;
-    let database = args.database.clone().unwrap_or_else(|| StoreUrl::Sqlite(folder.path().join("bench.db")));
+    let database = args.database.clone().unwrap_or_else(|| StoreUrl::Sqlite(folder.0.join("bench.db")));
     if args.database.is_some() {
         eprintln!("warning: {database} is filled with made-up events; never use one that you need");
     }
     let secret = child::made_up_secret()?;
     let script = Arc::new(Script::stripe(&secret, args.body_size, args.duplicates)?);
-    let mut rounds = Vec::new();
     let server = Server::start(&folder, &database, &secret).await?;
-    let mut progress = Progress::of_long_steps(args.rounds, "rounds");
-    for _ in 0..args.rounds {
-        rounds.push(round(args, server.address(), &script, Some(server.process())).await?);
-        progress.step();
-    }
-    drop(progress);
+    let rounds = rounds(args, server.address, &script, Some(server.process)).await?;
     drop(server);
     finish(args, &format!("embedded server on {}, log level {LOG_LEVEL}", kind(&database)), &rounds)
 }
@@ -64,7 +58,7 @@ async fn measure(args: &BenchArgs) -> anyhow::Result<ExitCode> {
 /// A server that runs already.
 async fn against(args: &BenchArgs, to: &str) -> anyhow::Result<ExitCode> {
     let target = Target::parse(Some(to), "stripe")?;
-    if target.url().scheme() != "http" {
+    if target.url.scheme() != "http" {
         return Err(wrong_usage("--to: bench speaks plain http only, so that it measures the server and not TLS"));
     }
     let secret = match &args.secret {
@@ -74,32 +68,31 @@ async fn against(args: &BenchArgs, to: &str) -> anyhow::Result<ExitCode> {
     let address = resolve(&target).await?;
     let script = Script::stripe(&secret, args.body_size, args.duplicates)?;
     let script = Arc::new(script.at(&target.path_and_query()));
-    let mut rounds = Vec::new();
-    let mut progress = Progress::of_long_steps(args.rounds, "rounds");
-    for _ in 0..args.rounds {
-        rounds.push(round(args, address, &script, None).await?);
-        progress.step();
-    }
-    drop(progress);
+    let rounds = rounds(args, address, &script, None).await?;
     finish(args, &format!("server at {}, its log level unknown", target.shown()), &rounds)
 }
 
 async fn resolve(target: &Target) -> anyhow::Result<SocketAddr> {
-    let host = target.url().host_str().unwrap_or_default();
-    let port = target.url().port_or_known_default().unwrap_or(80);
+    let host = target.url.host_str().unwrap_or_default();
+    let port = target.url.port_or_known_default().unwrap_or(80);
     let name = host.trim_start_matches('[').trim_end_matches(']');
     let mut found = tokio::net::lookup_host((name, port)).await.with_context(|| format!("cannot find {host}"))?;
     found.next().with_context(|| format!("{host} has no address"))
 }
 
-async fn round(
+async fn rounds(
     args: &BenchArgs,
     address: SocketAddr,
     script: &Arc<Script>,
     process: Option<Process>,
-) -> anyhow::Result<Figures> {
+) -> anyhow::Result<Vec<Figures>> {
     let load = Load { address, connections: args.connections, seconds: args.seconds, process };
-    load.run(script).await
+    let (mut rounds, mut progress) = (Vec::new(), Progress::of_long_steps(args.rounds, "rounds"));
+    for _ in 0..args.rounds {
+        rounds.push(load.run(script).await?);
+        progress.step();
+    }
+    Ok(rounds)
 }
 
 fn finish(args: &BenchArgs, what: &str, rounds: &[Figures]) -> anyhow::Result<ExitCode> {

@@ -58,7 +58,7 @@ Ctrl-C stops.",
         sources = some_of(&names),
         tokens = tokens.join(", "),
         database = config.store.url,
-        secrets = secrets.path().display(),
+        secrets = secrets.path.display(),
     )
 }
 

@@ -90,7 +90,7 @@ fn explain(input: &mut impl BufRead, out: &mut impl Write, judge: &mut Judge, st
 
 /// Judges one request; a refused one gets its likely cause, which is looked for only then because that is slow.
 fn rule(judge: &mut Judge, capture: &Capture) -> anyhow::Result<Ruling> {
-    let limit = judge.body_bytes_max();
+    let limit = judge.body_bytes_max;
     let (source, token) = judge.source_for(&capture.request.target)?;
     if let Some(ruling) = refused_before(source, &capture.request, source.body_bytes_max().unwrap_or(limit)) {
         return Ok(ruling);

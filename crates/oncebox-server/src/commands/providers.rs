@@ -58,20 +58,14 @@ fn list(as_json: bool) -> anyhow::Result<()> {
         let items: Vec<Value> = all.iter().map(|(name, description)| entry(name, description)).collect();
         return terminal::print_json(&json!({ "items": items }));
     }
-    let mut table = terminal::table(&["provider", "vendor", "signature", "an event is", "retries for", "sure"]);
-    for (name, description) in &all {
+    let rows = all.iter().map(|(name, description)| {
         let facts = description.facts();
-        let signature = facts.signature.split([' ', ',']).next().unwrap_or_default().to_owned();
-        table.add_row([
-            terminal::cell(name),
-            terminal::cell(facts.title),
-            terminal::cell(signature),
-            terminal::cell(terminal::shorten(&facts.identity, 48)),
-            terminal::cell(guide::duration(facts.retry_window)),
-            terminal::cell(facts.confidence),
-        ]);
-    }
-    terminal::print(table.trim_fmt())?;
+        let signature = facts.signature.split([' ', ',']).next().unwrap_or_default();
+        let (identity, retries) = (terminal::shorten(&facts.identity, 48), guide::duration(facts.retry_window));
+        [name, facts.title, signature, &identity, &retries, facts.confidence].map(terminal::cell)
+    });
+    let names = ["provider", "vendor", "signature", "an event is", "retries for", "sure"];
+    terminal::print(terminal::listed(names, rows))?;
     terminal::print(LEGEND)?;
     let count = terminal::counted(all.len() as u64, "provider");
     Ok(terminal::print(format!("{count}; `oncebox providers NAME` shows what to click and which secret to copy"))?)

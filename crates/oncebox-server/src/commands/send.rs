@@ -64,7 +64,7 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
         terminal::print_json(&tally.as_json(&args.provider, &target.shown(), elapsed))?;
     } else {
         let text = tally.as_text(&args.provider, &target.shown(), elapsed);
-        let next = tally.next_command(target.source(), &reach(args, &target));
+        let next = tally.next_command(&target.source, &reach(args, &target));
         terminal::print([text].into_iter().chain(next).collect::<Vec<_>>().join("\n"))?;
     }
     let meant_well = !args.tamper && args.age.is_none();
@@ -96,7 +96,7 @@ pub(crate) fn development_secret(database: Option<&StoreUrl>, provider: &str) ->
 fn found_secret(database: Option<&StoreUrl>, provider: &str) -> anyhow::Result<(Secret, PathBuf)> {
     let here = StoreUrl::Sqlite(PathBuf::from(DATABASE_HERE));
     let found = DevSecrets::find(database.unwrap_or(&here)).context("cannot read the development secrets")?;
-    let secret = found.as_ref().and_then(|secrets| Some((secrets.get(provider)?.clone(), secrets.path().to_owned())));
+    let secret = found.as_ref().and_then(|secrets| Some((secrets.get(provider)?.clone(), secrets.path.clone())));
     secret.ok_or_else(|| {
         wrong_usage(format!(
             "there is no development secret for {provider} beside {}; run `oncebox dev` first (in the same folder), \
@@ -122,14 +122,14 @@ fn signer(args: &SendArgs, target: &Target) -> anyhow::Result<Signer> {
     }
     // What `dev` gave its own source, unless the command line says otherwise.
     for (name, value) in
-        oncebox_verify::sample_settings(&args.provider).iter().copied().chain([("public_url", target.base())])
+        oncebox_verify::sample_settings(&args.provider).iter().copied().chain([("public_url", target.base.as_str())])
     {
         if settings.iter().all(|setting| setting.name != name) {
             settings.push(Setting { name: name.to_owned(), value: Secret::new(value) });
         }
     }
     // An unknown provider is refused before its secret is looked for.
-    let mut spec = provider_args::spec(target.source(), &args.provider, Vec::new(), &settings)?;
+    let mut spec = provider_args::spec(&target.source, &args.provider, Vec::new(), &settings)?;
     let given = [(&args.secret, "--secret"), (&args.secret_file, "--secret-file"), (&args.secret_env, "--secret-env")];
     let given = given.into_iter().find_map(|(secret, option)| Some((secret.clone()?, option)));
     let (secret, secret_from) = match given {
@@ -182,7 +182,7 @@ fn plan(args: &SendArgs) -> Plan {
 /// Sends everything, so many at once, and counts the answers.
 async fn deliver(requests: Requests, target: &Target, args: &SendArgs) -> anyhow::Result<Tally> {
     let total = args.count.saturating_mul(args.copies);
-    let client = Client::new(target.url().clone())?;
+    let client = Client::new(target.url.clone())?;
     let requests = Arc::new(Mutex::new(requests));
     let (answers, mut incoming) = mpsc::channel(256);
     let mut senders = JoinSet::new();

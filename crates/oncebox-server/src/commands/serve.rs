@@ -49,7 +49,7 @@ fn tell_start(config: &Config, server: &Server) -> anyhow::Result<()> {
         version = env!("CARGO_PKG_VERSION"),
         listen = %public,
         admin_listen = %admin,
-        database = server.database(),
+        database = server.store.kind(),
         sources = config.sources.len(),
         handlers = config.handlers.len(),
         destinations = config.destinations.len(),

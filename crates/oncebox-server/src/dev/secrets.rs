@@ -27,7 +27,8 @@ pub(crate) const STORE_KEY: &str = "store_secret_key";
 /// One secret per provider, and what else `dev` needs.
 #[derive(Clone, Debug)]
 pub(crate) struct DevSecrets {
-    path: PathBuf,
+    /// The file they are kept in.
+    pub(crate) path: PathBuf,
     secrets: BTreeMap<String, Secret>,
 }
 
@@ -75,11 +76,6 @@ impl DevSecrets {
     /// The secret of a provider, or another by its name.
     pub(crate) fn get(&self, slug: &str) -> Option<&Secret> {
         self.secrets.get(slug)
-    }
-
-    /// The file they are kept in.
-    pub(crate) fn path(&self) -> &Path {
-        &self.path
     }
 
     fn cannot_write(&self, error: &io::Error) -> io::Error {
@@ -187,7 +183,7 @@ mod tests {
         let (folder, store) = fresh();
         assert!(DevSecrets::find(&store).expect("no file").is_none());
         let first = DevSecrets::load_or_create(&store, &["stripe", "github"]).expect("made");
-        assert_eq!(first.path(), folder.path().join("oncebox.db.dev-secrets.toml"));
+        assert_eq!(first.path, folder.path().join("oncebox.db.dev-secrets.toml"));
         let more = DevSecrets::load_or_create(&store, &["github", "svix"]).expect("extended");
         let found = DevSecrets::find(&store).expect("readable").expect("there");
         for slug in ["stripe", "github"] {
@@ -196,7 +192,7 @@ mod tests {
         }
         assert_eq!(shown(&more, "svix"), shown(&found, "svix"));
         assert_ne!(shown(&first, "stripe"), shown(&first, "github"));
-        let mode = fs::metadata(first.path()).expect("the file").permissions().mode();
+        let mode = fs::metadata(first.path).expect("the file").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
         assert_eq!(fs::read_dir(folder.path()).expect("the folder").count(), 1, "no temporary file stays");
     }

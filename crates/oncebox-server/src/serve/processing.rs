@@ -39,7 +39,7 @@ pub(crate) struct Prepared {
 /// The workers and the relay, if this node has any.
 #[derive(Debug)]
 pub(crate) struct Processing {
-    store: Store,
+    pub(crate) store: Store,
     builder: Mutex<Builder>,
     running: Option<Running>,
     /// What keeps the time of leases on a node that only ingests.
@@ -115,11 +115,6 @@ impl Processing {
     /// Destinations that the relay spares, now and later; none where this node only ingests.
     pub(crate) fn spared(&self) -> Spared {
         self.running.as_ref().map(|running| running.relay.spared()).unwrap_or_default()
-    }
-
-    /// The database they work on.
-    pub(crate) fn store(&self) -> &Store {
-        &self.store
     }
 
     /// Waits until the workers or the relay broke; for ever where there are none.

@@ -3,7 +3,7 @@
 use std::ffi::OsStr;
 use std::net::{SocketAddr, TcpListener};
 use std::os::unix::fs::DirBuilderExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
@@ -25,15 +25,16 @@ const DATABASE_VARIABLE: &str = "BENCH_DATABASE";
 pub(super) struct Server {
     /// Ended with us.
     _child: Child,
-    address: SocketAddr,
-    process: Process,
+    /// Where webhooks go.
+    pub(super) address: SocketAddr,
+    pub(super) process: Process,
 }
 
 impl Server {
     /// Starts it and waits until it listens.
     pub(super) async fn start(folder: &Folder, database: &StoreUrl, secret: &Secret) -> anyhow::Result<Self> {
         let (public, admin) = (free_address()?, free_address()?);
-        let config = folder.path().join("oncebox.toml");
+        let config = folder.0.join("oncebox.toml");
         std::fs::write(&config, config_text(public, admin)).context("cannot write a config")?;
         let mut command = Command::new(std::env::current_exe().context("cannot find this program")?);
         // What the environment says is meant for a real server.
@@ -50,32 +51,17 @@ impl Server {
         let with_postgres = matches!(database, StoreUrl::Postgres(_));
         Ok(Self { _child: child, address: public, process: Process { id, with_postgres } })
     }
-
-    /// Where webhooks go.
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Whose processor time to read.
-    pub(super) fn process(&self) -> Process {
-        self.process
-    }
 }
 
 /// A temporary folder that only we can read, removed at the end.
 #[derive(Debug)]
-pub(super) struct Folder(PathBuf);
+pub(super) struct Folder(pub(super) PathBuf);
 
 impl Folder {
     pub(super) fn create() -> anyhow::Result<Self> {
         let path = std::env::temp_dir().join(format!("oncebox-bench-{}", HEXLOWER.encode(&random::<8>()?)));
         std::fs::DirBuilder::new().mode(0o700).create(&path).context("cannot make a temporary folder")?;
         Ok(Self(path))
-    }
-
-    /// Where it is.
-    pub(super) fn path(&self) -> &Path {
-        &self.0
     }
 }
 
@@ -146,7 +132,7 @@ mod tests {
         let address = |port: u16| SocketAddr::from(([127, 0, 0, 1], port));
         let text = config_text(address(1), address(2));
         let env = |name: &str| Some(if name == DATABASE_VARIABLE { url.to_owned() } else { "whsec_x".to_owned() });
-        let nothing = |_: &Path| Err(std::io::ErrorKind::NotFound.into());
+        let nothing = |_: &std::path::Path| Err(std::io::ErrorKind::NotFound.into());
         let outside = Outside { env: &env, file: &nothing, overrides: &Overrides::default() };
         let config = Config::parse(&text, "bench", &outside).expect("a good config");
         assert_eq!((config.sources.len(), config.handlers.len()), (1, 1));
@@ -161,7 +147,7 @@ mod tests {
     #[test]
     fn a_folder_goes_with_its_owner() {
         let folder = Folder::create().expect("a folder");
-        let path = folder.path().to_owned();
+        let path = folder.0.clone();
         std::fs::write(path.join("x"), "").expect("written");
         drop(folder);
         assert!(!path.exists());

@@ -94,28 +94,24 @@ impl Figures {
     }
 
     pub(super) fn as_text(&self) -> String {
-        let mut table = terminal::table(&[]);
-        let mut add = |name: &str, value: String| {
-            table.add_row([terminal::cell(name), terminal::cell(value)]);
-        };
-        add("rate", format!("{:.0}/s", self.rate));
         let Self { p50_ms, p99_ms, p999_ms, max_ms, .. } = self;
-        add(
-            "latency",
-            format!("p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms, p99.9 {p999_ms:.2} ms, slowest {max_ms:.2} ms"),
-        );
-        add("accepted", self.accepted.to_string());
-        add("duplicate", self.duplicate.to_string());
-        add("other", self.other.to_string());
-        add("failed", self.failed.to_string());
-        if let Some(cpu) = self.server_cpu_us {
+        let cpu = self.server_cpu_us.map(|cpu| {
             let postgres = self.postgres_cpu_us.map(|cpu| format!(", Postgres {cpu:.1} µs")).unwrap_or_default();
-            add("CPU per event", format!("server {cpu:.1} µs{postgres}"));
-        }
-        if let Some(rss) = self.rss_mib {
-            add("server memory", format!("{rss:.0} MiB"));
-        }
-        table.trim_fmt()
+            ("CPU per event", format!("server {cpu:.1} µs{postgres}"))
+        });
+        let facts = [
+            ("rate", format!("{:.0}/s", self.rate)),
+            (
+                "latency",
+                format!("p50 {p50_ms:.2} ms, p99 {p99_ms:.2} ms, p99.9 {p999_ms:.2} ms, slowest {max_ms:.2} ms"),
+            ),
+            ("accepted", self.accepted.to_string()),
+            ("duplicate", self.duplicate.to_string()),
+            ("other", self.other.to_string()),
+            ("failed", self.failed.to_string()),
+        ];
+        let memory = self.rss_mib.map(|rss| ("server memory", format!("{rss:.0} MiB")));
+        terminal::facts(facts.into_iter().chain(cpu).chain(memory))
     }
 }
 

@@ -17,7 +17,7 @@ use crate::usage::wrong_usage;
 pub(super) struct Judge {
     by: By,
     /// The body limit of sources that set none, in bytes.
-    body_bytes_max: usize,
+    pub(super) body_bytes_max: usize,
 }
 
 /// Gives the source for each captured URL.
@@ -84,11 +84,6 @@ impl Judge {
 
     fn new(by: By) -> Self {
         Self { by, body_bytes_max: BODY_BYTES_DEFAULT }
-    }
-
-    /// The largest body of sources that set no limit of their own, in bytes.
-    pub(super) fn body_bytes_max(&self) -> usize {
-        self.body_bytes_max
     }
 
     /// The source for a captured URL, and the token that stands behind its name.

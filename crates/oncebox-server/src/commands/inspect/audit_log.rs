@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use crate::cli::action::ActionsArgs;
 use crate::commands::inspect::events::seconds;
-use crate::operator::Operator;
+use crate::commands::inspect::list;
 use crate::query::PageQuery;
 use crate::query::view::ActionView;
 use crate::terminal::{self, Tone};
@@ -12,18 +12,16 @@ use crate::terminal::{self, Tone};
 pub(crate) async fn run(args: &ActionsArgs) -> anyhow::Result<ExitCode> {
     let limit = usize::try_from(args.page.limit).ok();
     let query = PageQuery { limit, cursor: args.page.cursor.clone() };
-    let page = Operator::open(&args.operator).await?.actions(&query).await?;
-    terminal::show(args.operator.json, &page, || page.told(table, "nobody did anything yet"))
+    list(&args.operator, ("actions", &query), table, "nobody did anything yet").await
 }
 
 fn table(actions: &[ActionView]) -> String {
-    let mut table = terminal::table(&["began", "action", "acted", "who", "filter", "ended", "id"]);
-    for action in actions {
+    let row = |action: &ActionView| {
         let ended = match &action.finished_at {
             Some(at) => terminal::cell(seconds(at)),
             None => terminal::toned("under way or cut off", Some(Tone::Warning)),
         };
-        table.add_row([
+        [
             terminal::cell(seconds(&action.started_at)),
             terminal::cell(&action.kind),
             terminal::cell(action.acted.to_string()),
@@ -31,9 +29,9 @@ fn table(actions: &[ActionView]) -> String {
             terminal::cell(filter(action)),
             ended,
             terminal::cell(&action.action_id),
-        ]);
-    }
-    table.trim_fmt()
+        ]
+    };
+    terminal::listed(["began", "action", "acted", "who", "filter", "ended", "id"], actions.iter().map(row))
 }
 
 /// Only what was given, as `name=value`.

@@ -4,15 +4,16 @@ use std::process::ExitCode;
 
 use crate::cli::action::ListArgs;
 use crate::commands::inspect::events::seconds;
-use crate::operator::Operator;
+use crate::commands::inspect::list;
 use crate::query::deliveries::DeliveriesQuery;
-use crate::query::view::{DeadLetterView, DeliveryLineView, Items, MessageView};
+use crate::query::view::{DeadLetterView, DeliveryLineView, MessageView};
 use crate::terminal;
 
 /// Longer texts show only their ends.
 const TEXT_CHARS_MAX: usize = 36;
 /// What a terminal's line has room for beside the rest; elsewhere an error is never cut.
 const ERROR_CHARS_MAX: usize = 200;
+const NONE: &str = "no dead letters";
 
 pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
     let query = DeliveriesQuery {
@@ -26,12 +27,7 @@ pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
         cursor: args.page.cursor.clone(),
         limit: usize::try_from(args.page.limit).ok(),
     };
-    let page = Operator::open(&args.operator).await?.dead_letters(query).await?;
-    terminal::show(args.operator.json, &page, || text(&page))
-}
-
-fn text(page: &Items<DeadLetterView>) -> String {
-    page.told(sections, "no dead letters")
+    list(&args.operator, ("dead-letters", &query), sections, NONE).await
 }
 
 fn sections(letters: &[DeadLetterView]) -> String {
@@ -53,10 +49,9 @@ fn sections(letters: &[DeadLetterView]) -> String {
 }
 
 fn table(lines: &[&DeliveryLineView]) -> String {
-    let mut table =
-        terminal::table(&["gave up", "source", "type", "event id", "handler", "attempt", "key", "last error"]);
-    for line in lines {
-        table.add_row([
+    let names = ["gave up", "source", "type", "event id", "handler", "attempt", "key", "last error"];
+    let row = |line: &&DeliveryLineView| {
+        [
             terminal::cell(line.finished_at.as_deref().map(seconds).unwrap_or_default()),
             terminal::cell(&line.source),
             terminal::cell(terminal::shorten(&line.r#type, TEXT_CHARS_MAX)),
@@ -65,14 +60,15 @@ fn table(lines: &[&DeliveryLineView]) -> String {
             terminal::cell(line.attempt.to_string()),
             terminal::cell(&line.key),
             terminal::cell(terminal::fitted(line.last_error.as_deref().unwrap_or(""), ERROR_CHARS_MAX)),
-        ]);
-    }
-    table.trim_fmt()
+        ]
+    };
+    terminal::listed(names, lines.iter().map(row))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::view::Items;
 
     #[test]
     fn the_table_says_what_gave_up_and_why() {
@@ -89,10 +85,10 @@ mod tests {
             finished_at: Some("2026-11-15T12:00:00.123Z".into()),
             last_error: Some("connection\nrefused".into()),
         };
-        let text = text(&Items::whole(vec![DeadLetterView::Delivery(line)]));
+        let text = Items::whole(vec![DeadLetterView::Delivery(line)]).told(sections, NONE);
         let row: Vec<&str> = text.lines().nth(1).map(|line| line.split_whitespace().collect()).unwrap_or_default();
         let expected = "2026-11-15T12:00:00Z stripe invoice.paid evt_1 billing 12 k connection\u{fffd}refused";
         assert_eq!(row.join(" "), expected);
-        assert_eq!(super::text(&Items::whole(Vec::new())), "no dead letters");
+        assert_eq!(Items::whole(Vec::new()).told(sections, NONE), "no dead letters");
     }
 }

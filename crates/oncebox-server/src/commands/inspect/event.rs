@@ -9,8 +9,8 @@ use anyhow::{Context as _, bail};
 use crate::cli::operator::EventArgs;
 use crate::commands::inspect::{events, outbox};
 use crate::operator::Operator;
-use crate::query::view::{EventDetailView, EventView, PayloadView};
-use crate::terminal::{self, Tone};
+use crate::query::view::{DeliveryView, EventDetailView, EventView, PayloadView, millis};
+use crate::terminal;
 
 /// A body longer than this is cut; `--raw` has all of it.
 const BODY_CHARS_MAX: usize = 4096;
@@ -66,8 +66,7 @@ fn text(detail: &EventDetailView, body: Body) -> String {
 }
 
 fn is_ahead(time: &str) -> bool {
-    let now = oncebox::Clock::system().now();
-    time.parse::<jiff::Timestamp>().is_ok_and(|time| time.as_millisecond() > now)
+    millis(time).is_some_and(|time| time > oncebox::Clock::system().now())
 }
 
 /// Why there are no bytes.
@@ -81,22 +80,19 @@ fn gone(detail: &EventDetailView) -> String {
 
 fn facts(event: &EventView) -> String {
     let mut table = terminal::table(&[]);
-    let mut add = |name: &str, value: &str| {
-        table.add_row([terminal::cell(name), terminal::cell(value)]);
-    };
-    add("event", &format!("{}/{}", event.source, event.event_id));
-    add("key", &event.key);
-    add("type", &event.r#type);
-    add("identity", &identity(event));
-    add("body", &format!("sha256 {}", event.body_sha256));
-    if let Some(reason) = &event.reason {
-        add("reason", reason_text(reason));
+    let facts = [
+        ("event", Some(format!("{}/{}", event.source, event.event_id))),
+        ("key", Some(event.key.clone())),
+        ("type", Some(event.r#type.clone())),
+        ("identity", Some(identity(event))),
+        ("body", Some(format!("sha256 {}", event.body_sha256))),
+        ("reason", event.reason.as_deref().map(|reason| reason_text(reason).to_owned())),
+        ("original", event.original.clone()),
+    ];
+    for (name, value) in facts.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+        table.add_row([name, &value].map(terminal::cell));
     }
-    if let Some(original) = &event.original {
-        add("original", original);
-    }
-    table.add_row([terminal::cell("state"), terminal::toned(&event.state, Tone::of_state(&event.state))]);
-    table.trim_fmt()
+    table.add_row([terminal::cell("state"), terminal::state(&event.state)]).trim_fmt()
 }
 
 /// What made the requests one event, and how many there were.
@@ -135,10 +131,10 @@ fn arrivals(detail: &EventDetailView) -> String {
     let event = &detail.event;
     let from = detail.payload.as_ref().map_or("", |payload| payload.remote.as_str());
     let mut table = terminal::table(&[]);
-    table.add_row([terminal::cell("first"), terminal::cell(&event.received_at), terminal::cell(from)]);
+    table.add_row(["first", &event.received_at, from].map(terminal::cell));
     for (index, arrival) in detail.recent_arrivals.iter().enumerate() {
         let name = if index == 0 { "last" } else { "" };
-        table.add_row([terminal::cell(name), terminal::cell(&arrival.at), terminal::cell(&arrival.remote)]);
+        table.add_row([name, &arrival.at, &arrival.remote].map(terminal::cell));
     }
     let shown = i64::try_from(detail.recent_arrivals.len()).unwrap_or(i64::MAX).saturating_add(1);
     let hidden = event.arrivals.saturating_sub(shown);
@@ -150,18 +146,18 @@ fn deliveries(detail: &EventDetailView) -> String {
     if detail.deliveries.is_empty() {
         return "Deliveries\n none".to_owned();
     }
-    let mut table = terminal::table(&["handler", "state", "attempt", "next attempt", "finished", "last error"]);
-    for one in &detail.deliveries {
-        table.add_row([
+    let row = |one: &DeliveryView| {
+        [
             terminal::cell(&one.handler),
-            terminal::toned(&one.state, Tone::of_state(&one.state)),
+            terminal::state(&one.state),
             terminal::cell(one.attempt.to_string()),
-            terminal::cell(one.next_attempt_at.as_deref().unwrap_or("")),
-            terminal::cell(one.finished_at.as_deref().unwrap_or("")),
-            terminal::cell(one.last_error.as_deref().unwrap_or("")),
-        ]);
-    }
-    format!("Deliveries\n{}", table.trim_fmt())
+            terminal::maybe(one.next_attempt_at.as_deref()),
+            terminal::maybe(one.finished_at.as_deref()),
+            terminal::maybe(one.last_error.as_deref()),
+        ]
+    };
+    let names = ["handler", "state", "attempt", "next attempt", "finished", "last error"];
+    format!("Deliveries\n{}", terminal::listed(names, detail.deliveries.iter().map(row)))
 }
 
 /// What a person can do about a delivery that stopped.
@@ -187,18 +183,13 @@ fn attempts(detail: &EventDetailView) -> Option<String> {
         return None;
     }
     lines.sort();
-    let mut table = terminal::table(&["ended", "handler", "attempt", "outcome", "status", "error"]);
-    for (at, handler, attempt, outcome, status, error) in lines {
-        table.add_row([
-            terminal::cell(at),
-            terminal::cell(handler),
-            terminal::cell(attempt.to_string()),
-            terminal::toned(outcome, Tone::of_state(outcome)),
-            terminal::cell(status),
-            terminal::cell(error.unwrap_or("")),
-        ]);
-    }
-    Some(format!("Attempts\n{}", table.trim_fmt()))
+    let rows = lines.into_iter().map(|(at, handler, attempt, outcome, status, error)| {
+        let attempt = attempt.to_string();
+        let [at, handler, attempt, status] = [at, handler, &attempt, &status].map(terminal::cell);
+        [at, handler, attempt, terminal::state(outcome), status, terminal::maybe(error)]
+    });
+    let table = terminal::listed(["ended", "handler", "attempt", "outcome", "status", "error"], rows);
+    Some(format!("Attempts\n{table}"))
 }
 
 fn payload_text(event: &EventView, payload: &PayloadView, body: Body) -> String {

@@ -3,38 +3,33 @@
 use std::process::ExitCode;
 
 use crate::cli::operator::EventsArgs;
-use crate::operator::Operator;
+use crate::commands::inspect::list;
 use crate::query::EventsQuery;
-use crate::query::view::{EventView, Items};
-use crate::terminal::{self, Tone};
+use crate::query::view::EventView;
+use crate::terminal;
 
 /// Ids longer than this show only their ends; the key finds the event anyway.
 const ID_CHARS_MAX: usize = 36;
+const NONE: &str = "no events";
 
 pub(crate) async fn run(args: &EventsArgs) -> anyhow::Result<ExitCode> {
-    let page = Operator::open(&args.operator).await?.events(query(args)).await?;
-    terminal::show(args.operator.json, &page, || text(&page))
+    list(&args.operator, ("events", &query(args)), table, NONE).await
 }
 
 /// One line per event, as `event` uses it too.
 pub(crate) fn table(events: &[EventView]) -> String {
-    let mut table = terminal::table(&["received", "source", "type", "event id", "state", "arrivals", "key"]);
-    for event in events {
-        table.add_row([
+    let row = |event: &EventView| {
+        [
             terminal::cell(seconds(&event.received_at)),
             terminal::cell(&event.source),
             terminal::cell(terminal::shorten(&event.r#type, ID_CHARS_MAX)),
             terminal::cell(terminal::shorten(&event.event_id, ID_CHARS_MAX)),
-            terminal::toned(&event.state, Tone::of_state(&event.state)),
+            terminal::state(&event.state),
             terminal::cell(event.arrivals.to_string()),
             terminal::cell(&event.key),
-        ]);
-    }
-    table.trim_fmt()
-}
-
-fn text(page: &Items<EventView>) -> String {
-    page.told(table, "no events")
+        ]
+    };
+    terminal::listed(["received", "source", "type", "event id", "state", "arrivals", "key"], events.iter().map(row))
 }
 
 fn query(args: &EventsArgs) -> EventsQuery {
@@ -62,6 +57,7 @@ pub(crate) fn seconds(time: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::view::Items;
 
     pub(super) fn event(event_id: &str, state: &str) -> EventView {
         EventView {
@@ -87,7 +83,7 @@ mod tests {
             next_cursor: Some("c".into()),
             searched_until: None,
         };
-        let text = text(&page);
+        let text = page.told(table, NONE);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(
             lines[1].split_whitespace().collect::<Vec<_>>(),
@@ -102,6 +98,6 @@ mod tests {
             ]
         );
         assert_eq!(lines[2], "there are more: add --cursor c");
-        assert_eq!(super::text(&Items::whole(Vec::new())), "no events");
+        assert_eq!(Items::whole(Vec::new()).told(table, NONE), "no events");
     }
 }

@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use crate::cli::action::HeldArgs;
 use crate::commands::inspect::events::seconds;
-use crate::operator::Operator;
+use crate::commands::inspect::list;
 use crate::query::EventsQuery;
-use crate::query::view::{EventView, Items};
+use crate::query::view::EventView;
 use crate::terminal;
 
 /// Longer texts show only their ends.
@@ -22,27 +22,21 @@ pub(crate) async fn run(args: &HeldArgs) -> anyhow::Result<ExitCode> {
         limit: usize::try_from(args.page.limit).ok(),
         ..EventsQuery::default()
     };
-    let page = Operator::open(&args.operator).await?.held(query).await?;
-    terminal::show(args.operator.json, &page, || text(&page))
-}
-
-fn text(page: &Items<EventView>) -> String {
-    page.told(table, "nothing is held")
+    list(&args.operator, ("held", &query), table, "nothing is held").await
 }
 
 fn table(events: &[EventView]) -> String {
-    let mut table = terminal::table(&["received", "source", "type", "event id", "reason", "key"]);
-    for event in events {
+    let row = |event: &EventView| {
         // An accepted event is here because one of its deliveries is held.
         let reason = event.reason.as_deref().filter(|_| event.state == "held").unwrap_or("a delivery is held");
-        table.add_row([
+        [
             terminal::cell(seconds(&event.received_at)),
             terminal::cell(&event.source),
             terminal::cell(terminal::shorten(&event.r#type, TEXT_CHARS_MAX)),
             terminal::cell(terminal::shorten(&event.event_id, TEXT_CHARS_MAX)),
             terminal::cell(reason),
             terminal::cell(&event.key),
-        ]);
-    }
-    table.trim_fmt()
+        ]
+    };
+    terminal::listed(["received", "source", "type", "event id", "reason", "key"], events.iter().map(row))
 }

@@ -6,21 +6,24 @@ use anyhow::bail;
 
 use crate::cli::action::OutboxArgs;
 use crate::commands::inspect::events::seconds;
+use crate::commands::inspect::list;
 use crate::operator::Operator;
 use crate::query::outbox::OutboxQuery;
-use crate::query::view::{Items, MessageDetailView, MessageView};
-use crate::terminal::{self, Tone};
+use crate::query::view::{MessageAttemptView, MessageDetailView, MessageView};
+use crate::terminal;
 
 /// Longer texts show only their ends.
 const KEY_CHARS_MAX: usize = 60;
 const ERROR_CHARS_MAX: usize = 80;
 /// Of a body or an answer on a terminal; `--json` has it whole.
 const BODY_CHARS_MAX: usize = 2000;
+const NONE: &str = "no messages";
 
 pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
-    let operator = Operator::open(&args.operator).await?;
     if let Some(id) = &args.id {
-        let Some(message) = operator.message(id).await? else { bail!("there is no message {id}") };
+        let Some(message) = Operator::open(&args.operator).await?.message(id).await? else {
+            bail!("there is no message {id}")
+        };
         return terminal::show(args.operator.json, &message, || one(&message));
     }
     let query = OutboxQuery {
@@ -33,36 +36,30 @@ pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
         cursor: args.page.cursor.clone(),
         limit: usize::try_from(args.page.limit).ok(),
     };
-    let page = operator.messages(query).await?;
-    terminal::show(args.operator.json, &page, || list(&page))
+    list(&args.operator, ("outbox", &query), table, NONE).await
 }
 
 /// Messages as a table, for this list and for the dead letters.
 pub(crate) fn table(messages: &[MessageView]) -> String {
-    let mut table =
-        terminal::table(&["written", "destination", "state", "attempt", "status", "key", "id", "last error"]);
-    for line in messages {
-        table.add_row([
+    let names = ["written", "destination", "state", "attempt", "status", "key", "id", "last error"];
+    let row = |line: &MessageView| {
+        [
             terminal::cell(seconds(&line.created_at)),
             terminal::cell(&line.destination),
-            terminal::toned(&line.state, Tone::of_state(&line.state)),
+            terminal::state(&line.state),
             terminal::cell(line.attempt.to_string()),
             terminal::cell(line.status.map(|status| status.to_string()).unwrap_or_default()),
             terminal::cell(terminal::shorten(&line.idempotency_key, KEY_CHARS_MAX)),
             terminal::cell(&line.id),
             terminal::cell(terminal::fitted(why(line), ERROR_CHARS_MAX)),
-        ]);
-    }
-    table.trim_fmt()
+        ]
+    };
+    terminal::listed(names, messages.iter().map(row))
 }
 
 /// What keeps it from going out weighs more than what went wrong last.
 fn why(line: &MessageView) -> &str {
     line.waits_because.as_deref().or(line.last_error.as_deref()).unwrap_or("")
-}
-
-fn list(page: &Items<MessageView>) -> String {
-    page.told(table, "no messages")
 }
 
 fn one(detail: &MessageDetailView) -> String {
@@ -93,17 +90,18 @@ fn one(detail: &MessageDetailView) -> String {
         }
     }
     if !detail.attempts.is_empty() {
-        let mut table = terminal::table(&["attempt", "ended", "outcome", "status", "error"]);
-        for attempt in &detail.attempts {
-            table.add_row([
+        let row = |attempt: &MessageAttemptView| {
+            [
                 terminal::cell(attempt.attempt.to_string()),
                 terminal::cell(seconds(&attempt.ended_at)),
-                terminal::toned(&attempt.outcome, Tone::of_state(&attempt.outcome)),
+                terminal::state(&attempt.outcome),
                 terminal::cell(attempt.status.map(|status| status.to_string()).unwrap_or_default()),
                 terminal::cell(terminal::fitted(attempt.error.as_deref().unwrap_or(""), ERROR_CHARS_MAX)),
-            ]);
-        }
-        lines.push(format!("\nAttempts that were not taken\n{}", table.trim_fmt()));
+            ]
+        };
+        let names = ["attempt", "ended", "outcome", "status", "error"];
+        let table = terminal::listed(names, detail.attempts.iter().map(row));
+        lines.push(format!("\nAttempts that were not taken\n{table}"));
     }
     lines.join("\n")
 }
@@ -111,6 +109,7 @@ fn one(detail: &MessageDetailView) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::query::view::Items;
 
     fn message() -> MessageView {
         MessageView {
@@ -151,11 +150,12 @@ mod tests {
     #[test]
     fn the_table_says_where_to_and_why_not() {
         let line = message();
-        let text = list(&Items { items: vec![line], next_cursor: Some("c".into()), searched_until: None });
+        let page = Items { items: vec![line], next_cursor: Some("c".into()), searched_until: None };
+        let text = page.told(table, NONE);
         let row: Vec<&str> = text.lines().nth(1).map(|line| line.split_whitespace().collect()).unwrap_or_default();
         let expected = "2026-11-15T12:00:00Z crm dead 3 400 d/crm/notify i answered 400\u{fffd}Bad Request";
         assert_eq!(row.join(" "), expected);
         assert!(text.ends_with("add --cursor c"));
-        assert_eq!(list(&Items::whole(Vec::new())), "no messages");
+        assert_eq!(Items::whole(Vec::new()).told(table, NONE), "no messages");
     }
 }

@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use comfy_table::Cell;
+
 use crate::cli::operator::StatusArgs;
 use crate::operator::Operator;
 use crate::query::retention::WindowView;
@@ -21,55 +23,52 @@ fn text(stats: &StatsView, from: &str) -> String {
     if !dangers.is_empty() {
         sections.push(dangers.join("\n"));
     }
-    sections.push(queues(stats));
+    sections.push(queues(stats).unwrap_or_else(|| "Deliveries\n none".to_owned()));
     sections.extend(outbox(stats));
     sections.extend(health(stats));
-    sections.push(sources(stats));
+    sections.push(sources(stats).unwrap_or_else(|| "Events\n none".to_owned()));
     sections.join("\n\n")
 }
 
 /// The three numbers people watch.
 fn numbers(stats: &StatsView, from: &str) -> String {
-    let mut table = terminal::table(&[]);
-    let mut add = |name: &str, value: String| {
-        table.add_row([terminal::cell(name), terminal::cell(value)]);
-    };
     let first_try = stats.first_try_error_rate.map_or_else(|| "nothing was tried yet".to_owned(), percent);
-    add("first-try error rate", first_try);
-    add("duplicate rate", percent(stats.duplicate_rate));
     let at_least = |is_least: bool| if is_least { "at least " } else { "" };
     let (rows, change) = (stats.ledger_rows, stats.ledger_rows_daily_change);
     let least = (at_least(stats.ledger_rows_is_least), at_least(stats.ledger_rows_daily_change_is_least));
-    add("ledger rows", format!("{}{rows} ({}{change:+} in the last day)", least.0, least.1));
-    add("store", format!("{} (from {from})", stats.store));
-    if let Some(usual) = stats.retention.iter().find(|one| one.source.is_none()) {
+    let usual = stats.retention.iter().find(|one| one.source.is_none()).map(|usual| {
         let differs = |one: &&WindowView| (&one.ledger, &one.payload) != (&usual.ledger, &usual.payload);
         let own = stats.retention.iter().filter(differs).count();
         let others = terminal::counted(own as u64, "source");
         let others = if own == 0 { String::new() } else { format!("; {others} with another: `oncebox retention`") };
-        add("retention", format!("ledger {}, payload {}{others}", usual.ledger, usual.payload));
-    }
-    table.trim_fmt()
+        ("retention", format!("ledger {}, payload {}{others}", usual.ledger, usual.payload))
+    });
+    let facts = [
+        ("first-try error rate", first_try),
+        ("duplicate rate", percent(stats.duplicate_rate)),
+        ("ledger rows", format!("{}{rows} ({}{change:+} in the last day)", least.0, least.1)),
+        ("store", format!("{} (from {from})", stats.store)),
+    ];
+    terminal::facts(facts.into_iter().chain(usual))
 }
 
 fn dangers(stats: &StatsView) -> Vec<String> {
     let mut lines = Vec::new();
+    let mut add = |tone, line: String| lines.push(terminal::paint(&line, tone));
     if let Some(danger) = &stats.unsafe_because {
-        let line = format!("UNSAFE database: {}; acknowledged events may be lost", terminal::plain(danger));
-        lines.push(terminal::paint(&line, Tone::Bad));
+        let danger = terminal::plain(danger);
+        add(Tone::Bad, format!("UNSAFE database: {danger}; acknowledged events may be lost"));
     }
     if let Some(why) = &stats.retention_stopped {
-        let line = format!("retention is STOPPED: {}; see `oncebox retention`", terminal::plain(why));
-        lines.push(terminal::paint(&line, Tone::Bad));
+        add(Tone::Bad, format!("retention is STOPPED: {}; see `oncebox retention`", terminal::plain(why)));
     }
     if stats.retention_forced {
         let line =
             "retention is FORCED: the ledger may forget an event that its sender still repeats, which then runs again";
-        lines.push(terminal::paint(line, Tone::Bad));
+        add(Tone::Bad, line.to_owned());
     }
     for source in &stats.unverified_sources {
-        let line = format!("UNSAFE source {}: nobody verifies who sends", terminal::plain(source));
-        lines.push(terminal::paint(&line, Tone::Bad));
+        add(Tone::Bad, format!("UNSAFE source {}: nobody verifies who sends", terminal::plain(source)));
     }
     for (state, sentence) in [
         ("held", "held: waiting for a person; see `oncebox held`"),
@@ -81,21 +80,19 @@ fn dangers(stats: &StatsView) -> Vec<String> {
     ] {
         let count: i64 = stats.sources.iter().filter(|one| one.state == state).map(|one| one.events).sum();
         if count > 0 {
-            lines.push(terminal::paint(&format!("{} {sentence}", terminal::counted(count, "event")), Tone::Warning));
+            add(Tone::Warning, format!("{} {sentence}", terminal::counted(count, "event")));
         }
     }
     let dead: i64 = stats.handlers.iter().filter(|one| one.state == "dead").map(|one| one.count).sum();
     let dead = dead + stats.outbox.iter().filter(|one| one.state == "dead").map(|one| one.count).sum::<i64>();
     if dead > 0 {
-        let line =
-            format!("{}: see `oncebox dead-letters`, then `oncebox replay`", terminal::counted(dead, "dead letter"));
-        lines.push(terminal::paint(&line, Tone::Bad));
+        let dead = terminal::counted(dead, "dead letter");
+        add(Tone::Bad, format!("{dead}: see `oncebox dead-letters`, then `oncebox replay`"));
     }
-    lines.extend(stats.destinations.iter().filter_map(destination));
+    stats.destinations.iter().filter_map(destination).for_each(|line| add(Tone::Warning, line));
     for one in stats.handler_health.iter().filter(|one| one.paused) {
         let name = terminal::plain(&one.handler);
-        let line = format!("{name} is paused: its events wait; `oncebox resume {name}`");
-        lines.push(terminal::paint(&line, Tone::Warning));
+        add(Tone::Warning, format!("{name} is paused: its events wait; `oncebox resume {name}`"));
     }
     lines
 }
@@ -103,80 +100,56 @@ fn dangers(stats: &StatsView) -> Vec<String> {
 /// What keeps the messages of a destination from going out.
 fn destination(one: &DestinationStats) -> Option<String> {
     let name = terminal::plain(&one.destination);
-    let line = match &one.spared_until {
-        _ if !one.is_configured => format!(
+    match &one.spared_until {
+        _ if !one.is_configured => Some(format!(
             "destination {name} is not configured, and messages wait for it: add it, or `oncebox discard --destination \
              {name}`"
-        ),
-        Some(until) => format!("destination {name} is out of reach: spared until {}", terminal::plain(until)),
-        None => return None,
-    };
-    Some(terminal::paint(&line, Tone::Warning))
+        )),
+        Some(until) => Some(format!("destination {name} is out of reach: spared until {}", terminal::plain(until))),
+        None => None,
+    }
 }
 
-fn queues(stats: &StatsView) -> String {
-    if stats.handlers.is_empty() {
-        return "Deliveries\n none".to_owned();
-    }
-    let mut table = terminal::table(&["handler", "state", "deliveries", "oldest due"]);
-    for one in &stats.handlers {
-        let oldest = one.oldest_due_at.as_deref().filter(|_| is_waiting(&one.state)).unwrap_or("");
-        table.add_row([
-            terminal::cell(&one.handler),
-            terminal::toned(&one.state, Tone::of_state(&one.state)),
-            terminal::cell(one.count.to_string()),
-            terminal::cell(oldest),
-        ]);
-    }
-    format!("Deliveries\n{}", table.trim_fmt())
+fn queues(stats: &StatsView) -> Option<String> {
+    let rows = stats.handlers.iter().map(|one| {
+        let oldest = one.oldest_due_at.as_deref().filter(|_| matches!(one.state.as_str(), "ready" | "claimed"));
+        let (handler, count) = (terminal::cell(&one.handler), terminal::cell(one.count.to_string()));
+        [handler, terminal::state(&one.state), count, terminal::maybe(oldest)]
+    });
+    section("Deliveries", ["handler", "state", "deliveries", "oldest due"], rows)
 }
 
 /// How first attempts went, for handlers that made any.
 fn health(stats: &StatsView) -> Option<String> {
-    let mut table = terminal::table(&["handler", "first tries", "failed", "error rate"]);
     let tried = stats.handler_health.iter().filter_map(|one| Some((one, one.first_try_error_rate?)));
-    for (one, rate) in tried {
-        table.add_row([
-            terminal::cell(&one.handler),
-            terminal::cell(one.first_tries.to_string()),
-            terminal::cell(one.first_tries_failed.to_string()),
-            terminal::cell(percent(rate)),
-        ]);
-    }
-    (table.row_count() > 0).then(|| format!("First tries\n{}", table.trim_fmt()))
+    let rows = tried.map(|(one, rate)| {
+        let counts = [one.first_tries, one.first_tries_failed].map(|count| count.to_string());
+        [&one.handler, &counts[0], &counts[1], &percent(rate)].map(terminal::cell)
+    });
+    section("First tries", ["handler", "first tries", "failed", "error rate"], rows)
 }
 
 /// What handlers want sent, where anybody ever wanted that.
 fn outbox(stats: &StatsView) -> Option<String> {
-    let mut table = terminal::table(&["destination", "state", "messages"]);
-    for one in &stats.outbox {
-        table.add_row([
-            terminal::cell(&one.destination),
-            terminal::toned(&one.state, Tone::of_state(&one.state)),
-            terminal::cell(one.count.to_string()),
-        ]);
-    }
-    (table.row_count() > 0).then(|| format!("Outbox\n{}", table.trim_fmt()))
+    let rows = stats.outbox.iter().map(|one| {
+        [terminal::cell(&one.destination), terminal::state(&one.state), terminal::cell(one.count.to_string())]
+    });
+    section("Outbox", ["destination", "state", "messages"], rows)
 }
 
-fn is_waiting(state: &str) -> bool {
-    matches!(state, "ready" | "claimed")
+fn sources(stats: &StatsView) -> Option<String> {
+    let rows = stats.sources.iter().map(|one| {
+        let [events, arrivals] = [one.events, one.arrivals].map(|count| terminal::cell(count.to_string()));
+        [terminal::cell(&one.source), terminal::state(&one.state), events, arrivals]
+    });
+    section("Events", ["source", "state", "events", "arrivals"], rows)
 }
 
-fn sources(stats: &StatsView) -> String {
-    if stats.sources.is_empty() {
-        return "Events\n none".to_owned();
-    }
-    let mut table = terminal::table(&["source", "state", "events", "arrivals"]);
-    for one in &stats.sources {
-        table.add_row([
-            terminal::cell(&one.source),
-            terminal::toned(&one.state, Tone::of_state(&one.state)),
-            terminal::cell(one.events.to_string()),
-            terminal::cell(one.arrivals.to_string()),
-        ]);
-    }
-    format!("Events\n{}", table.trim_fmt())
+/// A table under its title; none without rows.
+fn section<const N: usize>(title: &str, names: [&str; N], rows: impl Iterator<Item = [Cell; N]>) -> Option<String> {
+    let mut rows = rows.peekable();
+    rows.peek()?;
+    Some(format!("{title}\n{}", terminal::listed(names, rows)))
 }
 
 fn percent(share: f64) -> String {

@@ -26,7 +26,7 @@ use crate::usage::{unless_refused, wrong_usage};
 const LINES_MAX: usize = 100;
 
 /// What `--json` prints.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 struct Report {
     compared: usize,
     missing: usize,
@@ -49,9 +49,11 @@ pub(crate) async fn run(args: &ReconcileArgs) -> anyhow::Result<ExitCode> {
         until: args.until.map(|when| when.moment(clock.now())),
     };
     let found = reconcile::compare(&store, &filter, known).await.map_err(|error| refuse(&error))?;
-    let mut report = report(&found);
+    let items: Vec<MissingView> = found.missing.iter().map(Into::into).collect();
+    let mut report = Report { compared: found.compared, missing: items.len(), items, ..Report::default() };
     if !args.operator.json {
-        terminal::print(text(args, &found))?;
+        let knows = if args.ids.is_some() { "list" } else { "query" };
+        terminal::print(head_and_table(&args.source, knows, &found))?;
     }
     if found.known == 0 && found.compared > 0 {
         terminal::note("warning: there is not one id to compare with, so that everything looks missing");
@@ -125,21 +127,6 @@ fn told(requeued: &Requeued, id: &str) -> String {
     format!("{before}{events} put back in line (action {id}){left}")
 }
 
-fn report(found: &Comparison) -> Report {
-    Report {
-        compared: found.compared,
-        missing: found.missing.len(),
-        items: found.missing.iter().map(Into::into).collect(),
-        requeued: None,
-        action_id: None,
-        repeated: false,
-    }
-}
-
-fn text(args: &ReconcileArgs, found: &Comparison) -> String {
-    head_and_table(&args.source, if args.ids.is_some() { "list" } else { "query" }, found)
-}
-
 fn head_and_table(source: &str, knows: &str, found: &Comparison) -> String {
     let (compared, known, missing) = (found.compared, found.known, found.missing.len());
     let head = format!(
@@ -152,19 +139,14 @@ fn head_and_table(source: &str, knows: &str, found: &Comparison) -> String {
     if missing == 0 {
         return head;
     }
-    let mut table = terminal::table(&["done", "handler", "type", "event id", "key"]);
-    for one in found.missing.iter().take(LINES_MAX).map(MissingView::from) {
-        table.add_row([
-            terminal::cell(one.finished_at.as_deref().map(seconds).unwrap_or_default()),
-            terminal::cell(&one.handler),
-            terminal::cell(&one.r#type),
-            terminal::cell(&one.event_id),
-            terminal::cell(&one.key),
-        ]);
-    }
+    let rows = found.missing.iter().take(LINES_MAX).map(MissingView::from).map(|one| {
+        let done = one.finished_at.as_deref().map(seconds).unwrap_or_default();
+        [done, one.handler, one.r#type, one.event_id, one.key].map(terminal::cell)
+    });
+    let table = terminal::listed(["done", "handler", "type", "event id", "key"], rows);
     let more =
         if missing > LINES_MAX { format!("\n({} more; --json has all)", missing - LINES_MAX) } else { String::new() };
-    format!("{head}\n{}{more}", table.trim_fmt())
+    format!("{head}\n{table}{more}")
 }
 
 #[cfg(test)]

@@ -63,12 +63,11 @@ fn text(view: &RetentionView) -> String {
     let schedule = view.schedule.as_deref().unwrap_or("as the server's config says; no server was asked");
     let next = view.next_run_at.as_ref().map(|at| format!(", next {at}")).unwrap_or_default();
     sections.push(format!("Runs {schedule}{next}"));
-    let mut table = terminal::table(&["source", "ledger", "payload"]);
-    for one in &view.windows {
+    let rows = view.windows.iter().map(|one| {
         let source = one.source.as_deref().unwrap_or("(any other)");
-        table.add_row([source, &one.ledger, &one.payload].map(terminal::cell));
-    }
-    sections.push(format!("Kept for\n{}", table.trim_fmt()));
+        [source, &one.ledger, &one.payload].map(terminal::cell)
+    });
+    sections.push(format!("Kept for\n{}", terminal::listed(["source", "ledger", "payload"], rows)));
     let runs: Vec<String> = view.runs.iter().map(|run| format!(" {}  {}", run.started_at, sentence(run))).collect();
     let runs = if runs.is_empty() { " none yet".to_owned() } else { runs.join("\n") };
     sections.push(format!("Latest runs\n{runs}"));

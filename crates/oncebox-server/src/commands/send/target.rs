@@ -11,9 +11,10 @@ use crate::usage::wrong_usage;
 /// The URL of a source and its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
-    url: Url,
-    base: String,
-    source: String,
+    pub(crate) url: Url,
+    /// What stands before `/in/…`.
+    pub(crate) base: String,
+    pub(crate) source: String,
 }
 
 impl Target {
@@ -43,21 +44,6 @@ impl Target {
         });
         let (base, source) = own.unwrap_or_else(|| (origin(&url), source.to_owned()));
         Self { url, base, source }
-    }
-
-    /// The whole URL.
-    pub(crate) fn url(&self) -> &Url {
-        &self.url
-    }
-
-    /// What stands before `/in/…`.
-    pub(crate) fn base(&self) -> &str {
-        &self.base
-    }
-
-    /// The source's name.
-    pub(crate) fn source(&self) -> &str {
-        &self.source
     }
 
     /// What the request line holds.
@@ -106,7 +92,7 @@ mod tests {
 
     fn check(to: Option<&str>, expected: Option<(&str, &str, &str)>) {
         let target = Target::parse(to, "stripe").ok();
-        let found = target.as_ref().map(|target| (target.url().as_str(), target.base(), target.source()));
+        let found = target.as_ref().map(|target| (target.url.as_str(), &*target.base, &*target.source));
         assert_eq!(found, expected, "{to:?}");
     }
 
@@ -140,7 +126,7 @@ mod tests {
     fn nothing_is_added_to_an_exact_url() {
         for url in ["http://a:1/", "http://a:1/x?y=1", "http://a:1/in/pay"] {
             let target = Target::as_it_is(url, "stripe").expect("a URL");
-            assert_eq!(target.url().as_str(), url);
+            assert_eq!(target.url.as_str(), url);
         }
         assert!(Target::as_it_is("nowhere", "stripe").is_err());
     }
