@@ -128,7 +128,7 @@ impl Config {
         let names = names_of(&sources);
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let tokens: Vec<(String, Item<'_>)> = handlers.iter().filter_map(token_of).collect();
-        let report = root.scope().report;
+        let report = root.scope.report;
         if sources.is_empty() {
             report.warn("there is no [[source]]: every webhook is answered with 404");
         }
@@ -214,8 +214,8 @@ fn refuse_shared_tokens(server: &ServerConfig, handlers: &[HandlerConfig], items
             item.problem("is the token of somebody else, too", "give each handler a token of its own");
         }
         if server.admin_token.is_none() {
-            let path = &item.scope().path;
-            item.scope().report.warn(format!(
+            let path = &item.scope.path;
+            item.scope.report.warn(format!(
                 "{path}: without server.admin_token whoever is on this machine needs no token; set that one, too"
             ));
         }
@@ -231,7 +231,7 @@ fn token_of<'a>(table: &Table<'a>) -> Option<(String, Item<'a>)> {
 
 fn names_of(tables: &[Table<'_>]) -> Vec<String> {
     let items = tables.iter().filter_map(|table| table.peek("name"));
-    items.filter_map(|item| item.value().get_ref().as_str().map(str::to_owned)).collect()
+    items.filter_map(|item| item.value.get_ref().as_str().map(str::to_owned)).collect()
 }
 
 fn real(overrides: &Overrides) -> Outside<'_> {

@@ -145,7 +145,7 @@ fn read_kind(table: &mut Table<'_>, lease: Duration, dialect: Dialect) -> Option
         _ => Some("has more than one of sql, http and pull"),
     };
     if let Some(what) = what {
-        table.scope().problem(what, "keep exactly one");
+        table.scope.problem(what, "keep exactly one");
     }
     let http = http.and_then(|item| read_http(&item, lease)).map(|http| HandlerKind::Http(Box::new(http)));
     let sql = sql.and_then(|item| read_sql(&item, dialect));
@@ -174,11 +174,11 @@ fn read_sql(item: &Item<'_>, dialect: Dialect) -> Option<HandlerKind> {
         item.problem(problem.to_string(), cure);
     }
     let sql = HandlerSql::parse(sql, dialect).ok()?;
-    Some(HandlerKind::Sql(Arc::new(sql), item.place(), item.scope().path.clone()))
+    Some(HandlerKind::Sql(Arc::new(sql), item.place(), item.scope.path.clone()))
 }
 
 fn read_pull(item: &Item<'_>) -> HandlerKind {
-    if item.value().get_ref().as_bool() != Some(true) {
+    if item.value.get_ref().as_bool() != Some(true) {
         item.problem("can only be true", "write pull = true, or remove it");
     }
     HandlerKind::Pull

@@ -21,7 +21,7 @@ pub(crate) fn refuse_twins(tables: &[Table<'_>]) {
     let mut seen: Vec<&str> = Vec::new();
     for table in tables {
         let Some(item) = table.peek("name") else { continue };
-        let Some(name) = item.value().get_ref().as_str() else { continue };
+        let Some(name) = item.value.get_ref().as_str() else { continue };
         if seen.contains(&name) {
             item.problem("is the name of an earlier one", "choose another name");
         }

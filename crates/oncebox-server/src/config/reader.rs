@@ -18,7 +18,7 @@ use super::units::{parse_duration, parse_size, show_duration, show_size};
 /// A table from which keys are taken.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<'a> {
-    scope: Scope<'a>,
+    pub(crate) scope: Scope<'a>,
     entries: Vec<(&'a str, Item<'a>)>,
     asked: Vec<&'a str>,
 }
@@ -26,8 +26,8 @@ pub(crate) struct Table<'a> {
 /// One value with its key path and place.
 #[derive(Clone, Debug)]
 pub(crate) struct Item<'a> {
-    scope: Scope<'a>,
-    value: &'a Spanned<DeValue<'a>>,
+    pub(crate) scope: Scope<'a>,
+    pub(crate) value: &'a Spanned<DeValue<'a>>,
 }
 
 /// A whole number of some size.
@@ -69,11 +69,6 @@ impl<'a> Table<'a> {
     /// A table that was not written.
     pub(crate) fn absent(scope: Scope<'a>) -> Self {
         Self { scope, entries: Vec::new(), asked: Vec::new() }
-    }
-
-    /// Its own place.
-    pub(crate) fn scope(&self) -> &Scope<'a> {
-        &self.scope
     }
 
     pub(crate) fn take(&mut self, key: &'a str) -> Option<Item<'a>> {
@@ -197,16 +192,6 @@ impl<'a> Item<'a> {
 
     pub(crate) fn place(&self) -> Place {
         self.scope.report.place(self.scope.at)
-    }
-
-    /// Its place.
-    pub(crate) fn scope(&self) -> &Scope<'a> {
-        &self.scope
-    }
-
-    /// The parsed value itself.
-    pub(crate) fn value(&self) -> &'a Spanned<DeValue<'a>> {
-        self.value
     }
 
     pub(crate) fn text(&self) -> Option<&'a str> {

@@ -33,7 +33,7 @@ impl RetentionConfig {
         let force = table.flag("force").unwrap_or(false);
         let schedule = read_schedule(&mut table);
         if force {
-            table.scope().report.warn("retention.force is set: a late retry may count as a new event");
+            table.scope.report.warn("retention.force is set: a late retry may count as a new event");
         }
         table.finish();
         Self { window: Window { ledger, payload }, force, chosen, schedule }
@@ -51,7 +51,7 @@ impl RetentionConfig {
         let general = self.window.ledger;
         let ledger = own.unwrap_or(if self.chosen { general } else { general.max(needed) });
         if ledger < needed && !self.force {
-            let scope = if own.is_some() { table.scope() } else { source };
+            let scope = if own.is_some() { &table.scope } else { source };
             let (kept, tried) = (show_duration(ledger), show_duration(needed / 2));
             scope.problem(
                 format!("the ledger forgets after {kept}, the sender may retry for {tried}"),

@@ -68,11 +68,11 @@ impl Item<'_> {
     }
 
     fn read_secret(&self, blank: Blank) -> Option<Secret> {
-        let DeValue::Table(table) = self.value().get_ref() else {
+        let DeValue::Table(table) = self.value.get_ref() else {
             self.problem("is not written as a secret", format!("write {FORM}"));
             return None;
         };
-        let mut table = Table::new(self.scope().clone(), table);
+        let mut table = Table::new(self.scope.clone(), table);
         let (env, file, value) = (table.take("env"), table.take("file"), table.take("value"));
         table.finish();
         match (env, file, value) {
@@ -88,14 +88,14 @@ impl Item<'_> {
 
     /// The value as a secret, or as plain text for what is often no secret.
     pub(crate) fn text_or_secret(&self) -> Option<Secret> {
-        match self.value().get_ref() {
+        match self.value.get_ref() {
             DeValue::String(text) => self.value_secret(text, Blank::IsWrong),
             _ => self.secret(),
         }
     }
 
     fn env_secret(&self, name: &str, blank: Blank) -> Option<Secret> {
-        let found = if is_variable(name) { (self.scope().outside.env)(name) } else { None };
+        let found = if is_variable(name) { (self.scope.outside.env)(name) } else { None };
         let shown = if is_shouted(name) { name } else { "named here" };
         match found {
             None => {
@@ -112,7 +112,7 @@ impl Item<'_> {
     }
 
     fn file_secret(&self, path: &str, blank: Blank) -> Option<Secret> {
-        match (self.scope().outside.file)(Path::new(path)) {
+        match (self.scope.outside.file)(Path::new(path)) {
             Err(error) => {
                 let (what, cure) = match error.kind() {
                     ErrorKind::NotFound => ("does not exist".to_owned(), "create it"),
@@ -146,7 +146,7 @@ impl Item<'_> {
         }
         match blank {
             Blank::IsWrong => self.problem(what, cure),
-            Blank::IsNone => self.scope().report.warn(format!("{}: {what}: there is no such token", self.scope().path)),
+            Blank::IsNone => self.scope.report.warn(format!("{}: {what}: there is no such token", self.scope.path)),
         }
         None
     }

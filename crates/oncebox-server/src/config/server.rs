@@ -56,7 +56,7 @@ pub(crate) enum LogFormat {
 
 impl ServerConfig {
     pub(crate) fn read(mut table: Table<'_>) -> Self {
-        let overrides = table.scope().outside.overrides;
+        let overrides = table.scope.outside.overrides;
         let listen_item = table.take("listen");
         let listen = address(listen_item.clone(), overrides.listen, 8080);
         let admin_item = table.take("admin_listen");
@@ -65,7 +65,7 @@ impl ServerConfig {
             Some(token) => {
                 table.take("admin_token");
                 if !is_long_enough(&token) {
-                    table.scope().problem("the admin token that was given is too short", TOKEN_CURE);
+                    table.scope.problem("the admin token that was given is too short", TOKEN_CURE);
                 }
                 Some(token)
             }
@@ -73,15 +73,15 @@ impl ServerConfig {
         };
         if !admin_listen.ip().is_loopback()
             && admin_token.is_none()
-            && !table.scope().report.mentions("server.admin_token")
+            && !table.scope.report.mentions("server.admin_token")
         {
-            let scope = admin_item.as_ref().map_or(table.scope(), Item::scope);
+            let scope = admin_item.as_ref().map_or(&table.scope, |item| &item.scope);
             let cure = "set admin_token = { env = \"ONCEBOX_ADMIN_TOKEN\" }, or listen on 127.0.0.1";
             scope.problem(format!("{admin_listen} is reachable from other machines and needs a token"), cure);
         }
         // Port 0 asks the system for a free one, so two of them never meet.
         if listen == admin_listen && listen.port() != 0 {
-            let scope = admin_item.as_ref().or(listen_item.as_ref()).map_or(table.scope(), Item::scope);
+            let scope = admin_item.as_ref().or(listen_item.as_ref()).map_or(&table.scope, |item| &item.scope);
             let cure = "give listen and admin_listen different ports, such as 8080 and 8081";
             scope.problem(format!("{listen} is the address of both listeners"), cure);
         }
@@ -102,10 +102,7 @@ impl ServerConfig {
             trusted_proxies: table.count("trusted_proxies", 0..=PROXY_HOPS_MAX).unwrap_or(0),
         };
         if server.in_flight_bytes < server.body_limit {
-            table
-                .scope()
-                .report
-                .warn("server.in_flight_bytes is below server.body_limit: the largest bodies never fit");
+            table.scope.report.warn("server.in_flight_bytes is below server.body_limit: the largest bodies never fit");
         }
         table.finish();
         server

@@ -70,7 +70,7 @@ impl SourceConfig {
         describe(&mut table, &mut spec.description, &all);
         table.finish();
         check_path_token(&all, &spec, verify);
-        let retention = retention.for_source(retention_table, all.scope(), retry_window(&spec.description));
+        let retention = retention.for_source(retention_table, &all.scope, retry_window(&spec.description));
         spec.stale_after = holds_stale.then_some(retention.ledger);
         provider?;
         let report = |problem| report(&all, &as_written(problem, &positions));
@@ -167,21 +167,21 @@ enum Verify {
 
 /// A token in the URL in place of a signature stands in proxies' logs and at the vendor's; it takes a word of its own.
 fn check_path_token(table: &Table<'_>, spec: &SourceSpec, verify: Verify) {
-    let path = &table.scope().path;
+    let path = &table.scope.path;
     let by_token = spec.path_token.is_some() && spec.secrets.is_empty() && !spec.description.brings_secret();
     match verify {
         Verify::PathToken if spec.path_token.is_none() || !spec.secrets.is_empty() => {
             let cure = "add path_token and remove secrets, or remove verify";
-            table.scope().problem("verify = \"path_token\" means the token in the URL alone", cure);
+            table.scope.problem("verify = \"path_token\" means the token in the URL alone", cure);
         }
         Verify::PathToken => table
-            .scope()
+            .scope
             .report
             .warn(format!("{path} takes the token in its URL for a signature: whoever sees the URL may send")),
         Verify::Provider if by_token && spec.description.signs() => {
             let what =
                 "this provider signs, and without secrets nobody checks it: the token in the URL is all there is";
-            table.scope().problem(what, "add secrets, or verify = \"path_token\" if that is meant");
+            table.scope.problem(what, "add secrets, or verify = \"path_token\" if that is meant");
         }
         Verify::Provider | Verify::Nothing => {}
     }
@@ -194,10 +194,7 @@ fn read_verify(table: &mut Table<'_>, server: &ServerConfig) -> Verify {
     let insecure_public = table.flag("insecure_public").unwrap_or(false);
     let Some(item) = verify else {
         if insecure || insecure_public {
-            table
-                .scope()
-                .report
-                .warn(format!("{}: insecure means nothing without verify = \"none\"", table.scope().path));
+            table.scope.report.warn(format!("{}: insecure means nothing without verify = \"none\"", table.scope.path));
         }
         return Verify::Provider;
     };
@@ -219,8 +216,8 @@ fn read_verify(table: &mut Table<'_>, server: &ServerConfig) -> Verify {
         let what = format!("switches verification off while {} is reachable from other machines", server.listen);
         item.problem(what, "add insecure_public = true if that is meant, or listen on 127.0.0.1");
     }
-    let warning = format!("{} is insecure: it accepts events that nobody verified", table.scope().path);
-    table.scope().report.warn(warning);
+    let warning = format!("{} is insecure: it accepts events that nobody verified", table.scope.path);
+    table.scope.report.warn(warning);
     Verify::Nothing
 }
 
@@ -229,7 +226,7 @@ fn describe(table: &mut Table<'_>, description: &mut Description, all: &Table<'_
     let known = |key: &str| key == "identity" || (Description::KEYS.contains(&key) && key != NOT_FOR_SOURCES);
     for key in table.keys().into_iter().filter(|key| known(key)) {
         let Some(item) = table.take(key) else { continue };
-        match toml::Value::deserialize(ValueDeserializer::from(item.value().clone())) {
+        match toml::Value::deserialize(ValueDeserializer::from(item.value.clone())) {
             Ok(value) => {
                 if let Err(problem) = description.set(key, &value) {
                     report(all, &problem);
@@ -244,7 +241,7 @@ fn describe(table: &mut Table<'_>, description: &mut Description, all: &Table<'_
 
 /// Gives a library problem the place of its key, or of the source where the key is not written.
 fn report(table: &Table<'_>, problem: &Problem) {
-    let mut scope: Scope<'_> = table.scope().clone();
+    let mut scope: Scope<'_> = table.scope.clone();
     scope.path = format!("{}.{}", scope.path, problem.key);
     if scope.report.mentions(&scope.path) {
         return;
@@ -252,8 +249,8 @@ fn report(table: &Table<'_>, problem: &Problem) {
     let mut parts = problem.key.split(['.', '[']);
     let mut item = parts.next().and_then(|key| table.peek(key));
     while let Some(found) = item {
-        scope.at = found.scope().at;
-        item = parts.next().and_then(|key| match found.value().get_ref() {
+        scope.at = found.scope.at;
+        item = parts.next().and_then(|key| match found.value.get_ref() {
             DeValue::Table(_) => found.table().and_then(|inner| inner.peek(key)),
             _ => None,
         });

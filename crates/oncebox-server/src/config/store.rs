@@ -41,7 +41,7 @@ pub(crate) enum StoreUrl {
 
 impl StoreConfig {
     pub(crate) fn read(mut table: Table<'_>) -> Self {
-        let overridden = table.scope().outside.overrides.database.clone();
+        let overridden = table.scope.outside.overrides.database.clone();
         let url_item = table.take("url");
         let written = url_item.as_ref().and_then(read_url);
         let url = overridden.or(written).unwrap_or_else(|| StoreUrl::Sqlite("oncebox.db".into()));
@@ -55,7 +55,7 @@ impl StoreConfig {
         let secret_key = table.secret("secret_key");
         if secret_key.as_ref().is_some_and(|key| !sealed::is_strong(key)) {
             // Not refused: what came under it is still to be opened. Nothing new is kept with it.
-            table.scope().report.warn(
+            table.scope.report.warn(
                 "store.secret_key is weak: whoever gets the database can guess it, and no further secret is kept with it; \
                  make one with `openssl rand -base64 32`, then arm its sources again",
             );
@@ -66,10 +66,10 @@ impl StoreConfig {
             item.problem("is for SQLite alone", "remove it; on Postgres VACUUM frees what was deleted");
         }
         if accept_unflushed {
-            table.scope().report.warn("store.unsafe is set: acknowledged events may be lost in a power cut");
+            table.scope.report.warn("store.unsafe is set: acknowledged events may be lost in a power cut");
         }
         if url.is_unproved() {
-            table.scope().report.warn(
+            table.scope.report.warn(
                 "store.url: PostgreSQL on another machine is not asked who it is: add sslmode=verify-full, with \
                  sslrootcert=FILE for an authority of your own",
             );
@@ -171,7 +171,7 @@ impl fmt::Debug for StoreUrl {
 
 /// The URL may hold a password, so it may be written like a secret too.
 fn read_url(item: &Item<'_>) -> Option<StoreUrl> {
-    let secret = matches!(item.value().get_ref(), DeValue::Table(_)).then(|| item.secret());
+    let secret = matches!(item.value.get_ref(), DeValue::Table(_)).then(|| item.secret());
     let text = match secret {
         Some(secret) => Cow::Owned(String::from_utf8_lossy(secret?.expose()).into_owned()),
         None => Cow::Borrowed(item.text()?),

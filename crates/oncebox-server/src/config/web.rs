@@ -50,8 +50,8 @@ pub(crate) fn target_url(item: &Item<'_>, allow: &[AddressRange], what: &str) ->
 pub(crate) fn warn_of_plain_text(item: &Item<'_>, target: &Target, what: &str) {
     let is_here = target.host() == "localhost" || address_of(target).is_some_and(|address| address.is_loopback());
     if target.uri().scheme_str() == Some("http") && !is_here {
-        let path = &item.scope().path;
-        item.scope().report.warn(format!("{path}: {what} go to another machine as plain text; use https"));
+        let path = &item.scope.path;
+        item.scope.report.warn(format!("{path}: {what} go to another machine as plain text; use https"));
     }
 }
 
