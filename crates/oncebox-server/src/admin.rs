@@ -21,10 +21,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
-use axum::Router;
 use axum::extract::FromRequestParts;
-use axum::middleware;
 use axum::response::{IntoResponse, Response};
+use axum::{Router, middleware};
 use http::request::Parts;
 use hyper::body::Incoming;
 use hyper_util::service::TowerToHyperService;

@@ -33,10 +33,6 @@ impl ArmingView {
         Self { source: source.to_owned(), armed: true, secret: None }
     }
 
-    pub(crate) fn disarmed(source: &str) -> Self {
-        Self { source: source.to_owned(), armed: false, secret: None }
-    }
-
     /// A source whose secret came; `shown` is it, where a person has to see it.
     pub(crate) fn arrived(source: &str, shown: Option<&Secret>) -> Self {
         let text = shown.map(|secret| String::from_utf8_lossy(secret.expose()).into_owned());

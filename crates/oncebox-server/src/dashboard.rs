@@ -21,15 +21,13 @@ mod retention;
 mod sources;
 mod tail;
 
-use axum::Router;
-use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
+use axum::{Router, middleware};
 use http::header::ACCEPT;
 use http::{HeaderMap, Uri};
 
-use crate::admin::Admin;
-use crate::admin::guard;
+use crate::admin::{Admin, guard};
 use crate::http::problem::Problem;
 use render::page::PageError;
 

@@ -26,6 +26,14 @@ pub(crate) async fn open(config: &StoreConfig, access: Access) -> anyhow::Result
     Ok(store)
 }
 
+/// Opens a database to look at: one that flushes nothing may be looked at, too, and a file that is missing stays missing.
+pub(crate) async fn visit(config: &StoreConfig) -> anyhow::Result<Option<Store>> {
+    if matches!(&config.url, StoreUrl::Sqlite(path) if !path.exists()) {
+        return Ok(None);
+    }
+    open(&StoreConfig { accept_unflushed: true, ..config.clone() }, Access::Visitor).await.map(Some)
+}
+
 /// The config of a database named on the command line.
 pub(crate) fn config_of(url: &StoreUrl) -> StoreConfig {
     StoreConfig {

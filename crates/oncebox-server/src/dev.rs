@@ -111,27 +111,14 @@ fn defaults(listen: SocketAddr, admin_listen: SocketAddr, store: &StoreUrl) -> R
 }
 
 fn spec(slug: &str, public_url: &str, secrets: &DevSecrets) -> Option<SourceSpec> {
-    let description = Description::named(slug)?;
-    let secret = secrets.get(slug)?.clone();
-    let mut settings = agreed(slug);
-    settings.insert("public_url".to_owned(), Secret::new(public_url));
+    let mut spec = SourceSpec::named(slug, slug)?;
+    spec.settings = agreed(slug);
+    spec.settings.insert("public_url".to_owned(), Secret::new(public_url));
     if let Some(token) = secrets.verify_token(slug) {
-        settings.insert("verify_token".to_owned(), token.clone());
+        spec.settings.insert("verify_token".to_owned(), token.clone());
     }
-    let (secrets, path_token) = by_form(&description, secret);
-    Some(SourceSpec {
-        name: slug.to_owned(),
-        provider: slug.to_owned(),
-        description,
-        secrets,
-        settings,
-        tolerance: None,
-        repeated_body: None,
-        unverified: false,
-        path_token,
-        body_bytes_max: None,
-        stale_after: None,
-    })
+    (spec.secrets, spec.path_token) = by_form(&spec.description, secrets.get(slug)?.clone());
+    Some(spec)
 }
 
 /// What the operator would have agreed on with the vendor, beside the secret.

@@ -184,10 +184,7 @@ pub(crate) fn page_of<T>(items: Vec<T>, query: &PageQuery, name: impl Fn(&T) -> 
         Some(cursor) => items.iter().position(|item| name(item) == cursor).ok_or_else(not_our_cursor)? + 1,
         None => 0,
     };
-    let mut items: Vec<T> = items.into_iter().skip(start).collect();
-    let next_cursor = if items.len() > limit { items.get(limit - 1).map(name) } else { None };
-    items.truncate(limit);
-    Ok(Items { items, next_cursor, searched_until: None })
+    Ok(Items::cut(items.into_iter().skip(start).collect(), limit, name, |item| item))
 }
 
 fn check_event_state(state: Option<&str>) -> Result<()> {

@@ -33,8 +33,7 @@ use oncebox_verify::{Secret, Source};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
-use crate::admin::guard;
-use crate::admin::guard::Guard;
+use crate::admin::guard::{self, Guard};
 use crate::admin::retention::Remover;
 use crate::admin::{Admin, AdminParts};
 use crate::alert::receiver::Receiver;
@@ -45,7 +44,6 @@ use crate::config::at_start::AtStart;
 use crate::config::handler::HandlerKind;
 use crate::config::server::ServerConfig;
 use crate::config::source::SourceConfig;
-use crate::dashboard;
 use crate::http::listener;
 use crate::observe::gauges::Gauges;
 use crate::observe::rejections::Rejections;
@@ -54,10 +52,9 @@ use crate::observe::traffic::Traffic;
 use crate::public::{Caps, Public};
 use crate::query::context::PublicPlace;
 use crate::serve::processing::{Prepared, Processing};
-use crate::serve::reload::Changes;
 use crate::serve::signals::{Asked, Signals};
 use crate::setup::Setup;
-use crate::{alert, database};
+use crate::{alert, dashboard, database};
 
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
 const LAST_COMMIT: Duration = Duration::from_secs(12);
@@ -338,9 +335,11 @@ impl Changing<'_> {
             Err(problems) => return refuse_reload(&problems),
         };
         let (old, new) = (self.setup.load_full(), build_setup(config));
-        let sources = Changes::between(old.configured.keys(), new.configured.keys());
-        let wanted = Changes::between(old.routes.handlers(), new.routes.handlers());
-        let reached = Changes::between(&old.destinations, &new.destinations);
+        let told = [
+            reload::told("source", old.configured.keys(), new.configured.keys()),
+            reload::told("handler", old.routes.handlers(), new.routes.handlers()),
+            reload::told("destination", &old.destinations, &new.destinations),
+        ];
         for (name, source) in &new.sources {
             // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
             if let Some(earlier) = old.sources.get(name) {
@@ -355,7 +354,6 @@ impl Changing<'_> {
         self.alerts.change(receivers);
         self.retention.set(retention::settings(config));
         self.arrived.poll().await;
-        let told = [sources.told("source"), wanted.told("handler"), reached.told("destination")];
         tracing::info!("reloaded: {}", told.join(", "));
         let left = self.at_start.changed(&AtStart::of(config));
         if !left.is_empty() {

@@ -212,10 +212,7 @@ impl Progress {
     }
 
     pub(crate) fn step(&mut self) {
-        if !self.shown && self.started.elapsed() > Duration::from_secs(1) {
-            self.show();
-        }
-        self.bar.inc(1);
+        self.reach(self.bar.position() + 1);
     }
 
     pub(crate) fn reach(&mut self, step: u64) {

@@ -1,5 +1,7 @@
 //! How a command refuses what it was asked for.
 
+use crate::terminal;
+
 /// The command line asks for something that cannot be: exit status 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -8,6 +10,11 @@ pub(crate) struct WrongUsage(String);
 /// Refuses a command line, with a sentence that says what to do.
 pub(crate) fn wrong_usage(sentence: impl Into<String>) -> anyhow::Error {
     WrongUsage(sentence.into()).into()
+}
+
+/// Asks a question; where nobody can answer, refuses with a sentence that says how to agree beforehand.
+pub(crate) fn agreed(question: &str, refusal: impl Into<String>) -> anyhow::Result<bool> {
+    terminal::agrees(question)?.ok_or_else(|| wrong_usage(refusal))
 }
 
 /// What is asked contradicts what happened before: exit status 1, and trying again would not help.

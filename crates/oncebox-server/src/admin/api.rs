@@ -20,11 +20,9 @@ use crate::query::deliveries::DeliveriesQuery;
 use crate::query::held::HeldQuery;
 use crate::query::outbox::OutboxQuery;
 use crate::query::sources::RejectionsQuery;
-use crate::query::view::overview::{
-    DeadGroupsView, DestinationView, HandlerView, HeldView, OverviewView, SourceDetailView, SourceView,
-};
 use crate::query::view::{
-    DeadLetterView, DeliveryLineView, EventDetailView, EventView, Items, MessageDetailView, MessageView, RejectionView,
+    DeadGroupsView, DeadLetterView, DeliveryLineView, DestinationView, EventDetailView, EventView, HandlerView,
+    HeldView, Items, MessageDetailView, MessageView, OverviewView, RejectionView, SourceDetailView, SourceView,
     StatsView,
 };
 use crate::query::{self, EventsQuery, PageQuery, QueryError};

@@ -76,7 +76,7 @@ pub(crate) async fn disarm(
         tracing::info!(source = name, who = asked.who, "an operator disarmed a source");
     }
     admin.arrived.poll().await;
-    Ok(Json(ArmingView::disarmed(&name)))
+    Ok(Json(ArmingView { source: name, armed: false, secret: None }))
 }
 
 async fn waited(admin: &Admin, name: &str, patience: Duration, shows: bool) -> Result<ArmingView, ApiError> {

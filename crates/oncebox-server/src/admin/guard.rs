@@ -25,9 +25,8 @@ use crate::admin::session::{Channel, Opened, Sessions, same};
 use crate::admin::submitted::Teller;
 use crate::config::handler::HandlerConfig;
 use crate::config::server::ServerConfig;
-use crate::http::UNRESERVED;
-use crate::http::client;
 use crate::http::problem::Problem;
+use crate::http::{UNRESERVED, client};
 
 /// Where a script of ours shows the form token of its session.
 pub(crate) const FORM_TOKEN: HeaderName = HeaderName::from_static("oncebox-form-token");

@@ -259,10 +259,6 @@ impl Watch {
 }
 
 fn told_of(receiver: &Receiver, notice: &Notice, now: i64) -> Told {
-    #[expect(
-        clippy::cast_possible_truncation,
-        reason = "numbers of things, seconds and percent: the whole part is enough"
-    )]
     let value = Some(notice.value as i64);
     let (receiver, condition) = (receiver.config.name.clone(), notice.condition.as_str().to_owned());
     Told { receiver, condition, since: notice.since, told_at: now, value }

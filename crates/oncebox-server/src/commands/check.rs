@@ -8,17 +8,16 @@ pub(crate) mod store;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use oncebox::gateway::store::{Access, Store, StoreError};
+use oncebox::gateway::store::{Store, StoreError};
 use serde_json::json;
 
 use crate::cli::ConfigArgs;
 use crate::cli::database::CheckArgs;
 use crate::config::problem::{Problem, Problems};
-use crate::config::store::{StoreConfig, StoreUrl};
+use crate::config::store::StoreConfig;
 use crate::config::{Config, Examined};
-use crate::database;
 use crate::serve::handler_sql;
-use crate::terminal;
+use crate::{database, terminal};
 
 /// A database that is out of reach must not hold a check up.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -78,22 +77,16 @@ async fn look(config: &Config) -> Result<Vec<Problem>, String> {
     problems
 }
 
-/// Opens the database to look at; a file that is missing stays missing.
 async fn open(config: &StoreConfig) -> Result<Store, Unopened> {
-    if let StoreUrl::Sqlite(path) = &config.url
-        && !path.exists()
-    {
-        return Err(Unopened::Away(format!("there is no database {} yet", config.url)));
-    }
-    let config = StoreConfig { accept_unflushed: true, ..config.clone() };
-    database::open(&config, Access::Visitor).await.map_err(|error| match error.downcast_ref() {
+    let opened = database::visit(config).await.map_err(|error| match error.downcast_ref() {
         Some(StoreError::Unsafe(why)) => {
             let (what, cure) = why.split_once("; ").unwrap_or((why, "use another database"));
             let (path, what, cure) = ("store.url".to_owned(), what.to_owned(), cure.to_owned());
             Unopened::Refused(Problem { place: None, path, what, cure })
         }
         _ => Unopened::Away(format!("{error:#}")),
-    })
+    })?;
+    opened.ok_or_else(|| Unopened::Away(format!("there is no database {} yet", config.url)))
 }
 
 enum Unopened {
@@ -104,7 +97,7 @@ enum Unopened {
 }
 
 fn summary(config: &Config) -> String {
-    let counted = |count: usize, noun: &str| format!("{count} {noun}{}", if count == 1 { "" } else { "s" });
+    let counted = |count: usize, noun: &str| terminal::counted(count as u64, noun);
     format!(
         "ok: {}, {}, {}",
         counted(config.sources.len(), "source"),

@@ -122,18 +122,7 @@ pub(super) async fn act(
     }
     let deed = read(&kind)?;
     let field = |name: &str| form.get(name).map(str::to_owned);
-    let filter = FilterRequest {
-        source: field("source"),
-        r#type: field("type"),
-        state: field("state"),
-        handler: field("handler"),
-        since: field("since"),
-        until: field("until"),
-        key: field("key"),
-        destination: field("destination"),
-        message: field("message"),
-        waiting: form.get(WAITING.0) == Some(WAITING.1),
-    };
+    let filter = filter(&form)?;
     admin.check_names(filter.source.as_deref(), filter.handler.as_deref()).await?;
     let who = format!("{} by the dashboard", teller.says(None));
     let link = match deed {
@@ -206,23 +195,22 @@ async fn pause_question(admin: &Admin, paused: bool, filter: &FilterRequest) -> 
 
 /// The fields that are set, in a fixed order.
 fn fields(filter: &FilterRequest) -> Vec<(&'static str, String)> {
-    let values = [
-        &filter.source,
-        &filter.r#type,
-        &filter.state,
-        &filter.handler,
-        &filter.since,
-        &filter.until,
-        &filter.key,
-        &filter.destination,
-        &filter.message,
-    ];
+    let values = serde_json::to_value(filter).unwrap_or_default();
+    let text = |name| Some((name, values.get(name)?.as_str()?.to_owned()));
     let waiting = filter.waiting.then(|| (WAITING.0, WAITING.1.to_owned()));
-    FIELDS.into_iter().zip(values).filter_map(|(name, value)| Some((name, value.clone()?))).chain(waiting).collect()
+    FIELDS.into_iter().filter_map(text).chain(waiting).collect()
+}
+
+/// The filter that a form carries.
+fn filter(form: &OwnForm) -> Result<FilterRequest, PageError> {
+    let given = FIELDS.into_iter().filter_map(|name| Some((name.to_owned(), form.get(name)?.into())));
+    let filter: FilterRequest = serde_json::from_value(serde_json::Value::Object(given.collect()))
+        .map_err(|_unreadable| PageError::stale_form())?;
+    Ok(FilterRequest { waiting: form.get(WAITING.0) == Some(WAITING.1), ..filter })
 }
 
 fn question(kind: ActionKind, count: i64, filter: &FilterRequest) -> String {
-    let about_messages = filter.destination.is_some() || filter.message.is_some();
+    let about_messages = filter.is_about_messages();
     let letters = if about_messages { "dead message" } else { "dead letter" };
     match kind {
         ActionKind::Replay if filter.waiting => {
@@ -233,8 +221,8 @@ fn question(kind: ActionKind, count: i64, filter: &FilterRequest) -> String {
             let handler = filter.handler.as_deref().unwrap_or_default();
             format!("Give {} to {handler}?", counted(count, "stored event"))
         }
-        ActionKind::Release if is_conflict(filter) => format!("Run {}?", counted(count, "conflict")),
-        ActionKind::Discard if is_conflict(filter) => format!("Discard {}?", counted(count, "conflict")),
+        ActionKind::Release if filter.is_about_conflicts() => format!("Run {}?", counted(count, "conflict")),
+        ActionKind::Discard if filter.is_about_conflicts() => format!("Discard {}?", counted(count, "conflict")),
         ActionKind::Release if filter.key.is_some() && count == 1 => "Release this held event?".to_owned(),
         ActionKind::Release => format!("Release {}?", counted(count, "held delivery")),
         ActionKind::Forget => format!("Forget {}?", counted(count, "event")),
@@ -242,12 +230,8 @@ fn question(kind: ActionKind, count: i64, filter: &FilterRequest) -> String {
     }
 }
 
-fn is_conflict(filter: &FilterRequest) -> bool {
-    filter.state.as_deref() == Some("conflict")
-}
-
 fn means(deed: Deed, filter: &FilterRequest) -> &'static str {
-    let about_messages = filter.destination.is_some() || filter.message.is_some();
+    let about_messages = filter.is_about_messages();
     match deed {
         Deed::Act(ActionKind::Replay) if filter.waiting => {
             "What waits for its next attempt is due now. Attempts that were made still count, and keys stay the same."
@@ -266,11 +250,11 @@ fn means(deed: Deed, filter: &FilterRequest) -> &'static str {
             "Each becomes ready again with a fresh budget of attempts, and its handler runs once more. Attempts go on \
              counting; idempotency keys stay the same."
         }
-        Deed::Act(ActionKind::Release) if is_conflict(filter) => {
+        Deed::Act(ActionKind::Release) if filter.is_about_conflicts() => {
             "The handlers run for the other body as well: an intended second effect under keys of its own. The event that \
              has the id stays as it is. From then on a copy of this body is a duplicate."
         }
-        Deed::Act(ActionKind::Discard) if is_conflict(filter) => {
+        Deed::Act(ActionKind::Discard) if filter.is_about_conflicts() => {
             "Nobody is told of it any more, and it never runs. It stays visible until retention removes it; a copy of it is \
              a duplicate from then on."
         }
@@ -299,7 +283,7 @@ fn back(deed: Deed, filter: &FilterRequest) -> Link {
             Link::to("/destinations")
         }
         (Deed::Act(ActionKind::Replay), ..) if filter.waiting => Link::to("/handlers"),
-        (Deed::Act(_), ..) if is_conflict(filter) => Link::to("/events").with("state", "conflict"),
+        (Deed::Act(_), ..) if filter.is_about_conflicts() => Link::to("/events").with("state", "conflict"),
         (Deed::Act(ActionKind::Release), ..) => Link::to("/held"),
         (Deed::Act(ActionKind::Replay | ActionKind::Discard), ..) => Link::to("/dead-letters"),
         _ => Link::to("/events"),

@@ -8,8 +8,7 @@ use super::render::link::Link;
 use super::render::page::{Params, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::deliveries::DeliveriesQuery;
-use crate::query::view::overview::{DeadGroupView, LetterKind};
-use crate::query::view::{DeadLetterView, DeliveryLineView, MessageView};
+use crate::query::view::{DeadGroupView, DeadLetterView, DeliveryLineView, LetterKind, MessageView};
 use crate::query::{dead, outbox};
 
 const ROWS: usize = 50;

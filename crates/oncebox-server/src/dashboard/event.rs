@@ -6,6 +6,7 @@ use oncebox::gateway::store::{CONFLICT_DISCARDED, CONFLICT_RELEASED};
 use oncebox_verify::{HeldReason, OnRepeat};
 
 use super::deliveries::{self, DeliveryStory};
+use super::events::EventRow;
 use super::render::curl;
 use super::render::format::{self, When, bytes, counted};
 use super::render::link::Link;
@@ -40,7 +41,8 @@ struct EventPage {
     unlisted: i64,
     deliveries: Vec<DeliveryStory>,
     messages: Vec<MessageView>,
-    namesakes: Vec<Namesake>,
+    /// Other events that carry its id.
+    namesakes: Vec<EventRow>,
     payload: Option<Payload>,
     payload_gone: Option<Gone>,
     offers: Vec<Offer>,
@@ -71,14 +73,6 @@ struct Arrival {
     at: When,
     remote: String,
     answer: &'static str,
-}
-
-/// Another event that carries its id.
-struct Namesake {
-    key: String,
-    kind: String,
-    state: String,
-    first: When,
 }
 
 /// The bytes, in the forms in which somebody may want them.
@@ -134,7 +128,7 @@ pub(super) async fn show(admin: Admin, visit: Visit, Path(name): Path<String>) -
         repeats: Repeats { more, words: counted(more, "more time"), rule: repeats.rule },
         answer,
         has_source: source.is_some(),
-        namesakes: namesakes.into_iter().map(|event| Namesake::new(event, &visit)).collect(),
+        namesakes: namesakes.into_iter().map(|event| EventRow::new(event, &visit)).collect(),
         held_because: held_because(&event).filter(|_| !was_conflict(&event)),
         decided: decided(&event),
         unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
@@ -158,13 +152,6 @@ impl Gone {
     fn new(until: &str, visit: &Visit) -> Self {
         let is_early = millis(until).is_some_and(|until| until > visit.now);
         Self { until: When::read(until, visit.now), is_early }
-    }
-}
-
-impl Namesake {
-    fn new(event: EventView, visit: &Visit) -> Self {
-        let (first, kind) = (When::read(&event.received_at, visit.now), format::kind(&event.r#type));
-        Self { key: event.key, kind, state: event.state, first }
     }
 }
 

@@ -12,8 +12,7 @@ use serde::Deserialize;
 use super::render::page::{Params, Shown, page, page_with};
 use crate::admin::Admin;
 use crate::admin::guard::Caller;
-use crate::admin::login;
-use crate::admin::login::OwnForm;
+use crate::admin::login::{self, OwnForm};
 
 /// Where a login leads.
 #[derive(Debug, Default, Deserialize)]

@@ -4,15 +4,13 @@ use askama::Template;
 use axum::extract::Path;
 use serde::Deserialize;
 
-use super::handlers::depth;
 use super::render::format::{self, When};
 use super::render::link::Link;
 use super::render::page::{PageError, Params, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::outbox::{self, OutboxQuery};
 use crate::query::queues;
-use crate::query::view::overview::DestinationView;
-use crate::query::view::{MessageDetailView, MessageView, millis};
+use crate::query::view::{DestinationView, MessageDetailView, MessageView, millis};
 
 const ROWS: usize = 50;
 const STATES: [&str; 5] = ["ready", "claimed", "sent", "dead", "discarded"];
@@ -33,9 +31,6 @@ struct DestinationsPage {
 
 /// A destination and where its messages stand.
 struct Destination {
-    ready: String,
-    claimed: String,
-    dead: String,
     oldest: Option<When>,
     messages: Link,
     try_now: Link,
@@ -80,9 +75,6 @@ struct MessagePage {
 /// Every destination that is configured or still has messages.
 pub(super) async fn destinations(admin: Admin, visit: Visit) -> Shown {
     let row = |view: DestinationView| Destination {
-        ready: depth(view.ready),
-        claimed: depth(view.claimed),
-        dead: depth(view.dead),
         oldest: When::maybe(view.oldest_due_at.as_deref(), visit.now),
         messages: Link::to("/outbox").with("destination", &view.destination),
         try_now: Link::to("/act/replay").with("destination", &view.destination).with("waiting", "true"),

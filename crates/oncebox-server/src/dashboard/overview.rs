@@ -3,14 +3,13 @@
 use askama::Template;
 use oncebox::gateway::clock::UnixMillis;
 
-use super::handlers::{HandlerRow, depth};
+use super::handlers::HandlerRow;
 use super::render::chart::{self, Drawing, Labels, Series};
 use super::render::format::{When, counted, grown, least, percent, span};
 use super::render::page::{Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::overview;
-use crate::query::view::millis;
-use crate::query::view::overview::{MinuteView, OverviewView, RateView, SourceView};
+use crate::query::view::{MinuteView, OverviewView, RateView, SourceView, millis};
 
 const HOUR_MS: UnixMillis = 60 * 60 * 1000;
 
@@ -136,7 +135,7 @@ fn concerns(view: &OverviewView) -> Vec<Concern> {
         add("bad", format!("{}{or_more} gave up.", counted(dead, "dead letter")), "/dead-letters", "look at them");
     }
     if view.held.count > 0 {
-        add("warn", format!("{} held, waiting for a person.", depth(view.held)), "/held", "decide");
+        add("warn", format!("{} held, waiting for a person.", view.held.shown()), "/held", "decide");
     }
     let conflicts = view.sources.iter().map(|one| one.conflicts).sum();
     if conflicts > 0 {
@@ -159,7 +158,6 @@ fn total(minute: &MinuteView) -> u64 {
     results.accepted + results.duplicate + results.conflict + results.held + results.rejected + results.unavailable
 }
 
-#[expect(clippy::cast_precision_loss, reason = "a chart shows two digits")]
 fn arrivals(minutes: &[MinuteView]) -> Drawing {
     let series = |name, value: fn(&MinuteView) -> u64| Series {
         name,

@@ -21,12 +21,9 @@ struct RejectionsPage {
 
 /// Rejections of one source for one reason.
 struct Group {
-    source: String,
-    step: String,
-    reason: String,
     count: String,
-    last: When,
-    diagnosis: String,
+    at: When,
+    last: RejectionView,
 }
 
 struct Row {
@@ -38,28 +35,17 @@ struct Row {
 /// The latest rejections of this node, grouped and one by one.
 pub(super) async fn show(admin: Admin, visit: Visit) -> Shown {
     let context = admin.context();
-    let groups = context.rejections.groups().into_iter();
-    let groups =
-        groups.map(|group| Group::new(group.count, sources::rejection(&context, group.last), visit.now)).collect();
+    let groups = context.rejections.groups().into_iter().map(|group| {
+        let last = sources::rejection(&context, group.last);
+        let count = grouped(i64::try_from(group.count).unwrap_or(i64::MAX));
+        Group { count, at: When::read(&last.at, visit.now), last }
+    });
     let rows = sources::latest_rejections(&context, None, ROWS).into_iter().map(|rejection| Row {
         at: When::read(&rejection.at, visit.now),
         off_by: rejection.off_by_seconds.map(off_by),
         rejection,
     });
-    page(&RejectionsPage { groups, rows: rows.collect(), sample: context.sample(), visit })
-}
-
-impl Group {
-    fn new(count: u64, last: RejectionView, now: i64) -> Self {
-        Self {
-            count: grouped(i64::try_from(count).unwrap_or(i64::MAX)),
-            last: When::read(&last.at, now),
-            source: last.source,
-            step: last.step,
-            reason: last.reason,
-            diagnosis: last.diagnosis,
-        }
-    }
+    page(&RejectionsPage { groups: groups.collect(), rows: rows.collect(), sample: context.sample(), visit })
 }
 
 fn off_by(seconds: i64) -> String {

@@ -8,8 +8,7 @@ use super::render::link::Link;
 use super::render::page::{PageError, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::sources;
-use crate::query::view::RejectionView;
-use crate::query::view::overview::{GuideView, SecretUseView, SourceView};
+use crate::query::view::{GuideView, RejectionView, SecretUseView, SourceView};
 
 /// Rejections that the page of a source shows.
 const REJECTIONS: usize = 5;

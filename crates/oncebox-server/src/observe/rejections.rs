@@ -43,34 +43,33 @@ impl Refused {
         Self::Connections,
     ];
 
-    /// What is wrong, and what to do if the sender is genuine.
-    fn sentence(self) -> &'static str {
+    /// The metric label, and what is wrong and what to do if the sender is genuine.
+    fn words(self) -> (&'static str, &'static str) {
         match self {
-            Self::UnknownPath => "webhooks come in under /in/{source} alone; check the URL at the sender",
-            Self::UnknownSource => {
-                "no source of the config has this name and form of URL; correct the URL at the vendor, or add a [[source]]"
+            Self::UnknownPath => {
+                ("unknown_path", "webhooks come in under /in/{source} alone; check the URL at the sender")
             }
-            Self::LongTarget => "the URL is longer than 8 kB; shorten it at the sender",
-            Self::LargeHead => "more than 100 headers or 64 kB of them; the sender or a proxy adds too many",
-            Self::MalformedHead => {
-                "the head is no HTTP/1.1 that can be read in one way only; look at the sender or the proxy"
+            Self::UnknownSource => (
+                "unknown_source",
+                "no source of the config has this name and form of URL; correct the URL at the vendor, or add a [[source]]",
+            ),
+            Self::LongTarget => ("long_target", "the URL is longer than 8 kB; shorten it at the sender"),
+            Self::LargeHead => {
+                ("large_head", "more than 100 headers or 64 kB of them; the sender or a proxy adds too many")
             }
-            Self::Connections => {
-                "as many connections as server.connections allows are open; raise it, or find who keeps them"
-            }
+            Self::MalformedHead => (
+                "malformed_head",
+                "the head is no HTTP/1.1 that can be read in one way only; look at the sender or the proxy",
+            ),
+            Self::Connections => (
+                "connections",
+                "as many connections as server.connections allows are open; raise it, or find who keeps them",
+            ),
         }
     }
 
-    /// The metric label.
     pub(crate) fn as_str(self) -> &'static str {
-        match self {
-            Self::UnknownPath => "unknown_path",
-            Self::UnknownSource => "unknown_source",
-            Self::LongTarget => "long_target",
-            Self::LargeHead => "large_head",
-            Self::MalformedHead => "malformed_head",
-            Self::Connections => "connections",
-        }
+        self.words().0
     }
 }
 
@@ -141,7 +140,7 @@ impl Rejections {
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.may_log() {
             let name: Option<String> = name.map(|name| name.chars().take(NAME_SHOWN).collect());
-            tracing::warn!(reason = reason.as_str(), name, %remote, "refused: {}", reason.sentence());
+            tracing::warn!(reason = reason.as_str(), name, %remote, "refused: {}", reason.words().1);
         }
     }
 

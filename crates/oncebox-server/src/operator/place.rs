@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail};
 use oncebox::Clock;
-use oncebox::gateway::store::{Access, EventFilter, Store, StoreError};
+use oncebox::gateway::store::{EventFilter, Store, StoreError};
 use oncebox_verify::Secret;
 
 use crate::cli::operator::OperatorArgs;
@@ -78,18 +78,15 @@ fn admin_url(listen: SocketAddr) -> String {
     format!("http://{}", SocketAddr::new(ip, listen.port()))
 }
 
-/// Opens a database to look at: one that flushes nothing may be looked at too, and a missing file stays missing.
+/// Opens a database to look at.
 pub(super) async fn look(config: &StoreConfig) -> anyhow::Result<Store> {
-    if let StoreUrl::Sqlite(path) = &config.url
-        && !path.exists()
-    {
+    let Some(store) = database::visit(config).await? else {
         bail!(
             "no server listens and there is no database {}; start one with `oncebox dev`, or say where to look with \
              --admin-url or --database",
             config.url
         );
-    }
-    let store = database::open(&StoreConfig { accept_unflushed: true, ..config.clone() }, Access::Visitor).await?;
+    };
     match store.events(&EventFilter::default(), 1).await {
         Ok(_) => {
             store.begin_time(&Clock::system()).await.with_context(|| format!("cannot read {}", config.url))?;

@@ -12,7 +12,7 @@ use oncebox::gateway::store::{
 use serde::{Deserialize, Serialize};
 
 use super::destinations::Destinations;
-use super::{PageQuery, QueryError, Result, find, moment, page_limit};
+use super::{PageQuery, QueryError, Result, find, moment, not_our_cursor, page_limit};
 use crate::query::view::{ActionView, Done, Items};
 use crate::when::When;
 
@@ -66,6 +66,16 @@ pub(crate) struct FilterRequest {
     pub(crate) waiting: bool,
 }
 
+impl FilterRequest {
+    pub(crate) fn is_about_messages(&self) -> bool {
+        self.destination.is_some() || self.message.is_some()
+    }
+
+    pub(crate) fn is_about_conflicts(&self) -> bool {
+        self.state.as_deref() == Some("conflict")
+    }
+}
+
 /// What the config tells an action: a backfill and the release of a conflict, what handlers want; a discard, which messages
 /// nobody will ever send.
 #[derive(Clone, Copy, Debug)]
@@ -83,10 +93,7 @@ pub(crate) async fn act(
     kind: ActionKind,
     request: ActionRequest,
 ) -> Result<Done> {
-    let known = match &request.action_id {
-        Some(id) => known_action(store, id).await?,
-        None => None,
-    };
+    let known = known_action(store, request.action_id.as_deref()).await?;
     let now = clock.now();
     if request.filter.waiting && kind != ActionKind::Replay {
         return Err(QueryError::Bad("only a replay is about what waits for its next attempt".into()));
@@ -134,17 +141,14 @@ async fn refuse_without_payload(store: &Store, kind: ActionKind, filter: &Action
 pub(crate) async fn actions(store: &Store, query: &PageQuery) -> Result<Items<ActionView>> {
     let limit = page_limit(query.limit)?;
     let last = query.cursor.as_deref().map(read_cursor).transpose()?;
-    let mut found = store.actions_after(last, limit + 1).await?;
-    let is_more = found.len() > limit;
-    found.truncate(limit);
-    let next_cursor = found.last().filter(|_| is_more).map(|last| format!("{}.{}", last.started_at, last.id));
-    Ok(Items { items: found.into_iter().map(Into::into).collect(), next_cursor, searched_until: None })
+    let found = store.actions_after(last, limit + 1).await?;
+    Ok(Items::cut(found, limit, |last| format!("{}.{}", last.started_at, last.id), Into::into))
 }
 
 /// Time and id of the last line before. Ids are anything, so that the time comes first.
 fn read_cursor(text: &str) -> Result<(UnixMillis, &str)> {
     let parts = text.split_once('.').and_then(|(at, id)| Some((at.parse().ok()?, id)));
-    parts.ok_or_else(|| QueryError::Bad("the cursor is not one of ours".into()))
+    parts.ok_or_else(not_our_cursor)
 }
 
 /// One line of the audit log: how far an action came.
@@ -181,7 +185,8 @@ async fn takes_waiting(store: &Store, filter: &ActionFilter, config: Known<'_>) 
     Ok(!config.destinations.serves(&destination))
 }
 
-pub(super) async fn known_action(store: &Store, id: &str) -> Result<Option<ActionRecord>> {
+pub(super) async fn known_action(store: &Store, id: Option<&str>) -> Result<Option<ActionRecord>> {
+    let Some(id) = id else { return Ok(None) };
     if id.is_empty() || id.chars().count() > ID_CHARS_MAX || id.chars().any(char::is_control) {
         return Err(QueryError::Bad(format!("action_id must have 1 to {ID_CHARS_MAX} plain characters")));
     }
@@ -216,7 +221,7 @@ async fn read(
         return Err(QueryError::Bad("a NUL stands in the filter".into()));
     }
     let key = match &asked.key {
-        Some(name) if asked.state.as_deref() == Some("conflict") => Some(one_conflict(store, name).await?),
+        Some(name) if asked.is_about_conflicts() => Some(one_conflict(store, name).await?),
         Some(name) => Some(one_event(store, name).await?),
         None => None,
     };

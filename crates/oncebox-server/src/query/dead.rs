@@ -6,8 +6,7 @@ use oncebox::gateway::limits::DEPTH_MAX;
 use oncebox::gateway::store::{DeadError, Store};
 
 use super::Result;
-use crate::query::view::overview::{DeadGroupView, DeadGroupsView, LetterKind};
-use crate::query::view::time;
+use crate::query::view::{DeadGroupView, DeadGroupsView, LetterKind, time};
 
 /// Characters of an error that tell one group from another.
 const ERROR_CHARS_MAX: usize = 200;

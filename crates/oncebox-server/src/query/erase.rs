@@ -59,10 +59,7 @@ pub(crate) struct Erased {
 }
 
 pub(crate) async fn erase(store: &Store, clock: &Clock, request: EraseRequest) -> Result<Erased> {
-    let known = match &request.action_id {
-        Some(id) => known_action(store, id).await?,
-        None => None,
-    };
+    let known = known_action(store, request.action_id.as_deref()).await?;
     let now = clock.now();
     let subject = read(store, now, &request.filter, known.as_ref()).await?;
     if request.dry_run {

@@ -89,45 +89,27 @@ pub(crate) fn config(name: &str, provider: &str, description: &Description, has_
 
 /// What people want to know, as labels and texts.
 pub(crate) fn lines(facts: &Facts<'_>) -> Vec<(&'static str, String)> {
-    let mut lines = vec![("secret", facts.secret_hint.to_owned())];
-    if !facts.settings.is_empty() {
-        lines.push(("settings", facts.settings.join(", ")));
-    }
-    lines.push(("signature", facts.signature.clone()));
-    lines.push(("an event is", facts.identity.clone()));
-    if !facts.event_type.is_empty() {
-        lines.push(("its type", facts.event_type.clone()));
-    }
-    if facts.batch {
-        lines.push(("batches", "one request may carry many events; each is stored on its own".to_owned()));
-    }
-    if facts.body_varies {
-        lines.push(("retries", "may change the body, so the id alone decides".to_owned()));
-    }
-    if let Some(order) = &facts.order {
-        lines.push(("order", order.clone()));
-    }
-    let open = if facts.not_covered.is_empty() {
-        "nothing of body, id, type and time".to_owned()
-    } else {
-        facts.not_covered.join("; ")
-    };
-    lines.push(("not covered", open));
-    if !facts.open.is_empty() {
-        lines.push(("still open", facts.open.to_owned()));
-    }
-    if !facts.handshakes.is_empty() {
-        lines.push(("handshakes", facts.handshakes.join("; ")));
-    }
-    lines.push(("retries for", duration(facts.retry_window)));
-    lines.push(("answer within", duration(facts.deadline)));
-    if !facts.confidence.is_empty() {
-        lines.push(("sure", facts.confidence.to_owned()));
-    }
-    if !facts.docs.is_empty() {
-        lines.push(("docs", facts.docs.to_owned()));
-    }
-    lines
+    let where_so = |is_so: bool, text: &str| if is_so { text.to_owned() } else { String::new() };
+    let covered = where_so(facts.not_covered.is_empty(), "nothing of body, id, type and time");
+    let lines = [
+        ("secret", facts.secret_hint.to_owned()),
+        ("settings", facts.settings.join(", ")),
+        ("signature", facts.signature.clone()),
+        ("an event is", facts.identity.clone()),
+        ("its type", facts.event_type.clone()),
+        ("batches", where_so(facts.batch, "one request may carry many events; each is stored on its own")),
+        ("retries", where_so(facts.body_varies, "may change the body, so the id alone decides")),
+        ("order", facts.order.clone().unwrap_or_default()),
+        ("not covered", covered + &facts.not_covered.join("; ")),
+        ("still open", facts.open.to_owned()),
+        ("handshakes", facts.handshakes.join("; ")),
+        ("retries for", duration(facts.retry_window)),
+        ("answer within", duration(facts.deadline)),
+        ("sure", facts.confidence.to_owned()),
+        ("docs", facts.docs.to_owned()),
+    ];
+    // Only `custom` does not say what an event is, and that is to be seen.
+    lines.into_iter().filter(|(label, text)| !text.is_empty() || *label == "an event is").collect()
 }
 
 /// The same for readers who were not told what the letters mean.

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{EventsQuery, QueryError, Result, filter, page_limit};
 use crate::observe::diagnosis;
-use crate::query::view::Items;
-use crate::query::view::overview::HeldView;
+use crate::query::view::{HeldView, Items};
 
 /// Filters as a person writes them: those of events, as far as they make sense for what waits.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, utoipa::IntoParams)]

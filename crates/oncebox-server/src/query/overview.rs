@@ -8,8 +8,7 @@ use oncebox::gateway::store::{EventFilter, Recent};
 use super::context::QueryContext;
 use super::{Result, queues, sources};
 use crate::observe::traffic::Minute;
-use crate::query::view::overview::{DepthView, MinuteView, NumbersView, OverviewView, RateView};
-use crate::query::view::time;
+use crate::query::view::{DepthView, MinuteView, NumbersView, OverviewView, RateView, time};
 
 const HOUR_MS: UnixMillis = 60 * 60 * 1000;
 const DAY_MS: UnixMillis = 24 * HOUR_MS;

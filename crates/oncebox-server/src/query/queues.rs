@@ -7,8 +7,7 @@ use oncebox::gateway::store::{HandlerRecord, StoreStats, Waiting};
 
 use super::Result;
 use super::context::QueryContext;
-use crate::query::view::overview::{DepthView, DestinationView, HandlerView};
-use crate::query::view::time;
+use crate::query::view::{DepthView, DestinationView, HandlerView, time};
 
 /// The handlers that any server ever had; those of the config are marked.
 pub(crate) async fn handlers(context: &QueryContext) -> Result<Vec<HandlerView>> {

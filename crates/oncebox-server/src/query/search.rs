@@ -9,8 +9,7 @@ use oncebox::gateway::event::EventKey;
 use oncebox::gateway::limits::PAGE_EXAMINED_MAX;
 use oncebox::gateway::store::{EventFilter, EventRecord, Page, Store};
 
-use super::names;
-use super::{QueryError, Result};
+use super::{QueryError, Result, names};
 use crate::query::view::{EventView, Items};
 
 /// Rows read at once.

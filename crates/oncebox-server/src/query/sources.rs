@@ -9,8 +9,7 @@ use super::context::QueryContext;
 use super::{Result, not_our_cursor, page_limit};
 use crate::observe::rejections::Rejected;
 use crate::query::guide;
-use crate::query::view::overview::{GuideView, SecretUseView, SourceDetailView, SourceView};
-use crate::query::view::{Items, RejectionView, time};
+use crate::query::view::{GuideView, Items, RejectionView, SecretUseView, SourceDetailView, SourceView, time};
 
 /// The secret of a source that has none but its path token.
 const BY_TOKEN: &str = "none but the token at the end of the URL, which the config has as path_token";
@@ -61,12 +60,8 @@ pub(crate) struct RejectionsQuery {
 pub(crate) fn rejections(context: &QueryContext, query: &RejectionsQuery) -> Result<Items<RejectionView>> {
     let limit = page_limit(query.limit.or(Some(PAGE_MAX)))?;
     let before = query.cursor.as_deref().map(str::parse).transpose().map_err(|_forged| not_our_cursor())?;
-    let mut found = context.rejections.latest(query.source.as_deref(), before, limit + 1);
-    let is_more = found.len() > limit;
-    found.truncate(limit);
-    let next_cursor = found.last().filter(|_| is_more).map(|(number, _)| number.to_string());
-    let items = found.into_iter().map(|(_, rejected)| rejection(context, rejected)).collect();
-    Ok(Items { items, next_cursor, searched_until: None })
+    let found = context.rejections.latest(query.source.as_deref(), before, limit + 1);
+    Ok(Items::cut(found, limit, |(number, _)| number.to_string(), |(_, rejected)| rejection(context, rejected)))
 }
 
 /// So many of them, of every source or of one.

@@ -1,7 +1,7 @@
 //! What the API answers and the commands print: the stored records with the contract's column names and readable times.
 
 mod outbox;
-pub(crate) mod overview;
+mod overview;
 mod processing;
 
 use jiff::Timestamp;
@@ -17,7 +17,10 @@ use crate::query::retention::WindowView;
 pub(crate) use outbox::{
     DeadLetterView, DestinationStats, MessageAttemptView, MessageDetailView, MessageView, OutboxStats,
 };
-pub(crate) use overview::RepeatsView;
+pub(crate) use overview::{
+    DeadGroupView, DeadGroupsView, DepthView, DestinationView, GuideView, HandlerView, HeldView, LetterKind,
+    MinuteView, NumbersView, OverviewView, RateView, RepeatsView, SecretUseView, SourceDetailView, SourceView,
+};
 pub(crate) use processing::{ActionView, AttemptView, DeliveryLineView, Done, MissingView};
 
 /// A page of a list.
@@ -47,6 +50,19 @@ impl<T> Items<T> {
                 format!("{shown}\nthis looked back to {until}: to go on, add --cursor {cursor}")
             }
         }
+    }
+
+    /// The first of what was found, which is one more than the limit where there is another page.
+    pub(crate) fn cut<R>(
+        mut found: Vec<R>,
+        limit: usize,
+        cursor: impl FnOnce(&R) -> String,
+        view: impl FnMut(R) -> T,
+    ) -> Self {
+        let is_more = found.len() > limit;
+        found.truncate(limit);
+        let next_cursor = found.last().filter(|_| is_more).map(cursor);
+        Self { items: found.into_iter().map(view).collect(), next_cursor, searched_until: None }
     }
 
     pub(crate) fn of_page<R: Into<T>>(page: Page<R>) -> Self {
@@ -452,7 +468,6 @@ impl RejectionView {
 
 /// A share; none where there is nothing to share.
 fn rate(part: i64, whole: i64) -> Option<f64> {
-    #[expect(clippy::cast_precision_loss, reason = "a rate for people")]
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 

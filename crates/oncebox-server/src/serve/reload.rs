@@ -2,53 +2,21 @@
 
 use std::collections::BTreeSet;
 
-#[derive(Debug)]
-pub(crate) struct Changes {
-    count: usize,
-    added: Vec<String>,
-    removed: Vec<String>,
-}
+use crate::terminal::counted;
 
-impl Changes {
-    pub(crate) fn between<S: AsRef<str>>(
-        before: impl IntoIterator<Item = S>,
-        after: impl IntoIterator<Item = S>,
-    ) -> Self {
-        let set = |names: &mut dyn Iterator<Item = S>| names.map(|name| name.as_ref().to_owned()).collect();
-        let (before, after): (BTreeSet<String>, BTreeSet<String>) =
-            (set(&mut before.into_iter()), set(&mut after.into_iter()));
-        Self {
-            count: after.len(),
-            added: after.difference(&before).cloned().collect(),
-            removed: before.difference(&after).cloned().collect(),
-        }
-    }
-
-    /// A line such as `3 sources (added a, b; removed c)`.
-    pub(crate) fn told(&self, noun: &str) -> String {
-        let mut parts = Vec::new();
-        for (verb, names) in [("added", &self.added), ("removed", &self.removed)] {
-            if !names.is_empty() {
-                parts.push(format!("{verb} {}", names.join(", ")));
-            }
-        }
-        let plural = if self.count == 1 { "" } else { "s" };
-        let changed = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) };
-        format!("{} {noun}{plural}{changed}", self.count)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn changes_are_told_by_name() {
-        let check = |before: &[&str], after: &[&str], expected: &str| {
-            assert_eq!(Changes::between(before.iter(), after.iter()).told("source"), expected);
-        };
-        check(&["a"], &["a"], "1 source");
-        check(&["c", "a"], &["b", "a", "d"], "3 sources (added b, d; removed c)");
-        check(&["a"], &[], "0 sources (removed a)");
-    }
+/// A line such as `3 sources (added a, b; removed c)`.
+pub(crate) fn told<S: AsRef<str>>(
+    noun: &str,
+    before: impl IntoIterator<Item = S>,
+    after: impl IntoIterator<Item = S>,
+) -> String {
+    let owned = |name: S| name.as_ref().to_owned();
+    let before: BTreeSet<String> = before.into_iter().map(owned).collect();
+    let after: BTreeSet<String> = after.into_iter().map(owned).collect();
+    let of = |verb: &str, names: Vec<&str>| (!names.is_empty()).then(|| format!("{verb} {}", names.join(", ")));
+    let added = of("added", after.difference(&before).map(String::as_str).collect());
+    let removed = of("removed", before.difference(&after).map(String::as_str).collect());
+    let parts: Vec<String> = added.into_iter().chain(removed).collect();
+    let changed = if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) };
+    format!("{}{changed}", counted(after.len() as u64, noun))
 }

@@ -64,7 +64,6 @@ impl Counts {
 }
 
 impl Figures {
-    #[expect(clippy::cast_precision_loss, reason = "figures for people")]
     pub(super) fn new(mut counts: Counts, elapsed: Duration, spent: Option<Times>, resident_kib: Option<u64>) -> Self {
         counts.micros.sort_unstable();
         let answered = (counts.accepted + counts.duplicate + counts.other) as f64;
@@ -118,7 +117,6 @@ impl Figures {
 /// Each figure's median over the rounds; none without a round. Failures are summed up, so that none hides.
 pub(super) fn median_of(rounds: &[Figures]) -> Option<Figures> {
     let of = |figure: &dyn Fn(&Figures) -> Option<f64>| median(rounds.iter().filter_map(figure).collect());
-    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "counts")]
     let count = |figure: &dyn Fn(&Figures) -> u64| of(&|one| Some(figure(one) as f64)).unwrap_or(0.0) as u64;
     Some(Figures {
         rate: of(&|one| Some(one.rate))?,
@@ -158,12 +156,6 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
 }
 
 /// The value that so large a part of a sorted list does not exceed.
-#[expect(
-    clippy::cast_precision_loss,
-    clippy::cast_possible_truncation,
-    clippy::cast_sign_loss,
-    reason = "a rank in a list"
-)]
 fn percentile(sorted: &[u32], part: f64) -> u32 {
     let rank = (sorted.len() as f64 * part).ceil() as usize;
     sorted.get(rank.saturating_sub(1)).copied().unwrap_or(0)

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
-use oncebox::gateway::store::{Access, Depth, Finding, Store};
+use anyhow::Context as _;
+use oncebox::gateway::store::{Depth, Finding};
 use serde_json::json;
 
 use crate::cli::database::{CheckArgs, DEFAULT_CONFIG};
@@ -15,7 +15,8 @@ use crate::terminal::{self, Progress, Tone};
 
 pub(crate) async fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let config = store_config(args)?;
-    let store = open(&config).await?;
+    let store = database::visit(&config).await?;
+    let store = store.with_context(|| format!("there is no database {}", config.url))?;
     let depth = if args.full { Depth::All } else { Depth::Newest(args.sample) };
     let mut bar = Progress::new(0, "rows");
     let found = store.inspect(depth, |rows| bar.reach(rows.unsigned_abs())).await;
@@ -36,16 +37,6 @@ fn store_config(args: &CheckArgs) -> anyhow::Result<StoreConfig> {
             Ok(Config::load(&config.config, &config.overrides())?.store)
         }
     }
-}
-
-/// Opens the database to look at; a file that is missing stays missing.
-async fn open(config: &StoreConfig) -> anyhow::Result<Store> {
-    if let StoreUrl::Sqlite(path) = &config.url
-        && !path.exists()
-    {
-        bail!("there is no database {}", config.url);
-    }
-    database::open(&StoreConfig { accept_unflushed: true, ..config.clone() }, Access::Visitor).await
 }
 
 fn view(url: &StoreUrl, found: &[Finding], wrong: i64) -> serde_json::Value {

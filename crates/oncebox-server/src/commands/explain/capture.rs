@@ -38,7 +38,6 @@ impl Capture {
         if !line.at.is_finite() || line.at.abs() > 1e14 {
             return Err("at is not a time in Unix seconds".to_owned());
         }
-        #[expect(clippy::cast_possible_truncation, reason = "bounded above")]
         let at = (line.at * 1000.0).round() as UnixMillis;
         let request =
             Request { method, target: line.url.into_owned(), headers: line.headers.0, body: Bytes::from(body) };

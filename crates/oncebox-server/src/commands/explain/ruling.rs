@@ -7,12 +7,11 @@ use std::io::{self, Write};
 use oncebox_verify::{
     HandshakeSecret, Identified, IdentityKind, KeyWanted, Reason, Rejection, Reply, Request, Step, Verdict, Visit,
 };
-use serde::ser::SerializeMap as _;
 use serde::{Serialize, Serializer};
 
 use crate::terminal::{self, Tone};
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Default, Serialize)]
 pub(super) struct Ruling {
     verdict: Word,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -21,29 +20,17 @@ pub(super) struct Ruling {
     reason: Option<Cow<'static, str>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     off_by_seconds: Option<i64>,
-    #[serde(skip_serializing_if = "Cause::is_beside_the_point")]
-    cause: Cause,
+    /// Why a request was probably refused, where that is known; only a refused one has this key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cause: Option<Option<String>>,
     events: Vec<Named>,
     reply: Option<Answer>,
 }
 
-/// Why a request was probably refused; only a refused one has this key.
-#[derive(Debug, Serialize)]
-#[serde(untagged)]
-enum Cause {
-    NotRefused,
-    Refused(Option<String>),
-}
-
-impl Cause {
-    fn is_beside_the_point(&self) -> bool {
-        matches!(self, Self::NotRefused)
-    }
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Word {
+    #[default]
     Accept,
     Reject,
     Handshake,
@@ -62,53 +49,44 @@ struct Named {
 #[derive(Debug, Serialize)]
 struct Answer {
     status: u16,
-    headers: AnswerHeaders,
+    #[serde(serialize_with = "as_map")]
+    headers: Vec<(String, String)>,
     body: String,
 }
 
-#[derive(Debug)]
-struct AnswerHeaders(Vec<(String, String)>);
-
-impl Serialize for AnswerHeaders {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (name, value) in &self.0 {
-            map.serialize_entry(name, value)?;
-        }
-        map.end()
-    }
+fn as_map<S: Serializer>(pairs: &[(String, String)], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_map(pairs.iter().map(|(name, value)| (name, value)))
 }
 
 impl Ruling {
     /// What a source said, and the likely cause where it refused.
     pub(super) fn new(verdict: Verdict, cause: Option<String>) -> Self {
-        let empty = Self::empty();
         match verdict {
             Verdict::Accept(accepted) => {
                 let events = accepted.events.into_iter().map(named).collect();
-                Self { events, reply: accepted.reply.map(answer), ..empty }
+                Self { events, reply: accepted.reply.map(answer), ..Self::default() }
             }
             Verdict::Visit(Visit { reply, .. })
             | Verdict::Handshake(reply)
             | Verdict::Secret(HandshakeSecret { reply, .. }) => {
-                Self { verdict: Word::Handshake, reply: Some(answer(reply)), ..empty }
+                Self { verdict: Word::Handshake, reply: Some(answer(reply)), ..Self::default() }
             }
             Verdict::Reject(Rejection { step, reason, off_by_seconds }) => Self {
                 verdict: Word::Reject,
                 step: Some(step.as_str()),
                 reason: Some(Cow::Borrowed(reason.as_str())),
                 off_by_seconds,
-                cause: Cause::Refused(cause),
-                ..empty
+                cause: Some(cause),
+                ..Self::default()
             },
             Verdict::NeedsKey(KeyWanted { url, .. }) => Self {
                 verdict: Word::Reject,
                 step: Some(Step::Signature.as_str()),
                 reason: Some(Cow::Borrowed(Reason::UnknownKey.as_str())),
-                cause: Cause::Refused(Some(format!(
+                cause: Some(Some(format!(
                     "the key at {url} would be fetched; to judge offline, give it with --secret"
                 ))),
-                ..empty
+                ..Self::default()
             },
         }
     }
@@ -119,8 +97,8 @@ impl Ruling {
             verdict: Word::Reject,
             step: Some(step),
             reason: Some(Cow::Borrowed(reason)),
-            cause: Cause::Refused(Some(cause)),
-            ..Self::empty()
+            cause: Some(Some(cause)),
+            ..Self::default()
         }
     }
 
@@ -131,20 +109,7 @@ impl Ruling {
             line: Some(line),
             step: Some("read"),
             reason: Some(Cow::Owned(what.to_owned())),
-            ..Self::empty()
-        }
-    }
-
-    fn empty() -> Self {
-        Self {
-            verdict: Word::Accept,
-            line: None,
-            step: None,
-            reason: None,
-            off_by_seconds: None,
-            cause: Cause::NotRefused,
-            events: Vec::new(),
-            reply: None,
+            ..Self::default()
         }
     }
 
@@ -170,14 +135,14 @@ impl Ruling {
         }
         if let Some(reply) = &self.reply {
             writeln!(out, "    reply  {} {}", reply.status, terminal::plain(&reply.body))?;
-            for (name, value) in &reply.headers.0 {
+            for (name, value) in &reply.headers {
                 writeln!(out, "           {name}: {}", terminal::plain(value))?;
             }
         }
         if let (Some(step), Some(reason)) = (self.step, &self.reason) {
             writeln!(out, "    failed at {step}: {}", terminal::plain(reason).replace('_', " "))?;
         }
-        if let Cause::Refused(Some(cause)) = &self.cause {
+        if let Some(Some(cause)) = &self.cause {
             writeln!(out, "    likely {}", terminal::plain(cause))?;
         }
         Ok(())
@@ -196,7 +161,7 @@ fn answer(reply: Reply) -> Answer {
     };
     headers.extend(reply.headers.into_iter().map(text));
     let body = String::from_utf8_lossy(&reply.body).into_owned();
-    Answer { status: reply.status.as_u16(), headers: AnswerHeaders(headers), body }
+    Answer { status: reply.status.as_u16(), headers, body }
 }
 
 #[derive(Debug, Default)]
@@ -217,9 +182,7 @@ impl Summary {
             Word::Error => &mut self.unreadable,
         } += 1;
     }
-}
 
-impl Summary {
     /// True when every line could be read and none was rejected.
     pub(super) fn is_all_good(&self) -> bool {
         self.rejected == 0 && self.unreadable == 0

@@ -16,22 +16,14 @@ use crate::operator::{Operator, name_of_caller};
 use crate::query::actions::{ActionRequest, FilterRequest, new_id};
 use crate::query::view::Done;
 use crate::terminal::{self, Progress};
-use crate::usage::{unless_refused, wrong_usage};
+use crate::usage::{self, unless_refused, wrong_usage};
 
 /// The pause between two looks at how far an action came.
 const POLL_EVERY: Duration = Duration::from_millis(300);
 
-/// What an action is asked to do, and how.
-struct Asked<'a> {
-    kind: ActionKind,
-    filter: FilterRequest,
-    care: &'a CareArgs,
-    operator: &'a OperatorArgs,
-}
-
 pub(crate) async fn replay(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let filter = FilterRequest { waiting: args.waiting, ..of_either(&args.deliveries, &args.messages) };
-    run(Asked { kind: ActionKind::Replay, filter, care: &args.care, operator: &args.operator }).await
+    run(ActionKind::Replay, &filter, &args.care, &args.operator).await
 }
 
 pub(crate) async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
@@ -43,27 +35,31 @@ pub(crate) async fn backfill(args: &BackfillArgs) -> anyhow::Result<ExitCode> {
         until: args.until.map(|when| when.to_string()),
         ..FilterRequest::default()
     };
-    run(Asked { kind: ActionKind::Backfill, filter, care: &args.care, operator: &args.operator }).await
+    run(ActionKind::Backfill, &filter, &args.care, &args.operator).await
 }
 
 pub(crate) async fn release(args: &ReleaseArgs) -> anyhow::Result<ExitCode> {
     let filter = of_deliveries(&args.deliveries);
-    run(Asked { kind: ActionKind::Release, filter, care: &args.care, operator: &args.operator }).await
+    run(ActionKind::Release, &filter, &args.care, &args.operator).await
 }
 
 pub(crate) async fn discard(args: &DiscardArgs) -> anyhow::Result<ExitCode> {
     let filter = of_either(&args.deliveries, &args.messages);
-    run(Asked { kind: ActionKind::Discard, filter, care: &args.care, operator: &args.operator }).await
+    run(ActionKind::Discard, &filter, &args.care, &args.operator).await
 }
 
 pub(crate) async fn forget(args: &ForgetArgs) -> anyhow::Result<ExitCode> {
     let (key, state) = (args.key.clone(), args.state.clone());
     let filter = FilterRequest { key, state, ..of_events(&args.events) };
-    run(Asked { kind: ActionKind::Forget, filter, care: &args.care, operator: &args.operator }).await
+    run(ActionKind::Forget, &filter, &args.care, &args.operator).await
 }
 
-async fn run(asked: Asked<'_>) -> anyhow::Result<ExitCode> {
-    let Asked { kind, filter, care, .. } = &asked;
+async fn run(
+    kind: ActionKind,
+    filter: &FilterRequest,
+    care: &CareArgs,
+    args: &OperatorArgs,
+) -> anyhow::Result<ExitCode> {
     if *filter == (FilterRequest { waiting: filter.waiting, ..FilterRequest::default() }) {
         return Err(wrong_usage(format!(
             "say which: a key as in `oncebox {0} stripe/evt_1`, or a filter as in `oncebox {0} --source stripe`; \
@@ -71,37 +67,46 @@ async fn run(asked: Asked<'_>) -> anyhow::Result<ExitCode> {
             kind.as_str()
         )));
     }
-    let operator = Operator::open(asked.operator).await?;
+    let operator = Operator::open(args).await?;
     let mut request =
         ActionRequest { filter: filter.clone(), dry_run: true, action_id: None, who: Some(name_of_caller()) };
-    let counted = operator.act(*kind, &request).await?.count;
-    let told = &told(&operator, *kind, filter, counted).await?;
-    let counted_things = things(*kind, told, counted);
+    let counted = operator.act(kind, &request).await?.count;
+    let told = &told(&operator, kind, filter, counted).await?;
+    let counted_things = things(kind, told, counted);
     if care.dry_run {
         let done = Done { count: counted, dry_run: true, action_id: care.action_id.clone(), repeated: false };
-        return print(&asked, &done, &format!("{counted_things} would be {}", past(*kind, filter)));
+        return terminal::show(args.json, &done, || format!("{counted_things} would be {}", past(kind, filter)));
     }
     // Under an id of the caller's own the action may be one that was cut off after its last step.
     if counted == 0 && care.action_id.is_none() {
         let done = Done { count: 0, dry_run: false, action_id: None, repeated: false };
-        return print(&asked, &done, &nothing(*kind, filter));
+        return terminal::show(args.json, &done, || nothing(kind, filter));
     }
-    if !care.yes && !is_through(&operator, care).await? && !agreed(*kind, told, &counted_things)? {
+    if !care.yes && !is_through(&operator, care).await? && !agreed(kind, told, &counted_things)? {
         terminal::print("nothing was changed")?;
         return Ok(ExitCode::FAILURE);
     }
     let id = care.action_id.clone().unwrap_or_else(|| new_id(&Clock::system()));
     (request.dry_run, request.action_id) = (false, Some(id.clone()));
-    let bar = Progress::new(u64::try_from(counted).unwrap_or(0), past(*kind, filter));
+    let bar = Progress::new(u64::try_from(counted).unwrap_or(0), past(kind, filter));
+    let done = carried_out(&operator, &id, bar, operator.act(kind, &request)).await?;
+    let did = format!("{} {} (action {id})", things(kind, told, done.count), past(kind, filter));
+    terminal::show(args.json, &done, || if done.repeated { format!("already done: {did}") } else { did })
+}
+
+/// Waits for an action while a bar shows how far it came. A failure that may be of the moment says how to go on.
+pub(super) async fn carried_out<T>(
+    operator: &Operator,
+    id: &str,
+    bar: Progress,
+    act: impl Future<Output = anyhow::Result<T>>,
+) -> anyhow::Result<T> {
     let done = tokio::select! {
-        done = operator.act(*kind, &request) => done,
-        never = watch(&operator, &id, bar) => match never {},
+        done = act => done,
+        never = watch(operator, id, bar) => match never {},
     };
-    let done = done.map_err(|error| {
-        unless_refused(error, || format!("if it was cut off, go on with the same command and --action-id {id}"))
-    })?;
-    let did = format!("{} {} (action {id})", things(*kind, told, done.count), past(*kind, filter));
-    print(&asked, &done, &if done.repeated { format!("already done: {did}") } else { did })
+    let advice = || format!("if it was cut off, go on with the same command and --action-id {id}");
+    done.map_err(|error| unless_refused(error, advice))
 }
 
 /// What the action is about in the words for it: an event that is named may be a conflict.
@@ -116,16 +121,12 @@ async fn told(
         Some(name) => operator.event(name).await?,
         None => None,
     };
-    let state = event.map(|detail| detail.event.state).filter(|state| is_conflict(Some(state)));
+    let state = event.map(|detail| detail.event.state).filter(|state| state == "conflict");
     Ok(FilterRequest { state: state.or_else(|| filter.state.clone()), ..filter.clone() })
 }
 
-fn is_conflict(state: Option<&str>) -> bool {
-    state == Some("conflict")
-}
-
 /// True for an action that ended before: to submit it again changes nothing, so nobody need be asked.
-async fn is_through(operator: &Operator, care: &CareArgs) -> anyhow::Result<bool> {
+pub(super) async fn is_through(operator: &Operator, care: &CareArgs) -> anyhow::Result<bool> {
     let Some(id) = &care.action_id else { return Ok(false) };
     Ok(operator.action(id).await?.is_some_and(|action| action.finished_at.is_some()))
 }
@@ -157,7 +158,7 @@ fn nothing(kind: ActionKind, filter: &FilterRequest) -> String {
         ActionKind::Replay if !filter.waiting => {
             format!("{nothing}: no dead letter fits; --waiting tries now what waits for its next attempt")
         }
-        ActionKind::Release | ActionKind::Discard if !is_conflict(filter.state.as_deref()) => {
+        ActionKind::Release | ActionKind::Discard if !filter.is_about_conflicts() => {
             format!("{nothing}; a conflict is named by its key, or meant by --state conflict")
         }
         _ => nothing,
@@ -169,21 +170,17 @@ fn agreed(kind: ActionKind, told: &FilterRequest, things: &str) -> anyhow::Resul
         ActionKind::Forget => terminal::note(
             "what is forgotten and sent again is a new event: it runs again under new keys, also what was done",
         ),
-        ActionKind::Release if is_conflict(told.state.as_deref()) => terminal::note(
+        ActionKind::Release if told.is_about_conflicts() => terminal::note(
             "the other body runs as a second effect under keys of its own; what ran for the first body stays as it is",
         ),
         _ => {}
     }
-    let question = format!("{} {things}?", kind.as_str());
-    match terminal::agrees(&question)? {
-        Some(agreed) => Ok(agreed),
-        None => {
-            Err(wrong_usage(format!("this would {} {things}; add --yes, or look first with --dry-run", kind.as_str())))
-        }
-    }
+    let verb = kind.as_str();
+    let refusal = format!("this would {verb} {things}; add --yes, or look first with --dry-run");
+    usage::agreed(&format!("{verb} {things}?"), refusal)
 }
 
-pub(crate) async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> Infallible {
+async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> Infallible {
     loop {
         tokio::time::sleep(POLL_EVERY).await;
         // A look that fails costs a step of the bar and nothing else.
@@ -193,17 +190,12 @@ pub(crate) async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> I
     }
 }
 
-fn print(asked: &Asked<'_>, done: &Done, sentence: &str) -> anyhow::Result<ExitCode> {
-    terminal::show(asked.operator.json, done, || sentence)
-}
-
 /// What is counted, in words. An event that is held and concerns no handler counts itself.
 fn things(kind: ActionKind, filter: &FilterRequest, count: i64) -> String {
-    let about_messages = filter.destination.is_some() || filter.message.is_some();
     let (one, many) = match kind {
-        _ if about_messages && filter.waiting => ("waiting message", "waiting messages"),
-        _ if about_messages => ("message", "messages"),
-        ActionKind::Release | ActionKind::Discard if is_conflict(filter.state.as_deref()) => ("conflict", "conflicts"),
+        _ if filter.is_about_messages() && filter.waiting => ("waiting message", "waiting messages"),
+        _ if filter.is_about_messages() => ("message", "messages"),
+        ActionKind::Release | ActionKind::Discard if filter.is_about_conflicts() => ("conflict", "conflicts"),
         ActionKind::Replay if filter.waiting => ("waiting delivery", "waiting deliveries"),
         ActionKind::Replay => ("dead letter", "dead letters"),
         ActionKind::Release if filter.handler.is_some() => ("held delivery", "held deliveries"),

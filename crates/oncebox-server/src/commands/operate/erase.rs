@@ -5,23 +5,18 @@ use std::process::ExitCode;
 use oncebox::Clock;
 
 use crate::cli::database::EraseArgs;
-use crate::commands::operate::actions::watch;
-use crate::operator::Operator;
-use crate::operator::name_of_caller;
+use crate::commands::operate::actions::{carried_out, is_through};
+use crate::operator::{Operator, name_of_caller};
 use crate::query::actions::new_id;
 use crate::query::erase::{EraseRequest, Erased, SubjectRequest};
 use crate::terminal::{self, Progress, counted};
-use crate::usage::{unless_refused, wrong_usage};
+use crate::usage;
 
 pub(crate) async fn run(args: &EraseArgs) -> anyhow::Result<ExitCode> {
     let operator = Operator::open(&args.operator).await?;
     let mut request =
         EraseRequest { filter: filter(args), dry_run: true, action_id: None, who: Some(name_of_caller()) };
-    let through = match &args.care.action_id {
-        Some(id) => operator.action(id).await?.is_some_and(|action| action.finished_at.is_some()),
-        None => false,
-    };
-    if !through {
+    if !is_through(&operator, &args.care).await? {
         let found = operator.erase(&request).await?;
         if args.care.dry_run {
             return print(args, &found, &format!("{} would be erased", things(&found)));
@@ -48,13 +43,7 @@ async fn erase(operator: &Operator, request: &EraseRequest) -> anyhow::Result<Er
     let id = request.action_id.clone().unwrap_or_default();
     let known = operator.action(&id).await?.and_then(|action| action.counted).unwrap_or(0);
     let bar = Progress::new(u64::try_from(known).unwrap_or(0), "erased");
-    let erased = tokio::select! {
-        erased = operator.erase(request) => erased,
-        never = watch(operator, &id, bar) => match never {},
-    };
-    erased.map_err(|error| {
-        unless_refused(error, || format!("if it was cut off, go on with the same command and --action-id {id}"))
-    })
+    carried_out(operator, &id, bar, operator.erase(request)).await
 }
 
 fn filter(args: &EraseArgs) -> SubjectRequest {
@@ -78,10 +67,8 @@ fn things(found: &Erased) -> String {
 
 fn agreed(found: &Erased) -> anyhow::Result<bool> {
     let things = things(found);
-    match terminal::agrees(&format!("erase {things} for ever?"))? {
-        Some(agreed) => Ok(agreed),
-        None => Err(wrong_usage(format!("this would erase {things}; add --yes, or look first with --dry-run"))),
-    }
+    let refusal = format!("this would erase {things}; add --yes, or look first with --dry-run");
+    usage::agreed(&format!("erase {things} for ever?"), refusal)
 }
 
 fn print(args: &EraseArgs, erased: &Erased, sentence: &str) -> anyhow::Result<ExitCode> {

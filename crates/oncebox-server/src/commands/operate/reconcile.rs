@@ -13,14 +13,13 @@ use serde::Serialize;
 
 use crate::cli::reconcile::ReconcileArgs;
 use crate::commands::inspect::events::seconds;
-use crate::operator::name_of_caller;
-use crate::operator::{database_of, refuse};
+use crate::operator::{database_of, name_of_caller, refuse};
 use crate::query::actions::new_id;
 use crate::query::names;
 use crate::query::reconcile::{self, Comparison, Known, Requeued};
 use crate::query::view::MissingView;
 use crate::terminal;
-use crate::usage::{unless_refused, wrong_usage};
+use crate::usage::{self, unless_refused, wrong_usage};
 
 /// More lines than this are counted and not printed; `--json` has all of them.
 const LINES_MAX: usize = 100;
@@ -111,10 +110,8 @@ async fn may_requeue(store: &Store, args: &ReconcileArgs, found: &Comparison) ->
     if found.known == 0 {
         return Err(wrong_usage(format!("this would run {events} again, all there are; if that is meant, add --yes")));
     }
-    match terminal::agrees(&format!("run {events} again?"))? {
-        Some(agreed) => Ok(agreed),
-        None => Err(wrong_usage(format!("this would run {events} again; add --yes, or look first without --requeue"))),
-    }
+    let refusal = format!("this would run {events} again; add --yes, or look first without --requeue");
+    usage::agreed(&format!("run {events} again?"), refusal)
 }
 
 fn told(requeued: &Requeued, id: &str) -> String {

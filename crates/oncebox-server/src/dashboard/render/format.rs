@@ -128,7 +128,6 @@ pub(crate) fn counted(number: i64, thing: &str) -> String {
 
 /// A size in the unit that people use for it.
 pub(crate) fn bytes(count: usize) -> String {
-    #[expect(clippy::cast_precision_loss, reason = "two digits are shown")]
     let value = count as f64;
     match count {
         0..1_024 => format!("{count} B"),
