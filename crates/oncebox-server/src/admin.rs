@@ -59,7 +59,6 @@ use crate::setup::Setup;
 #[derive(Clone, Debug)]
 pub(crate) struct Admin(Arc<AdminParts>);
 
-/// What the admin listener shows.
 #[derive(Debug)]
 pub(crate) struct AdminParts {
     pub(crate) store: Store,
@@ -173,7 +172,6 @@ impl Admin {
         query::actions::act(&self.store, &self.clock, known, kind, request).await
     }
 
-    /// All that the screens are made from.
     pub(crate) fn context(&self) -> QueryContext {
         QueryContext {
             store: self.store.clone(),
@@ -185,7 +183,6 @@ impl Admin {
         }
     }
 
-    /// The destinations as this server sees them now.
     pub(crate) fn destinations(&self) -> Destinations {
         if let Some(offline) = &self.offline {
             return offline.destinations.clone();

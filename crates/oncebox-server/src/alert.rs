@@ -27,7 +27,6 @@ const GROWN: f64 = 2.0;
 /// A database that does not answer for so long is told, whether or not anybody was refused for it.
 const AWAY_MAX: Duration = Duration::from_secs(60);
 
-/// The numbers at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Readings {
     /// Dead letters by handler or destination.
@@ -52,7 +51,6 @@ pub(crate) struct Readings {
 pub(crate) struct Notice {
     pub(crate) condition: Condition,
     pub(crate) phase: Phase,
-    /// Since when it lasts.
     pub(crate) since: UnixMillis,
     pub(crate) value: f64,
     /// From which number on it is wrong.

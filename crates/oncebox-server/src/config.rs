@@ -69,7 +69,6 @@ pub(crate) struct Config {
 pub(crate) struct Examined {
     /// Only to look at where there are problems: what is wrong was left out or has its default.
     pub(crate) config: Config,
-    /// What is wrong so far.
     pub(crate) problems: Vec<Problem>,
     /// The database is the one that was meant.
     pub(crate) knows_store: bool,
@@ -82,7 +81,6 @@ pub(crate) struct Reach {
     pub(crate) server: ServerConfig,
     /// The database; what is wrong with it matters only to whoever goes there.
     pub(crate) store: Result<StoreConfig, Problems>,
-    /// The names of sources and handlers.
     pub(crate) configured: Configured,
     /// How each source's sender behaves, as far as that can be told without secrets.
     pub(crate) senders: BTreeMap<String, Description>,

@@ -56,7 +56,6 @@ pub(crate) struct Operator {
     base: Url,
 }
 
-/// Where the API is.
 #[derive(Debug)]
 enum Api {
     /// In a running server.
@@ -115,7 +114,6 @@ impl Operator {
         Ok(Self { api: Api::Local { router, has_config }, base: Url::parse("http://localhost/")? })
     }
 
-    /// True where a running server answers.
     pub(crate) fn is_server(&self) -> bool {
         matches!(self.api, Api::Server(..))
     }
@@ -134,12 +132,10 @@ impl Operator {
         self.get(&["actions", id]).await
     }
 
-    /// The numbers of `status`.
     pub(crate) async fn stats(&self) -> anyhow::Result<StatsView> {
         self.get(&["stats"]).await?.context("the server does not know its numbers")
     }
 
-    /// What is kept for how long, and what went.
     pub(crate) async fn retention(&self) -> anyhow::Result<RetentionView> {
         self.get(&["retention"]).await?.context("the server does not know of retention")
     }

@@ -77,10 +77,8 @@ pub(crate) struct PageQuery {
     pub(crate) cursor: Option<String>,
 }
 
-/// What a question gets.
 pub(crate) type Result<T, E = QueryError> = std::result::Result<T, E>;
 
-/// Why a question got no answer.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum QueryError {
     /// The question makes no sense.
@@ -97,7 +95,6 @@ pub(crate) enum QueryError {
     Store(#[from] StoreError),
 }
 
-/// A page of events, newest first.
 pub(crate) async fn events(store: &Store, clock: &Clock, query: EventsQuery) -> Result<Items<EventView>> {
     let limit = page_limit(query.limit)?;
     if let Some(text) = query.body.clone() {
@@ -142,7 +139,6 @@ pub(crate) async fn event(store: &Store, name: &str, destinations: &Destinations
     Ok(Some(EventDetailView::new(detail, beside)))
 }
 
-/// The numbers of `status`.
 pub(crate) async fn stats(
     store: &Store,
     clock: &Clock,

@@ -59,7 +59,6 @@ use crate::{alert, dashboard, database};
 /// How long the last commit may take once every connection is closed: longer than the store's own deadline.
 const LAST_COMMIT: Duration = Duration::from_secs(12);
 
-/// How often fetched keys are looked at.
 const KEYS_EVERY: Duration = Duration::from_secs(30);
 
 /// A server with its sockets bound and its schema up to date.
@@ -246,7 +245,6 @@ async fn refresh_keys(ingest: Ingest, setup: Arc<ArcSwap<Setup>>, draining: Shut
     }
 }
 
-/// What alerts are about.
 fn watched(
     store: &Store,
     clock: &Clock,

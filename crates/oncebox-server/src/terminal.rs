@@ -23,7 +23,6 @@ pub(crate) enum Tone {
 }
 
 impl Tone {
-    /// The tone of an event's or a delivery's state.
     pub(crate) fn of_state(state: &str) -> Option<Self> {
         match state {
             "accepted" | "done" => Some(Self::Good),
@@ -80,7 +79,6 @@ pub(crate) fn cell(text: impl AsRef<str>) -> Cell {
     Cell::new(plain(text.as_ref()))
 }
 
-/// A cell in the colour of a tone.
 pub(crate) fn toned(text: &str, tone: Option<Tone>) -> Cell {
     let cell = cell(text);
     match tone {
@@ -89,7 +87,6 @@ pub(crate) fn toned(text: &str, tone: Option<Tone>) -> Cell {
     }
 }
 
-/// A cell with a state in its colour.
 pub(crate) fn state(state: &str) -> Cell {
     toned(state, Tone::of_state(state))
 }

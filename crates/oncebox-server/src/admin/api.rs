@@ -200,7 +200,6 @@ pub(crate) async fn ready(admin: Admin) -> Answer<ReadyView> {
     Ok(Json(ReadyView { status: "ready", store: admin.store.kind() }))
 }
 
-/// What a route answers with.
 pub(crate) type Answer<T> = Result<Json<T>, ApiError>;
 
 /// What was asked for, where it is there.

@@ -51,7 +51,6 @@ pub(crate) struct Caller {
     pub(crate) proof: Proof,
 }
 
-/// How a caller is known.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Proof {
     /// It showed a token, which no page of somebody else can do.
@@ -78,7 +77,6 @@ pub(crate) struct Access {
     hosts: Vec<String>,
 }
 
-/// The doorkeeper of the admin listener.
 #[derive(Debug)]
 pub(crate) struct Guard {
     access: ArcSwap<Access>,
@@ -162,7 +160,6 @@ impl Access {
 }
 
 impl Guard {
-    /// A guard of a listener that is bound.
     pub(crate) fn new(access: Access, listens_on: SocketAddr) -> std::io::Result<Self> {
         let sessions = Sessions::new()?;
         let (logins, bearers) = (LoginLimit::new(LOGINS_MAX), LoginLimit::new(BEARERS_MAX));
@@ -447,7 +444,6 @@ fn refuse(problem: Problem) -> Response {
     problem.into_response().map(axum::body::Body::new)
 }
 
-/// A target as the value of a query.
 fn form_encoded(text: &str) -> String {
     const ESCAPED: &AsciiSet = &UNRESERVED.remove(b'/');
     utf8_percent_encode(text, ESCAPED).to_string()

@@ -43,7 +43,6 @@ impl LoginLimit {
         Self { failures_max, windows: Mutex::default() }
     }
 
-    /// Counts one more try, or refuses it.
     pub(crate) fn begin(&self, address: IpAddr, now: Instant) -> Result<(), TooOften> {
         let mut windows = self.windows.lock().unwrap_or_else(PoisonError::into_inner);
         let window = window(&mut windows, address, now);

@@ -40,7 +40,6 @@ pub(crate) struct Opened {
     pub(crate) form_token: String,
 }
 
-/// A session that a request came with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) role: Role,

@@ -17,7 +17,6 @@ use crate::query::erase::EraseRequest;
 /// Who asks, for the audit log: an extension of every request that was let in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Teller {
-    /// A caller of the listener.
     Caller {
         role: Role,
         /// How it is known.

@@ -29,7 +29,6 @@ pub(crate) struct Counts {
     pub(crate) failed: u64,
 }
 
-/// What one process shares.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Shared {

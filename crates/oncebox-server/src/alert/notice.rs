@@ -14,7 +14,6 @@ pub(crate) struct NoticeBody<'a> {
     pub(crate) alert: &'a str,
     pub(crate) node: &'a str,
     pub(crate) at: UnixMillis,
-    /// Where people reach the dashboard.
     pub(crate) dashboard: Option<&'a str>,
 }
 

@@ -32,7 +32,6 @@ const FRESH: i64 = 120_000;
 /// What the database may take for one look.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What the numbers are read from.
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) store: Store,

@@ -56,7 +56,6 @@ pub(crate) struct CheckArgs {
     pub(crate) json: bool,
 }
 
-/// The config file where none is named.
 pub(crate) const DEFAULT_CONFIG: &str = "oncebox.toml";
 
 impl CheckArgs {

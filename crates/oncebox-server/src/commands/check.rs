@@ -21,7 +21,6 @@ use crate::{database, terminal};
 
 /// A database that is out of reach must not hold a check up.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// The exit status of a wrong config.
 const WRONG_CONFIG: u8 = 2;
 
 pub(crate) async fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {

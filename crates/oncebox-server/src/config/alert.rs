@@ -30,7 +30,6 @@ pub(crate) struct AlertConfig {
     pub(crate) dashboard: Option<String>,
 }
 
-/// The form of what is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum AlertKind {
     /// A JSON object with every part by its name.

@@ -15,7 +15,6 @@ use super::{name, web};
 const CONCURRENCY_MAX: usize = 4096;
 const TIMEOUT_MAX: Duration = Duration::from_secs(3600);
 
-/// Where the outbox may send.
 #[derive(Clone, Debug)]
 pub(crate) struct DestinationConfig {
     pub(crate) name: String,

@@ -66,7 +66,6 @@ impl<'a> Table<'a> {
         Self { scope, entries, asked: Vec::new() }
     }
 
-    /// A table that was not written.
     pub(crate) fn absent(scope: Scope<'a>) -> Self {
         Self { scope, entries: Vec::new(), asked: Vec::new() }
     }
@@ -82,7 +81,6 @@ impl<'a> Table<'a> {
         self.entries.iter().find(|(name, _)| *name == key).map(|(_, item)| item.clone())
     }
 
-    /// Takes a key out that must be there.
     pub(crate) fn required(&mut self, key: &'a str, cure: &str) -> Option<Item<'a>> {
         let item = self.take(key);
         if item.is_none() {
@@ -166,12 +164,10 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// The keys that nobody has taken yet.
     pub(crate) fn keys(&self) -> Vec<&'a str> {
         self.entries.iter().map(|(key, _)| *key).collect()
     }
 
-    /// What nobody has taken yet.
     pub(crate) fn rest(&mut self) -> Vec<(&'a str, Item<'a>)> {
         std::mem::take(&mut self.entries)
     }

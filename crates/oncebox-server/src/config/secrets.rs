@@ -33,10 +33,8 @@ impl<'a> Table<'a> {
 
 /// The shortest token that nobody guesses: with 16 random characters there is nothing to try.
 const TOKEN_CHARACTERS_MIN: usize = 16;
-/// How to make one.
 pub(crate) const TOKEN_CURE: &str = "make one with `openssl rand -hex 32`";
 
-/// Whether a token of our own cannot be guessed.
 pub(crate) fn is_long_enough(token: &Secret) -> bool {
     String::from_utf8_lossy(token.expose()).chars().count() >= TOKEN_CHARACTERS_MIN
 }

@@ -22,7 +22,6 @@ const CONNECTIONS_MAX: usize = 1_048_576;
 const PROXY_HOPS_MAX: usize = 16;
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// The listeners and their limits.
 #[derive(Clone, Debug)]
 pub(crate) struct ServerConfig {
     pub(crate) listen: SocketAddr,

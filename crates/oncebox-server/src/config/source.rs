@@ -37,7 +37,6 @@ pub(crate) struct SourceConfig {
 }
 
 impl SourceConfig {
-    /// What the source was built from.
     pub(crate) fn spec(&self) -> &SourceSpec {
         self.source.spec()
     }

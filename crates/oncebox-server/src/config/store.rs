@@ -15,7 +15,6 @@ use super::reader::{Item, Table};
 const BATCH_EVENTS_MAX: usize = 4096;
 const WRITERS_MAX: usize = 64;
 
-/// The database and how it is written to.
 #[derive(Clone, Debug)]
 pub(crate) struct StoreConfig {
     pub(crate) url: StoreUrl,

@@ -93,7 +93,6 @@ fn parse_rate(text: &str) -> Option<Rate> {
     Some(Rate { count, period })
 }
 
-/// Takes the secret that signs what we send.
 pub(crate) fn signing(table: &mut Table<'_>) -> Option<SigningKey> {
     table.secret("secret").as_ref().map(SigningKey::new)
 }

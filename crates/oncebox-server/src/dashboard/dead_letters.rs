@@ -13,7 +13,6 @@ use crate::query::{dead, outbox};
 
 const ROWS: usize = 50;
 
-/// Filters of the list below the groups.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub(super) struct Search {
     source: Option<String>,
@@ -61,7 +60,6 @@ struct DeadLetter {
     is_written_at: bool,
 }
 
-/// The groups, and the latest one by one.
 pub(super) async fn show(admin: Admin, visit: Visit, Params(search): Params<Search>) -> Shown {
     admin.check_names(search.source.as_deref(), search.handler.as_deref()).await?;
     let groups = dead::groups(&admin.store).await?;

@@ -10,7 +10,6 @@ use crate::query::view::{AttemptView, DeliveryView, millis};
 #[derive(Clone, Debug)]
 pub(super) struct DeliveryStory {
     pub(super) handler: String,
-    /// Where it stands.
     pub(super) state: String,
     /// What came of it, in a sentence.
     pub(super) outcome: String,
@@ -22,7 +21,6 @@ pub(super) struct DeliveryStory {
     pub(super) try_now: Option<Link>,
 }
 
-/// One thing that happened, or will.
 #[derive(Clone, Debug)]
 pub(super) struct Moment {
     /// `done`, `failed`, `ready` and so on: the class of its dot.

@@ -57,7 +57,6 @@ struct Gone {
     is_early: bool,
 }
 
-/// Why it waits for a person, or is flagged.
 struct HeldBecause {
     why: &'static str,
     release_does: &'static str,
@@ -201,7 +200,6 @@ fn later_answer(event: &EventView) -> &'static str {
     }
 }
 
-/// What a person may do about it, as things stand.
 fn offers(event: &EventView, deliveries: &[DeliveryView], remembered: bool) -> Vec<Offer> {
     let has = |state: &str| deliveries.iter().any(|one| one.state == state);
     let held = event.state == "held" || has("held");

@@ -37,7 +37,6 @@ struct EventsPage {
     rows: Vec<EventRow>,
     /// Keys of events that a handler gave up on.
     dead: HashSet<String>,
-    /// What is wrong with the search.
     problem: Option<String>,
     newest: Link,
     older: Option<Link>,
@@ -48,7 +47,6 @@ struct EventsPage {
 
 #[derive(Clone, Debug)]
 pub(super) struct EventRow {
-    /// The first arrival.
     pub(super) received: When,
     /// The type, or that there is none.
     pub(super) kind: String,
@@ -60,7 +58,6 @@ pub(super) struct EventRow {
 }
 
 impl EventRow {
-    /// Prepares an event for a table.
     pub(super) fn new(event: EventView, visit: &Visit) -> Self {
         Self {
             received: When::read(&event.received_at, visit.now),
@@ -109,7 +106,6 @@ impl Search {
     }
 }
 
-/// A page of events, newest first.
 pub(super) async fn show(admin: Admin, visit: Visit, Params(search): Params<Search>) -> Shown {
     // The form of a search that cannot be understood stays as it was filled in, to be corrected.
     let (status, found, problem) = match found(&admin, &search).await {
@@ -186,7 +182,6 @@ pub(super) async fn find(admin: Admin, _visit: Visit, Params(find): Params<Find>
     Ok(Redirect::to(&link.to_string()).into_response())
 }
 
-/// The configured sources, in order.
 pub(super) fn source_names(admin: &Admin) -> Vec<String> {
     let mut names: Vec<String> = admin.setup().sources.keys().cloned().collect();
     names.sort();

@@ -25,7 +25,6 @@ struct HandlersPage {
     changed: Option<String>,
 }
 
-/// One handler and where its deliveries stand.
 #[derive(Clone, Debug)]
 pub(super) struct HandlerRow {
     pub(super) view: HandlerView,

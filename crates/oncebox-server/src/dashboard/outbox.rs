@@ -29,7 +29,6 @@ struct DestinationsPage {
     rows: Vec<Destination>,
 }
 
-/// A destination and where its messages stand.
 struct Destination {
     oldest: Option<When>,
     messages: Link,
@@ -67,7 +66,6 @@ struct MessagePage {
     next: Option<When>,
     /// It waits for a destination that nobody configured.
     is_stranded: bool,
-    /// It waits for its next attempt.
     waits: bool,
     attempts: Vec<(When, crate::query::view::MessageAttemptView)>,
 }
@@ -84,7 +82,6 @@ pub(super) async fn destinations(admin: Admin, visit: Visit) -> Shown {
     page(&DestinationsPage { rows, visit })
 }
 
-/// A page of messages, newest first.
 pub(super) async fn list(admin: Admin, visit: Visit, Params(search): Params<Search>) -> Shown {
     let query = OutboxQuery {
         state: search.state.clone(),

@@ -42,7 +42,6 @@ struct Number {
     raised: bool,
 }
 
-/// Something a person should look at.
 struct Concern {
     tone: &'static str,
     text: String,

@@ -22,7 +22,6 @@ struct RetentionPage {
     runs: Vec<Run>,
 }
 
-/// One run, and what it removed in words.
 struct Run {
     started: When,
     is_over: bool,

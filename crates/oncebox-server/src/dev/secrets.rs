@@ -27,7 +27,6 @@ pub(crate) const STORE_KEY: &str = "store_secret_key";
 /// One secret per provider, and what else `dev` needs.
 #[derive(Clone, Debug)]
 pub(crate) struct DevSecrets {
-    /// The file they are kept in.
     pub(crate) path: PathBuf,
     secrets: BTreeMap<String, Secret>,
 }
@@ -68,7 +67,6 @@ impl DevSecrets {
         }
     }
 
-    /// The verify token of a provider that wants one.
     pub(crate) fn verify_token(&self, slug: &str) -> Option<&Secret> {
         self.get(&verify_token_name(slug))
     }

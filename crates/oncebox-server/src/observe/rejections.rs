@@ -19,17 +19,12 @@ const NAME_SHOWN: usize = 64;
 /// Why a request was refused before anybody knew whose it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Refused {
-    /// Nothing has this path.
     UnknownPath,
     /// No source has this name, or its URL has no token.
     UnknownSource,
-    /// The target is over its limit.
     LongTarget,
-    /// The head is over its limits.
     LargeHead,
-    /// The head cannot be read.
     MalformedHead,
-    /// Too many connections are open.
     Connections,
 }
 
@@ -77,7 +72,6 @@ impl Refused {
 pub(crate) struct Rejected {
     pub(crate) at: UnixMillis,
     pub(crate) source: String,
-    /// Where and why.
     pub(crate) rejection: Rejection,
     pub(crate) remote: String,
 }

@@ -48,7 +48,6 @@ fn shows_no_payload(metadata: &Metadata<'_>) -> bool {
     driver != "tokio_postgres" || *metadata.level() <= Level::INFO
 }
 
-/// Starts collecting metrics.
 pub(crate) fn init_metrics() -> anyhow::Result<PrometheusHandle> {
     let handle = PrometheusBuilder::new()
         .set_buckets_for_metric(Matcher::Full("oncebox_ack_seconds".into()), ACK_BUCKETS)?

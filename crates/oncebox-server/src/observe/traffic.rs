@@ -11,7 +11,6 @@ use oncebox::gateway::ingest::Answer;
 use oncebox::gateway::store::Inserted;
 use serde::Serialize;
 
-/// Minutes that are kept.
 const MINUTES: i64 = 60;
 const MINUTE_MS: i64 = 60_000;
 /// Secrets whose use is remembered; more than any config names.
@@ -46,7 +45,6 @@ pub(crate) struct Minute {
     pub(crate) latency: Option<[f64; 3]>,
 }
 
-/// How one secret of a source is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SecretUse {
     /// Requests it matched since this node started.
@@ -123,7 +121,6 @@ impl Traffic {
         (last - MINUTES + 1..=last).map(minute).collect()
     }
 
-    /// What a source sent within the last hour.
     pub(crate) fn last_hour(&self, source: &str) -> Results {
         let first = self.clock.now().div_euclid(MINUTE_MS) - MINUTES + 1;
         let kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);

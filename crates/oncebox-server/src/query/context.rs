@@ -32,7 +32,6 @@ pub(crate) struct QueryContext {
     pub(crate) public: PublicPlace,
 }
 
-/// How the public listener is reached.
 #[derive(Clone, Debug)]
 pub(crate) struct PublicPlace {
     /// By senders, without a slash at the end.
@@ -60,7 +59,6 @@ impl PublicPlace {
 }
 
 impl QueryContext {
-    /// Where a source's requests go.
     pub(crate) fn url_of(&self, source: &str) -> String {
         format!("{}/in/{source}", self.public.base())
     }

@@ -63,7 +63,6 @@ pub(crate) async fn deliveries(
     Ok(Items::of_page(page))
 }
 
-/// Refuses what is no state of a delivery.
 pub(super) fn check_state(state: &str) -> Result<()> {
     if DELIVERY_STATES.contains(&state) {
         return Ok(());

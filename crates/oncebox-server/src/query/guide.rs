@@ -46,7 +46,6 @@ pub(crate) fn whole() -> String {
     page
 }
 
-/// One entry for the terminal.
 pub(crate) fn entry_for_people(name: &str, description: &Description) -> String {
     let facts = description.facts();
     let mut text = format!("{name}: {}\n\n{}\n\n", facts.title, facts.setup);

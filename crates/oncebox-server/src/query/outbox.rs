@@ -11,7 +11,6 @@ use super::destinations::Destinations;
 use super::{QueryError, Result, cursor, find, moment, page_limit};
 use crate::query::view::{DeadLetterView, Items, MessageDetailView, MessageView};
 
-/// Messages that are listed beside their event.
 const OF_EVENT_MAX: usize = 100;
 
 /// Filters as a person writes them.
@@ -58,7 +57,6 @@ pub(crate) async fn of_event(store: &Store, key: EventKey, destinations: &Destin
     Ok(lines.into_iter().map(|line| MessageView::new(line, destinations)).collect())
 }
 
-/// One message with its attempts and the latest answer.
 pub(crate) async fn message(store: &Store, id: &str, destinations: &Destinations) -> Result<Option<MessageDetailView>> {
     let id: MessageKey = id.parse().map_err(|_error| QueryError::Bad(format!("{id:?} is not the id of a message")))?;
     Ok(store.message(id).await?.map(|detail| MessageDetailView::new(detail, destinations)))

@@ -26,7 +26,6 @@ pub(crate) struct Comparison {
     pub(crate) missing: Vec<DoneDelivery>,
 }
 
-/// What putting back in line came to.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Requeued {
     /// How many deliveries, under this action id.

@@ -13,7 +13,6 @@ use super::{QueryError, Result};
 use crate::config::units::show_duration;
 use crate::query::view::time;
 
-/// Runs that are shown.
 const RUNS: usize = 10;
 
 /// Retention as people see it.
@@ -88,7 +87,6 @@ pub(crate) async fn show(
     })
 }
 
-/// How long what is kept.
 pub(crate) async fn windows(store: &Store) -> Result<Vec<WindowView>> {
     let windows = store.windows().await?.into_iter().map(|one| WindowView {
         source: (!one.source.is_empty()).then_some(one.source),

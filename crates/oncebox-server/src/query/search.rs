@@ -12,7 +12,6 @@ use oncebox::gateway::store::{EventFilter, EventRecord, Page, Store};
 use super::{QueryError, Result, names};
 use crate::query::view::{EventView, Items};
 
-/// Rows read at once.
 const SLICE: usize = 250;
 /// Bytes of one body that are looked at.
 const BYTES_EACH: usize = 64 << 10;

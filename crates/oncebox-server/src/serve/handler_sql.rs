@@ -11,7 +11,6 @@ use crate::config::problem::Problem;
 /// A start must not wait longer than this for a look that only warns.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// True where some handler is SQL.
 pub(crate) fn is_any(handlers: &[HandlerConfig]) -> bool {
     handlers.iter().any(|handler| matches!(handler.kind, HandlerKind::Sql(..)))
 }

@@ -10,7 +10,6 @@ use oncebox::gateway::outgoing::{self, Outgoing};
 use oncebox::gateway::store::Claimed;
 use oncebox::gateway::worker::handler::{CallError, Target, Working};
 
-/// Posts events to the user's application.
 #[derive(Debug)]
 pub(crate) struct HttpTarget {
     pub(crate) client: Outgoing,

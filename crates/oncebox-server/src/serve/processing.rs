@@ -36,7 +36,6 @@ pub(crate) struct Prepared {
     node: Option<String>,
 }
 
-/// The workers and the relay, if this node has any.
 #[derive(Debug)]
 pub(crate) struct Processing {
     pub(crate) store: Store,

@@ -21,7 +21,6 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Listens from now on.
     pub(crate) fn listen() -> std::io::Result<Self> {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,

@@ -25,13 +25,11 @@ const DATABASE_VARIABLE: &str = "BENCH_DATABASE";
 pub(super) struct Server {
     /// Ended with us.
     _child: Child,
-    /// Where webhooks go.
     pub(super) address: SocketAddr,
     pub(super) process: Process,
 }
 
 impl Server {
-    /// Starts it and waits until it listens.
     pub(super) async fn start(folder: &Folder, database: &StoreUrl, secret: &Secret) -> anyhow::Result<Self> {
         let (public, admin) = (free_address()?, free_address()?);
         let config = folder.0.join("oncebox.toml");

@@ -115,7 +115,6 @@ impl Script {
 }
 
 impl Lines<'_> {
-    /// The next request, as it goes over the wire.
     pub(super) fn next(&mut self) -> anyhow::Result<&[u8]> {
         self.owed += self.script.duplicates;
         // Until enough is remembered at most every second one is a repeat: a slow run has some, too, and a long one does

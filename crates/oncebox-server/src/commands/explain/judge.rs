@@ -12,7 +12,6 @@ use crate::config::server::BODY_BYTES_DEFAULT;
 use crate::dev::provider_args;
 use crate::usage::wrong_usage;
 
-/// What captured requests are held against.
 #[derive(Debug)]
 pub(super) struct Judge {
     by: By,
@@ -35,7 +34,6 @@ struct ByUrl {
     current: Option<(Place, Source)>,
 }
 
-/// What a captured URL says about the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     /// The URL without its query, where it is a full one.

@@ -113,7 +113,6 @@ impl Ruling {
         }
     }
 
-    /// Writes a block of a few lines.
     pub(super) fn write_for_people(
         &self,
         out: &mut impl Write,
@@ -169,7 +168,6 @@ pub(super) struct Summary {
     accepted: u64,
     rejected: u64,
     handshakes: u64,
-    /// Lines that are no captured request.
     unreadable: u64,
 }
 

@@ -27,7 +27,6 @@ pub(crate) async fn run(args: &EventArgs) -> anyhow::Result<ExitCode> {
     terminal::show(args.operator.json, &detail, || text(&detail, body))
 }
 
-/// How to show a JSON body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Body {
     Pretty,

@@ -12,7 +12,6 @@ use crate::http::own_calls;
 
 const ANSWER_WAIT: Duration = Duration::from_secs(60);
 
-/// What a request was answered with.
 #[derive(Debug)]
 pub(super) enum Answer {
     /// 2xx: the server has it.
@@ -29,7 +28,6 @@ pub(super) enum Answer {
     Unreachable(CallError),
 }
 
-/// The word of a 2xx.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Status {

@@ -8,7 +8,6 @@ use serde_json::{Value, json};
 use super::client::{Answer, Status};
 use crate::terminal::{self, Tone};
 
-/// What became of a run's requests.
 #[derive(Debug, Default)]
 pub(super) struct Tally {
     pub(super) sent: u64,

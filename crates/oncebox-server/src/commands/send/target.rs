@@ -8,7 +8,6 @@ use url::Url;
 use crate::query::context::DEFAULT_BASE;
 use crate::usage::wrong_usage;
 
-/// The URL of a source and its parts.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) url: Url,

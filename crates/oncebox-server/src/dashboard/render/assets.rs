@@ -10,7 +10,6 @@ use ring::digest;
 
 use crate::admin::Admin;
 
-/// One file that a page needs.
 #[derive(Clone, Copy, Debug)]
 struct Asset {
     path: &'static str,

@@ -9,7 +9,6 @@ use crate::http::UNRESERVED;
 pub(crate) struct Link(String);
 
 impl Link {
-    /// A page.
     pub(crate) fn to(path: &str) -> Self {
         Self(path.to_owned())
     }

@@ -40,11 +40,9 @@ const MENU: [(&str, &[(&str, &str)]); 4] = [
 pub(crate) struct Visit {
     /// True for the operator; a viewer sees actions without being able to use them.
     pub(crate) may_act: bool,
-    /// What forms carry.
     pub(crate) form_token: String,
     /// There is a session that can be ended.
     pub(crate) has_session: bool,
-    /// The time at which the page is made.
     pub(crate) now: UnixMillis,
     path: String,
 }
@@ -66,7 +64,6 @@ impl Visit {
         MENU.iter().map(|(heading, entries)| (*heading, entries.iter().map(entry).collect())).collect()
     }
 
-    /// The role in a word.
     pub(crate) fn role(&self) -> &'static str {
         if self.may_act { "operator" } else { "viewer" }
     }
@@ -94,7 +91,6 @@ impl FromRequestParts<Admin> for Visit {
 /// What somebody sees who asks for a page.
 pub(crate) type Shown = Result<Response, PageError>;
 
-/// A page as an answer.
 pub(crate) fn page(template: &impl Template) -> Shown {
     page_with(StatusCode::OK, template)
 }
@@ -112,7 +108,6 @@ pub(crate) fn page_with(status: StatusCode, template: &impl Template) -> Shown {
     Ok(response)
 }
 
-/// Why there is no page.
 #[derive(Debug, Template)]
 #[template(path = "error.html")]
 pub(crate) struct PageError {
@@ -126,7 +121,6 @@ impl PageError {
         Self { status, title: title.to_owned(), detail: detail.into() }
     }
 
-    /// Nothing is there.
     pub(crate) fn not_found() -> Self {
         Self::new(
             StatusCode::NOT_FOUND,
@@ -144,7 +138,6 @@ impl PageError {
         )
     }
 
-    /// Only the operator may do this.
     pub(crate) fn looks_only() -> Self {
         Self::new(StatusCode::FORBIDDEN, "this is for the operator", "log in with the operator's token to act")
     }

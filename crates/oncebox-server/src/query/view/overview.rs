@@ -292,7 +292,6 @@ pub(crate) struct RepeatsView {
 }
 
 impl RepeatsView {
-    /// Explains an event.
     pub(crate) fn new(event: &EventRecord) -> Self {
         Self { count: event.arrivals - 1, rule: diagnosis::of_identity(&event.identity).to_owned() }
     }
