@@ -25,8 +25,6 @@ use axum::extract::FromRequestParts;
 use axum::response::{IntoResponse, Response};
 use axum::{Router, middleware};
 use http::request::Parts;
-use hyper::body::Incoming;
-use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::Clock;
 use oncebox::gateway::relay::Spared;
@@ -42,7 +40,6 @@ use crate::admin::retention::Remover;
 use crate::admin::submitted::Teller;
 use crate::arming::arrived_secrets::ArrivedSecrets;
 use crate::config::Reach;
-use crate::http::listener::{Peer, ResponseFuture};
 use crate::http::problem::Problem;
 use crate::observe::gauges::Gauges;
 use crate::observe::rejections::Rejections;
@@ -93,11 +90,6 @@ pub(crate) struct Offline {
 impl Admin {
     pub(crate) fn new(parts: AdminParts) -> Self {
         Self(Arc::new(parts))
-    }
-
-    pub(crate) fn for_peer(&self, router: &Router, peer: &Peer) -> AdminConnection {
-        let router = router.clone().layer(axum::Extension(peer.address));
-        AdminConnection(TowerToHyperService::new(router))
     }
 
     /// All routes, and the pages for people beside them. Whatever is under `/api` is put in by `routes!`, which takes path and method from the description in
@@ -272,19 +264,6 @@ fn pulling() -> OpenApiRouter<Admin> {
         .routes(routes!(pull::finish))
         .routes(routes!(pull::fail))
         .routes(routes!(pull::extend))
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct AdminConnection(TowerToHyperService<Router>);
-
-impl hyper::service::Service<http::Request<Incoming>> for AdminConnection {
-    type Response = Response;
-    type Error = Infallible;
-    type Future = ResponseFuture<axum::body::Body>;
-
-    fn call(&self, request: http::Request<Incoming>) -> Self::Future {
-        Box::pin(self.0.call(request))
-    }
 }
 
 /// The metrics in the text format of Prometheus.

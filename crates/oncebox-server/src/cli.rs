@@ -29,7 +29,7 @@ use action::{
 use alert::AlertArgs;
 use database::{BackupArgs, CheckArgs, EraseArgs};
 use operator::{ArmArgs, DisarmArgs, EventArgs, EventsArgs, ExplainArgs, ProvidersArgs, StatusArgs};
-use private::{private, secret, store_url};
+use private::{Private, secret, store_url};
 use reconcile::ReconcileArgs;
 use retention::RetentionArgs;
 use send::{BenchArgs, SendArgs};
@@ -201,7 +201,7 @@ pub(crate) struct DevArgs {
     #[arg(long, value_name = "ADDRESS", env = "ONCEBOX_ADMIN_LISTEN", default_value = "127.0.0.1:8081", value_parser = listen)]
     pub(crate) admin_listen: SocketAddr,
     /// Where events are kept
-    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, default_value = "sqlite:oncebox.db", value_parser = private(store_url))]
+    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, default_value = "sqlite:oncebox.db", value_parser = Private(store_url))]
     pub(crate) database: StoreUrl,
 }
 
@@ -230,7 +230,7 @@ pub(crate) struct MigrateArgs {
     #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG", default_value = "oncebox.toml")]
     pub(crate) config: PathBuf,
     /// The database, in place of the config's
-    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = private(store_url))]
+    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = Private(store_url))]
     pub(crate) database: Option<StoreUrl>,
 }
 
@@ -247,10 +247,10 @@ pub(crate) struct ConfigArgs {
     #[arg(long, value_name = "ADDRESS", env = "ONCEBOX_ADMIN_LISTEN", value_parser = listen)]
     pub(crate) admin_listen: Option<SocketAddr>,
     /// The database, in place of store.url
-    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = private(store_url))]
+    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = Private(store_url))]
     pub(crate) database: Option<StoreUrl>,
     /// The operator's token, in place of server.admin_token; better given by the environment
-    #[arg(long, value_name = "TOKEN", env = "ONCEBOX_ADMIN_TOKEN", hide_env_values = true, value_parser = private(secret))]
+    #[arg(long, value_name = "TOKEN", env = "ONCEBOX_ADMIN_TOKEN", hide_env_values = true, value_parser = Private(secret))]
     pub(crate) admin_token: Option<Secret>,
 }
 

@@ -28,6 +28,7 @@ mod tests;
 use std::collections::BTreeMap;
 use std::io::ErrorKind;
 use std::path::Path;
+use std::time::Duration;
 
 use oncebox::gateway::delivery::routing::Routes;
 pub(crate) use oncebox_verify::units;
@@ -47,6 +48,10 @@ use store::StoreConfig;
 use telemetry::TelemetryConfig;
 
 use crate::query::names::Configured;
+
+const SECOND: Duration = Duration::from_secs(1);
+const HOUR: Duration = Duration::from_secs(3600);
+const DAY: Duration = Duration::from_secs(86_400);
 
 /// A config that was checked.
 #[derive(Clone, Debug)]

@@ -29,7 +29,7 @@ use http::{HeaderMap, Uri};
 
 use crate::admin::{Admin, guard};
 use crate::http::problem::Problem;
-use render::page::PageError;
+use render::PageError;
 
 /// Every page. Those that show something are behind the login; the assets and the login itself are not.
 pub(crate) fn routes() -> Router<Admin> {

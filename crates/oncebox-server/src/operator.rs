@@ -77,12 +77,8 @@ impl Operator {
         Self::open_with(args, false).await
     }
 
-    /// The same, and whatever `--database` names, the config is read for what it says about the sources.
-    pub(crate) async fn open_with_sources(args: &OperatorArgs) -> anyhow::Result<Self> {
-        Self::open_with(args, true).await
-    }
-
-    async fn open_with(args: &OperatorArgs, sources: bool) -> anyhow::Result<Self> {
+    /// The same; with `sources` the config is read for what it says about them, whatever `--database` names.
+    pub(crate) async fn open_with(args: &OperatorArgs, sources: bool) -> anyhow::Result<Self> {
         if let (Some(url), None) = (&args.database, &args.admin_url) {
             let reach = if sources { reach(args)? } else { None };
             return Self::local(look(&database::config_of(url)).await?, reach).await;

@@ -202,17 +202,14 @@ fn filter(query: EventsQuery, now: UnixMillis) -> Result<EventFilter> {
     if query.delivery_state.is_some() && query.state.is_some() {
         return Err(QueryError::Bad("state and delivery_state exclude each other".into()));
     }
-    Ok(EventFilter {
-        source: query.source,
-        event_type: query.r#type,
-        state: query.state,
-        since: query.since.map(|text| moment(&text, now)).transpose()?,
-        until: query.until.map(|text| moment(&text, now)).transpose()?,
-        text: query.text,
-        delivery_state: query.delivery_state,
-        handler: query.handler,
-        before: cursor(query.cursor.as_deref())?,
-    })
+    let (since, until) = (maybe_moment(query.since, now)?, maybe_moment(query.until, now)?);
+    let before = cursor(query.cursor.as_deref())?;
+    let EventsQuery { source, r#type: event_type, state, text, delivery_state, handler, .. } = query;
+    Ok(EventFilter { source, event_type, state, since, until, text, delivery_state, handler, before })
+}
+
+fn maybe_moment(text: Option<String>, now: UnixMillis) -> Result<Option<UnixMillis>> {
+    text.map(|text| moment(&text, now)).transpose()
 }
 
 fn moment(text: &str, now: UnixMillis) -> Result<UnixMillis> {

@@ -19,6 +19,8 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use arc_swap::ArcSwap;
+use hyper::service::{Service as _, service_fn};
+use hyper_util::service::TowerToHyperService;
 use metrics_exporter_prometheus::PrometheusHandle;
 use oncebox::Clock;
 use oncebox::gateway::delivery::routing::Routes;
@@ -44,7 +46,7 @@ use crate::config::at_start::AtStart;
 use crate::config::handler::HandlerKind;
 use crate::config::server::ServerConfig;
 use crate::config::source::SourceConfig;
-use crate::http::listener;
+use crate::http::listener::{self, Peer, ResponseFuture};
 use crate::observe::gauges::Gauges;
 use crate::observe::rejections::Rejections;
 use crate::observe::series;
@@ -280,7 +282,10 @@ fn serve_admin(
     stopped: Shutdown,
 ) -> impl Future<Output = ()> + use<> {
     let router = admin.router(dashboard::routes());
-    let service = move |peer| admin.for_peer(&router, &peer);
+    let service = move |peer: Peer| {
+        let router = TowerToHyperService::new(router.clone().layer(axum::Extension(peer.address)));
+        service_fn(move |request| -> ResponseFuture<axum::body::Body> { Box::pin(router.call(request)) })
+    };
     let terms = listener::Terms { connections: config.connections, grace: Duration::from_secs(1), refusals: None };
     listener::serve(listener, terms, service, stopped)
 }

@@ -29,6 +29,14 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
+    /// The sources that verify nothing, by name.
+    pub(crate) fn unverified(&self) -> Vec<String> {
+        let unverified = self.sources.values().filter(|source| source.is_unverified());
+        let mut names: Vec<String> = unverified.map(|source| source.name().to_owned()).collect();
+        names.sort();
+        names
+    }
+
     /// Whether requests of a source may come from this address.
     pub(crate) fn allows(&self, source: &str, remote: Option<IpAddr>) -> bool {
         let Some(ranges) = self.allow_from.get(source) else { return true };

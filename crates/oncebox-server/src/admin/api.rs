@@ -173,10 +173,8 @@ pub(crate) async fn rejections(admin: Admin, Params(query): Params<RejectionsQue
     responses((status = 200, description = "The numbers of `oncebox status`.", body = StatsView), Refusals))]
 pub(crate) async fn stats(admin: Admin) -> Answer<StatsView> {
     let setup = admin.setup();
-    let mut unverified: Vec<String> =
-        setup.sources.values().filter(|source| source.is_unverified()).map(|source| source.name().to_owned()).collect();
-    unverified.sort();
-    let mut stats = query::stats(&admin.store, &admin.clock, unverified, &admin.destinations()).await?;
+    let destinations = admin.destinations();
+    let mut stats = query::stats(&admin.store, &admin.clock, setup.unverified(), &destinations).await?;
     stats.retention_forced = setup.retention_forced;
     Ok(Json(stats))
 }

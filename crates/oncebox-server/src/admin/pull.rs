@@ -19,7 +19,7 @@ use crate::admin::openapi::Refusals;
 use crate::config::units::parse_duration;
 use crate::http::problem::Problem;
 use crate::http::token::random;
-use crate::query::view::{Items, time};
+use crate::query::view::{Items, time, view};
 
 const LEASE_MAX: Duration = Duration::from_secs(86_400);
 const MAX_DEFAULT: usize = 10;
@@ -61,29 +61,30 @@ pub(crate) struct ExtendBody {
     lease: Option<String>,
 }
 
-/// A claimed delivery, with the columns of the SQL function `claim`.
-#[derive(Debug, Serialize, utoipa::ToSchema)]
-pub(crate) struct ClaimView {
-    /// Its key.
-    delivery: String,
-    /// What finish, fail and extend want.
-    token: String,
-    /// The event's key.
-    key: String,
-    /// The source's name.
-    source: String,
-    /// The sender's id.
-    event_id: String,
-    /// The sender's type.
-    r#type: String,
-    /// The bytes in base64.
-    body: String,
-    /// Which attempt, from 1.
-    attempt: u32,
-    /// When the event came first.
-    received_at: String,
-    /// Until when the claim is safe.
-    lease_until: String,
+view! {
+    /// A claimed delivery, with the columns of the SQL function `claim`.
+    ClaimView of claim: Claimed {
+        /// Its key.
+        delivery: String = claim.fence.delivery.to_string(),
+        /// What finish, fail and extend want.
+        token: String = claim.fence.token.to_string(),
+        /// The event's key.
+        key: String = claim.key.to_string(),
+        /// The source's name.
+        source: String = claim.source,
+        /// The sender's id.
+        event_id: String = claim.event_id,
+        /// The sender's type.
+        r#type: String = claim.event_type,
+        /// The bytes in base64.
+        body: String = BASE64.encode(&claim.body),
+        /// Which attempt, from 1.
+        attempt: u32 = claim.attempt,
+        /// When the event came first.
+        received_at: String = time(claim.received_at),
+        /// Until when the claim is safe.
+        lease_until: String = time(claim.lease_until),
+    }
 }
 
 /// What became of a delivery.
@@ -132,9 +133,7 @@ pub(crate) async fn claim(
         Err(StoreError::Busy(_)) => admin.store.claim(&wants, None, admin.clock.now()).await,
         outcome => outcome,
     };
-    let claims = claims?;
-    let items: Vec<ClaimView> = claims.claimed.into_iter().map(view).collect();
-    Ok(Json(Items::whole(items)))
+    Ok(Json(Items::whole(claims?.claimed.into_iter().map(Into::into).collect())))
 }
 
 /// The work is done.
@@ -248,19 +247,4 @@ fn lease(text: Option<&str>) -> Result<Option<Duration>, ApiError> {
     let Some(text) = text else { return Ok(None) };
     let lease = parse_duration(text).filter(|lease| (Duration::from_secs(1)..=LEASE_MAX).contains(lease));
     lease.map(Some).ok_or_else(|| Problem::bad_request("lease must be from 1s to 1d, such as \"60s\"").into())
-}
-
-fn view(claim: Claimed) -> ClaimView {
-    ClaimView {
-        delivery: claim.fence.delivery.to_string(),
-        token: claim.fence.token.to_string(),
-        key: claim.key.to_string(),
-        source: claim.source,
-        event_id: claim.event_id,
-        r#type: claim.event_type,
-        body: BASE64.encode(&claim.body),
-        attempt: claim.attempt,
-        received_at: time(claim.received_at),
-        lease_until: time(claim.lease_until),
-    }
 }

@@ -9,7 +9,7 @@ use oncebox_verify::Secret;
 use super::ConfigArgs;
 use super::action::CareArgs;
 use super::operator::OperatorArgs;
-use super::private::{private, secret, store_url};
+use super::private::{Private, secret, store_url};
 use super::values::{listen, when};
 use crate::config::store::StoreUrl;
 use crate::when::When;
@@ -37,13 +37,13 @@ pub(crate) struct CheckArgs {
     #[arg(long, value_name = "ADDRESS", env = "ONCEBOX_ADMIN_LISTEN", value_parser = listen)]
     pub(crate) admin_listen: Option<SocketAddr>,
     /// Look the database over as well: the config's, or this one
-    #[arg(long, value_name = "URL", num_args = 0..=1, value_parser = private(store_url))]
+    #[arg(long, value_name = "URL", num_args = 0..=1, value_parser = Private(store_url))]
     pub(crate) database: Option<Option<StoreUrl>>,
     /// What the environment says in place of store.url; it asks for no look at the database
-    #[arg(long, hide = true, env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = private(store_url))]
+    #[arg(long, hide = true, env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = Private(store_url))]
     pub(crate) store_url: Option<StoreUrl>,
     /// The operator's token, in place of server.admin_token; better given by the environment
-    #[arg(long, value_name = "TOKEN", env = "ONCEBOX_ADMIN_TOKEN", hide_env_values = true, value_parser = private(secret))]
+    #[arg(long, value_name = "TOKEN", env = "ONCEBOX_ADMIN_TOKEN", hide_env_values = true, value_parser = Private(secret))]
     pub(crate) admin_token: Option<Secret>,
     /// Look at so many of the newest rows of each table
     #[arg(long, value_name = "N", requires = "database", default_value_t = 10_000, value_parser = clap::value_parser!(i64).range(1..))]
@@ -95,7 +95,7 @@ pub(crate) struct BackupArgs {
     #[arg(long, value_name = "FILE", env = "ONCEBOX_CONFIG")]
     pub(crate) config: Option<PathBuf>,
     /// The database, in place of the config's
-    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = private(store_url))]
+    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = Private(store_url))]
     pub(crate) database: Option<StoreUrl>,
     /// Print JSON
     #[arg(long)]

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::Args;
 use oncebox_verify::Secret;
 
-use super::private::{private, secret, secret_in_env, secret_in_file, store_url};
+use super::private::{Private, secret, secret_in_env, secret_in_file, store_url};
 use super::values::{Setting, duration, setting, when};
 use crate::config::outside::Overrides;
 use crate::config::store::StoreUrl;
@@ -22,10 +22,10 @@ pub(crate) struct OperatorArgs {
     #[arg(long, value_name = "URL", help_heading = "Where to look")]
     pub(crate) admin_url: Option<String>,
     /// The operator's token; better given by the environment
-    #[arg(long, value_name = "TOKEN", env = "ONCEBOX_ADMIN_TOKEN", hide_env_values = true, value_parser = private(secret), help_heading = "Where to look")]
+    #[arg(long, value_name = "TOKEN", env = "ONCEBOX_ADMIN_TOKEN", hide_env_values = true, value_parser = Private(secret), help_heading = "Where to look")]
     pub(crate) admin_token: Option<Secret>,
     /// Straight to this database, when no server runs
-    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = private(store_url), help_heading = "Where to look")]
+    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = Private(store_url), help_heading = "Where to look")]
     pub(crate) database: Option<StoreUrl>,
     /// Print JSON
     #[arg(long)]
@@ -158,16 +158,16 @@ pub(crate) struct ExplainArgs {
     pub(crate) provider: Option<String>,
     // A certificate begins with dashes.
     /// A secret, certificate or key; repeats
-    #[arg(long = "secret", value_name = "SECRET", allow_hyphen_values = true, conflicts_with = "source", value_parser = private(secret))]
+    #[arg(long = "secret", value_name = "SECRET", allow_hyphen_values = true, conflicts_with = "source", value_parser = Private(secret))]
     pub(crate) secrets: Vec<Secret>,
     /// The same from a file, which no list of processes shows; repeats
-    #[arg(long = "secret-file", value_name = "FILE", conflicts_with = "source", value_parser = private(secret_in_file))]
+    #[arg(long = "secret-file", value_name = "FILE", conflicts_with = "source", value_parser = Private(secret_in_file))]
     pub(crate) secret_files: Vec<Secret>,
     /// The same from an environment variable; repeats
-    #[arg(long = "secret-env", value_name = "NAME", conflicts_with = "source", value_parser = private(secret_in_env))]
+    #[arg(long = "secret-env", value_name = "NAME", conflicts_with = "source", value_parser = Private(secret_in_env))]
     pub(crate) secret_envs: Vec<Secret>,
     /// A further setting of the provider; repeats
-    #[arg(long = "set", value_name = "NAME=VALUE", conflicts_with = "source", value_parser = private(setting))]
+    #[arg(long = "set", value_name = "NAME=VALUE", conflicts_with = "source", value_parser = Private(setting))]
     pub(crate) settings: Vec<Setting>,
     /// Print JSON lines
     #[arg(long)]

@@ -9,14 +9,9 @@ use oncebox_verify::Secret;
 
 use crate::config::store::StoreUrl;
 
-/// Parses without ever repeating the value.
+/// Parses without ever repeating the value; the error of the parser is a sentence without it.
 #[derive(Clone)]
-pub(crate) struct Private<T>(fn(&str) -> Result<T, String>);
-
-/// Wraps a parser whose error is a sentence without the value.
-pub(crate) fn private<T>(parse: fn(&str) -> Result<T, String>) -> Private<T> {
-    Private(parse)
-}
+pub(crate) struct Private<T>(pub(crate) fn(&str) -> Result<T, String>);
 
 /// Takes a secret as it is.
 pub(crate) fn secret(text: &str) -> Result<Secret, String> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use clap::Args;
 use oncebox_verify::Secret;
 
-use super::private::{private, secret, secret_in_env, secret_in_file, store_url};
+use super::private::{Private, secret, secret_in_env, secret_in_file, store_url};
 use super::values::{Setting, duration, setting, share, size};
 use crate::config::store::StoreUrl;
 
@@ -34,13 +34,13 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "URL", conflicts_with = "to")]
     pub(crate) url: Option<String>,
     /// Sign with this secret, or private key where the vendor has one
-    #[arg(long, allow_hyphen_values = true, value_parser = private(secret))]
+    #[arg(long, allow_hyphen_values = true, value_parser = Private(secret))]
     pub(crate) secret: Option<Secret>,
     /// The same from a file, which no list of processes shows
-    #[arg(long, value_name = "FILE", conflicts_with = "secret", value_parser = private(secret_in_file))]
+    #[arg(long, value_name = "FILE", conflicts_with = "secret", value_parser = Private(secret_in_file))]
     pub(crate) secret_file: Option<Secret>,
     /// The same from an environment variable
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["secret", "secret_file"], value_parser = private(secret_in_env))]
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["secret", "secret_file"], value_parser = Private(secret_in_env))]
     pub(crate) secret_env: Option<Secret>,
     /// The event's type
     #[arg(long = "type", value_name = "TYPE")]
@@ -64,10 +64,10 @@ pub(crate) struct SendArgs {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub(crate) age: Option<Duration>,
     /// A further setting of the provider; repeats
-    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = private(setting))]
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = Private(setting))]
     pub(crate) settings: Vec<Setting>,
     /// The database beside which the development secrets are
-    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = private(store_url))]
+    #[arg(long, value_name = "URL", env = "ONCEBOX_DATABASE", hide_env_values = true, value_parser = Private(store_url))]
     pub(crate) database: Option<StoreUrl>,
     /// Print JSON
     #[arg(long)]
@@ -85,13 +85,13 @@ Examples:
   oncebox bench --to http://127.0.0.1:8080/in/stripe")]
 pub(crate) struct BenchArgs {
     /// The embedded server's database; ONCEBOX_DATABASE is not read here on purpose
-    #[arg(long, value_name = "URL", conflicts_with = "to", value_parser = private(store_url))]
+    #[arg(long, value_name = "URL", conflicts_with = "to", value_parser = Private(store_url))]
     pub(crate) database: Option<StoreUrl>,
     /// A running server's stripe source, or its base URL
     #[arg(long, value_name = "URL")]
     pub(crate) to: Option<String>,
     /// The secret of that source; without it the development secret in this folder
-    #[arg(long, requires = "to", value_parser = private(secret))]
+    #[arg(long, requires = "to", value_parser = Private(secret))]
     pub(crate) secret: Option<Secret>,
     /// Connections at once
     #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=CONCURRENCY_MAX))]

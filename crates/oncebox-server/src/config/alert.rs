@@ -5,13 +5,10 @@ use std::time::Duration;
 use oncebox::gateway::outgoing::{AddressRange, Target};
 
 use super::reader::{Item, Table};
-use super::{name, suggest, web};
+use super::{DAY, HOUR, SECOND, name, suggest, web};
 
 const COUNT_MAX: u32 = 1_000_000_000;
-const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(86_400);
 const MONTH: Duration = Duration::from_secs(30 * 86_400);
-const SECOND: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]
 pub(crate) struct AlertConfig {

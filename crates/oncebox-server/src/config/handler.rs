@@ -14,12 +14,9 @@ use oncebox_verify::{BodyPointer, Secret};
 
 use super::problem::Place;
 use super::reader::{Item, Table};
-use super::{name, suggest, web};
+use super::{DAY, HOUR, SECOND, name, suggest, web};
 
 const MILLISECOND: Duration = Duration::from_millis(1);
-const SECOND: Duration = Duration::from_secs(1);
-const HOUR: Duration = Duration::from_secs(3600);
-const DAY: Duration = Duration::from_secs(86_400);
 const LEASE_DEFAULT: Duration = Duration::from_secs(60);
 const TIMEOUT_DEFAULT: Duration = Duration::from_secs(10);
 const WINDOW_DEFAULT: Duration = Duration::from_secs(600);

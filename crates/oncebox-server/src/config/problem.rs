@@ -35,15 +35,11 @@ impl Problems {
 
     /// For scripts: each with its place, its key, what is wrong and the cure.
     pub(crate) fn as_json(&self) -> Vec<serde_json::Value> {
-        let place = |problem: &Problem| match problem.place {
-            Some((line, column)) => format!("{}:{line}:{column}", self.file),
-            None => self.file.clone(),
-        };
         let one = |problem: &Problem| {
-            let (place, line, column) =
-                (place(problem), problem.place.map(|place| place.0), problem.place.map(|place| place.1));
+            let (line, column) = problem.place.unzip();
+            let at = problem.place.map(|(line, column)| format!(":{line}:{column}")).unwrap_or_default();
             serde_json::json!({
-                "place": place, "line": line, "column": column,
+                "place": format!("{}{at}", self.file), "line": line, "column": column,
                 "key": problem.path, "message": problem.what, "cure": problem.cure,
             })
         };

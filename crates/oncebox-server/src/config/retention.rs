@@ -8,9 +8,8 @@ use oncebox::gateway::retention::{Schedule, Window};
 
 use super::reader::{Scope, Table};
 use super::units::show_duration;
+use super::{DAY, SECOND};
 
-const SECOND: Duration = Duration::from_secs(1);
-const DAY: Duration = Duration::from_secs(86_400);
 const YEARS_10: Duration = Duration::from_secs(3650 * 86_400);
 
 #[derive(Clone, Debug)]

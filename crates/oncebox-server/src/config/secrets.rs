@@ -95,43 +95,29 @@ impl Item<'_> {
     fn env_secret(&self, name: &str, blank: Blank) -> Option<Secret> {
         let found = if is_variable(name) { (self.scope.outside.env)(name) } else { None };
         let shown = if is_shouted(name) { name } else { "named here" };
-        match found {
-            None => {
-                let what = format!("environment variable {shown} is not set");
-                self.problem(what, "set it, or use { file = \"…\" }");
-                None
-            }
-            Some(value) => {
-                let secret = Secret::new(value);
-                let secret = if is_shouted(name) { secret.named(name) } else { secret };
-                self.filled(secret, &format!("environment variable {shown} is blank"), "set it", blank)
-            }
-        }
+        let Some(value) = found else {
+            self.problem(format!("environment variable {shown} is not set"), "set it, or use { file = \"…\" }");
+            return None;
+        };
+        let secret = Secret::new(value);
+        let secret = if is_shouted(name) { secret.named(name) } else { secret };
+        self.filled(secret, &format!("environment variable {shown} is blank"), "set it", blank)
     }
 
     fn file_secret(&self, path: &str, blank: Blank) -> Option<Secret> {
-        match (self.scope.outside.file)(Path::new(path)) {
-            Err(error) => {
-                let (what, cure) = match error.kind() {
-                    ErrorKind::NotFound => ("does not exist".to_owned(), "create it"),
-                    kind => (format!("cannot be read ({kind})"), "let this user read it"),
-                };
-                self.problem(format!("file {path:?} {what}"), cure);
-                None
-            }
-            Ok(bytes) => {
-                // Editors and `echo` end a file with a newline that is no part of the secret.
-                let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
-                let bytes = bytes.strip_suffix(b"\r").unwrap_or(bytes);
-                let secret = Secret::new(bytes);
-                let name = Path::new(path).file_name().and_then(|name| name.to_str());
-                let secret = match name {
-                    Some(name) => secret.named(name),
-                    None => secret,
-                };
-                self.filled(secret, &format!("file {path:?} is blank"), "put the secret into it", blank)
-            }
-        }
+        let read = (self.scope.outside.file)(Path::new(path)).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => self.problem(format!("file {path:?} does not exist"), "create it"),
+            kind => self.problem(format!("file {path:?} cannot be read ({kind})"), "let this user read it"),
+        });
+        let bytes = read.ok()?;
+        // Editors and `echo` end a file with a newline that is no part of the secret.
+        let bytes = bytes.strip_suffix(b"\n").unwrap_or(&bytes);
+        let secret = Secret::new(bytes.strip_suffix(b"\r").unwrap_or(bytes));
+        let secret = match Path::new(path).file_name().and_then(|name| name.to_str()) {
+            Some(name) => secret.named(name),
+            None => secret,
+        };
+        self.filled(secret, &format!("file {path:?} is blank"), "put the secret into it", blank)
     }
 
     fn value_secret(&self, text: &str, blank: Blank) -> Option<Secret> {

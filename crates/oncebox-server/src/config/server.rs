@@ -7,7 +7,7 @@ use oncebox_verify::Secret;
 
 use super::reader::{Item, Table};
 use super::secrets::{TOKEN_CURE, is_long_enough};
-use super::web;
+use super::{HOUR, web};
 
 /// The smallest body limit: below it, real senders break.
 pub(crate) const BODY_BYTES_MIN: usize = 64 << 10;
@@ -20,7 +20,6 @@ pub(crate) const BODY_BYTES_DEFAULT: usize = 1 << 20;
 const IN_FLIGHT_MAX: usize = 65_536;
 const CONNECTIONS_MAX: usize = 1_048_576;
 const PROXY_HOPS_MAX: usize = 16;
-const HOUR: Duration = Duration::from_secs(3600);
 
 #[derive(Clone, Debug)]
 pub(crate) struct ServerConfig {

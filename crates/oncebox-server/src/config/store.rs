@@ -98,9 +98,7 @@ impl StoreUrl {
             )),
         }
     }
-}
 
-impl StoreUrl {
     /// Whose SQL the handlers are written in.
     pub(crate) fn dialect(&self) -> Dialect {
         match self {

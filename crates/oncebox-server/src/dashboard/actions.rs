@@ -10,8 +10,8 @@ use oncebox::gateway::limits::DEPTH_MAX;
 use oncebox::gateway::store::ActionKind;
 
 use super::render::format::counted;
-use super::render::link::Link;
-use super::render::page::{PageError, Params, Shown, UNCLEAR, Visit, page_with};
+use super::render::page::UNCLEAR;
+use super::render::{Link, PageError, Params, Shown, Visit, page_with};
 use crate::admin::Admin;
 use crate::admin::api::ApiError;
 use crate::admin::login::OwnForm;

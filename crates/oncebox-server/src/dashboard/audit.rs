@@ -4,9 +4,7 @@ use askama::Template;
 use axum::extract::Path;
 use serde::Deserialize;
 
-use super::render::format::When;
-use super::render::link::Link;
-use super::render::page::{PageError, Params, Shown, Visit, page};
+use super::render::{Link, PageError, Params, Shown, Visit, When, page};
 use crate::admin::Admin;
 use crate::query::view::ActionView;
 use crate::query::{PageQuery, actions};

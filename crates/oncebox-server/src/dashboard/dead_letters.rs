@@ -3,9 +3,7 @@
 use askama::Template;
 use serde::Deserialize;
 
-use super::render::format::{self, When};
-use super::render::link::Link;
-use super::render::page::{Params, Shown, Visit, page};
+use super::render::{Link, Params, Shown, Visit, When, format, page};
 use crate::admin::Admin;
 use crate::query::deliveries::DeliveriesQuery;
 use crate::query::view::{DeadGroupView, DeadLetterView, DeliveryLineView, LetterKind, MessageView};
@@ -63,13 +61,8 @@ struct DeadLetter {
 pub(super) async fn show(admin: Admin, visit: Visit, Params(search): Params<Search>) -> Shown {
     admin.check_names(search.source.as_deref(), search.handler.as_deref()).await?;
     let groups = dead::groups(&admin.store).await?;
-    let query = DeliveriesQuery {
-        source: search.source.clone(),
-        handler: search.handler.clone(),
-        cursor: search.cursor.clone(),
-        limit: Some(ROWS),
-        ..DeliveriesQuery::default()
-    };
+    let Search { source, handler, cursor } = search.clone();
+    let query = DeliveriesQuery { source, handler, cursor, limit: Some(ROWS), ..DeliveriesQuery::default() };
     let found = outbox::dead_letters(&admin.store, &admin.clock, query).await?;
     let list = Link::to("/dead-letters")
         .with_some("source", search.source.as_deref())

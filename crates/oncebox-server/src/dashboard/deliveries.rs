@@ -2,8 +2,8 @@
 
 use oncebox::gateway::clock::UnixMillis;
 
-use super::render::format::{When, span, visible};
-use super::render::link::Link;
+use super::render::format::{span, visible};
+use super::render::{Link, When};
 use crate::query::view::{AttemptView, DeliveryView, millis};
 
 /// One handler's part in an event.

@@ -7,11 +7,9 @@ use oncebox_verify::{HeldReason, OnRepeat};
 
 use super::deliveries::{self, DeliveryStory};
 use super::events::EventRow;
-use super::render::curl;
-use super::render::format::{self, When, bytes, counted};
-use super::render::link::Link;
-use super::render::page::{PageError, Shown, Visit, page};
+use super::render::format::{self, bytes, counted};
 use super::render::tree::{self, Row};
+use super::render::{Link, PageError, Shown, Visit, When, curl, page};
 use crate::admin::Admin;
 use crate::observe::diagnosis;
 use crate::query;

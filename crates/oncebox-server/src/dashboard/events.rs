@@ -9,9 +9,7 @@ use oncebox::gateway::event::EventKey;
 use oncebox::gateway::store::{DeliveryFilter, Store, StoreError};
 use serde::Deserialize;
 
-use super::render::format::{self, When};
-use super::render::link::Link;
-use super::render::page::{Params, Shown, Visit, page_with};
+use super::render::{Link, Params, Shown, Visit, When, format, page_with};
 use crate::admin::Admin;
 use crate::query::view::{EventView, Items};
 use crate::query::{self, EventsQuery as Search, QueryError};
@@ -70,24 +68,28 @@ impl EventRow {
 }
 
 impl Search {
+    fn filled(&self) -> impl Iterator<Item = (&'static str, &str)> {
+        let fields = [
+            ("source", &self.source),
+            ("type", &self.r#type),
+            ("state", &self.state),
+            ("since", &self.since),
+            ("until", &self.until),
+            ("text", &self.text),
+            ("body", &self.body),
+            ("delivery_state", &self.delivery_state),
+        ];
+        fields.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)))
+    }
+
     /// The same search on a page, without the place in the list.
     pub(super) fn link(&self, path: &str) -> Link {
-        Link::to(path)
-            .with_some("source", self.source.as_deref())
-            .with_some("type", self.r#type.as_deref())
-            .with_some("state", self.state.as_deref())
-            .with_some("since", self.since.as_deref())
-            .with_some("until", self.until.as_deref())
-            .with_some("text", self.text.as_deref())
-            .with_some("body", self.body.as_deref())
-            .with_some("delivery_state", self.delivery_state.as_deref())
+        self.filled().fold(Link::to(path), |link, (name, value)| link.with(name, value))
     }
 
     /// True where anything is filtered.
     pub(super) fn filters(&self) -> bool {
-        let exact = [&self.source, &self.r#type, &self.state, &self.delivery_state];
-        let loose = [&self.since, &self.until, &self.text, &self.body];
-        exact.iter().chain(&loose).any(|one| one.is_some())
+        self.filled().next().is_some()
     }
 
     /// True for the first page of a search that an id may answer by itself.

@@ -5,8 +5,7 @@ use oncebox::gateway::clock::UnixMillis;
 use serde::Deserialize;
 
 use super::render::format::{grouped, percent, span};
-use super::render::link::Link;
-use super::render::page::{Params, Shown, Visit, page};
+use super::render::{Link, Params, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::queues;
 use crate::query::view::{DepthView, HandlerView, millis};

@@ -3,9 +3,7 @@
 use askama::Template;
 
 use super::events::EventRow;
-use super::render::format::When;
-use super::render::link::Link;
-use super::render::page::{Params, Shown, Visit, page};
+use super::render::{Link, Params, Shown, Visit, When, page};
 use crate::admin::Admin;
 use crate::query::{EventsQuery as Search, held};
 

@@ -9,7 +9,7 @@ use http::header::{RETRY_AFTER, SET_COOKIE};
 use http::{HeaderMap, StatusCode};
 use serde::Deserialize;
 
-use super::render::page::{Params, Shown, page, page_with};
+use super::render::{Params, Shown, page, page_with};
 use crate::admin::Admin;
 use crate::admin::guard::Caller;
 use crate::admin::login::{self, OwnForm};

@@ -4,9 +4,7 @@ use askama::Template;
 use axum::extract::Path;
 use serde::Deserialize;
 
-use super::render::format::{self, When};
-use super::render::link::Link;
-use super::render::page::{PageError, Params, Shown, Visit, page};
+use super::render::{Link, PageError, Params, Shown, Visit, When, format, page};
 use crate::admin::Admin;
 use crate::query::outbox::{self, OutboxQuery};
 use crate::query::queues;
@@ -83,13 +81,8 @@ pub(super) async fn destinations(admin: Admin, visit: Visit) -> Shown {
 }
 
 pub(super) async fn list(admin: Admin, visit: Visit, Params(search): Params<Search>) -> Shown {
-    let query = OutboxQuery {
-        state: search.state.clone(),
-        destination: search.destination.clone(),
-        cursor: search.cursor.clone(),
-        limit: Some(ROWS),
-        ..OutboxQuery::default()
-    };
+    let Search { state, destination, cursor } = search.clone();
+    let query = OutboxQuery { state, destination, cursor, limit: Some(ROWS), ..OutboxQuery::default() };
     let found = outbox::messages(&admin.store, &admin.clock, query, &admin.destinations()).await?;
     let newest = Link::to("/outbox")
         .with_some("state", search.state.as_deref())

@@ -5,8 +5,8 @@ use oncebox::gateway::clock::UnixMillis;
 
 use super::handlers::HandlerRow;
 use super::render::chart::{self, Drawing, Labels, Series};
-use super::render::format::{When, counted, grown, least, percent, span};
-use super::render::page::{Shown, Visit, page};
+use super::render::format::{counted, grown, least, percent, span};
+use super::render::{Shown, Visit, When, page};
 use crate::admin::Admin;
 use crate::query::overview;
 use crate::query::view::{MinuteView, OverviewView, RateView, SourceView, millis};

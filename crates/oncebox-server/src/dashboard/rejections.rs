@@ -2,8 +2,8 @@
 
 use askama::Template;
 
-use super::render::format::{When, grouped, span};
-use super::render::page::{Shown, Visit, page};
+use super::render::format::{grouped, span};
+use super::render::{Shown, Visit, When, page};
 use crate::admin::Admin;
 use crate::query::sources;
 use crate::query::view::RejectionView;

@@ -7,3 +7,7 @@ pub(super) mod format;
 pub(super) mod link;
 pub(super) mod page;
 pub(super) mod tree;
+
+pub(super) use format::When;
+pub(super) use link::Link;
+pub(super) use page::{PageError, Params, Shown, Visit, page, page_with};

@@ -3,8 +3,8 @@
 use askama::Template;
 use oncebox::gateway::limits::LEDGER_EXAMINED_MAX;
 
-use super::render::format::{When, counted, grouped, grown, least};
-use super::render::page::{Shown, Visit, page};
+use super::render::format::{counted, grouped, grown, least};
+use super::render::{Shown, Visit, When, page};
 use crate::admin::Admin;
 use crate::query;
 use crate::query::retention::{RetentionView, RunView};

@@ -3,9 +3,7 @@
 use askama::Template;
 use axum::extract::Path;
 
-use super::render::format::When;
-use super::render::link::Link;
-use super::render::page::{PageError, Shown, Visit, page};
+use super::render::{Link, PageError, Shown, Visit, When, page};
 use crate::admin::Admin;
 use crate::query::sources;
 use crate::query::view::{GuideView, RejectionView, SecretUseView, SourceView};

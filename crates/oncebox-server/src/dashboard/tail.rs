@@ -4,7 +4,7 @@ use askama::Template;
 use oncebox::gateway::event::Position;
 
 use super::events::{EventRow, source_names};
-use super::render::page::{Params, Shown, Visit, page};
+use super::render::{Params, Shown, Visit, page};
 use crate::admin::Admin;
 use crate::query::{self, EventsQuery as Search, tail};
 

@@ -231,18 +231,9 @@ async fn read(
     };
     let time =
         |text: &Option<String>, name: &str| text.as_deref().map(|text| moment_of(text, name, now, known)).transpose();
-    Ok(ActionFilter {
-        source: asked.source.clone(),
-        event_type: asked.r#type.clone(),
-        state: asked.state.clone(),
-        handler: asked.handler.clone(),
-        since: time(&asked.since, "since")?,
-        until: time(&asked.until, "until")?,
-        key,
-        destination: asked.destination.clone(),
-        message,
-        waiting: asked.waiting,
-    })
+    let (since, until) = (time(&asked.since, "since")?, time(&asked.until, "until")?);
+    let FilterRequest { source, r#type: event_type, state, handler, destination, waiting, .. } = asked.clone();
+    Ok(ActionFilter { source, event_type, state, handler, since, until, key, destination, message, waiting })
 }
 
 /// The time that is meant. An age means another one at every submission; an action that is known keeps the first one's,

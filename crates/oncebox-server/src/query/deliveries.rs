@@ -6,7 +6,7 @@ use oncebox::gateway::store::{DeliveryFilter, FirstTries, Store};
 use serde::{Deserialize, Serialize};
 
 use super::actions::asked_by;
-use super::{QueryError, Result, cursor, moment, page_limit};
+use super::{QueryError, Result, cursor, maybe_moment, page_limit};
 use crate::query::view::{DeliveryLineView, HandlerHealth, Items};
 
 /// Filters as a person writes them.
@@ -48,19 +48,14 @@ pub(crate) async fn deliveries(
 ) -> Result<Items<DeliveryLineView>> {
     let limit = page_limit(query.limit)?;
     query.state.as_deref().map_or(Ok(()), check_state)?;
-    let (now, key) = (clock.now(), query.key.as_deref().map(str::parse).transpose());
-    let filter = DeliveryFilter {
-        state: query.state,
-        handler: query.handler,
-        source: query.source,
-        event_type: query.r#type,
-        since: query.since.map(|text| moment(&text, now)).transpose()?,
-        until: query.until.map(|text| moment(&text, now)).transpose()?,
-        key: key.map_err(|_error| QueryError::Bad("key is not the key of an event".into()))?,
-        before: cursor(query.cursor.as_deref())?,
-    };
-    let page = store.deliveries(&filter, limit).await?;
-    Ok(Items::of_page(page))
+    let now = clock.now();
+    let (since, until) = (maybe_moment(query.since, now)?, maybe_moment(query.until, now)?);
+    let key = query.key.as_deref().map(str::parse).transpose();
+    let key = key.map_err(|_error| QueryError::Bad("key is not the key of an event".into()))?;
+    let before = cursor(query.cursor.as_deref())?;
+    let DeliveriesQuery { state, handler, source, r#type: event_type, .. } = query;
+    let filter = DeliveryFilter { state, handler, source, event_type, since, until, key, before };
+    Ok(Items::of_page(store.deliveries(&filter, limit).await?))
 }
 
 pub(super) fn check_state(state: &str) -> Result<()> {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::deliveries::{DeliveriesQuery, deliveries};
 use super::destinations::Destinations;
-use super::{QueryError, Result, cursor, find, moment, page_limit};
+use super::{QueryError, Result, cursor, find, maybe_moment, page_limit};
 use crate::query::view::{DeadLetterView, Items, MessageDetailView, MessageView};
 
 const OF_EVENT_MAX: usize = 100;
@@ -86,17 +86,8 @@ pub(crate) async fn dead_letters(
     let mut letters: Vec<DeadLetterView> = Vec::new();
     let (mut edge, mut searched_until) = (None, None);
     if query.source.is_none() && query.r#type.is_none() {
-        let asked = query.clone();
-        let asked = OutboxQuery {
-            state: asked.state,
-            destination: None,
-            handler: asked.handler,
-            since: asked.since,
-            until: asked.until,
-            key: asked.key,
-            cursor: asked.cursor,
-            limit: asked.limit,
-        };
+        let DeliveriesQuery { state, handler, since, until, key, cursor, limit, .. } = query.clone();
+        let asked = OutboxQuery { state, handler, since, until, key, cursor, limit, destination: None };
         // Dead ones wait for nobody, so nothing is to be said about their destinations.
         let page = messages(store, clock, asked, &Destinations::default()).await?;
         (edge, searched_until) = (page.next_cursor, page.searched_until);
@@ -125,13 +116,8 @@ fn filter(query: OutboxQuery, now: UnixMillis) -> Result<MessageFilter> {
         let known = MESSAGE_STATES.join(", ");
         return Err(QueryError::Bad(format!("{state:?} is not a state of messages; use one of {known}")));
     }
-    Ok(MessageFilter {
-        state: query.state,
-        destination: query.destination,
-        handler: query.handler,
-        since: query.since.map(|text| moment(&text, now)).transpose()?,
-        until: query.until.map(|text| moment(&text, now)).transpose()?,
-        key: None,
-        before: cursor(query.cursor.as_deref())?,
-    })
+    let (since, until) = (maybe_moment(query.since, now)?, maybe_moment(query.until, now)?);
+    let before = cursor(query.cursor.as_deref())?;
+    let OutboxQuery { state, destination, handler, .. } = query;
+    Ok(MessageFilter { state, destination, handler, since, until, key: None, before })
 }

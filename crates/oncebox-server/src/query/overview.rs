@@ -16,9 +16,6 @@ const DAY_MS: UnixMillis = 24 * HOUR_MS;
 pub(crate) async fn overview(context: &QueryContext) -> Result<OverviewView> {
     let stats = context.store.stats(context.clock.now() - DAY_MS).await?;
     let (now, before) = (recent(context, Span::LastHour).await?, recent(context, Span::Before).await?);
-    let mut unverified: Vec<String> =
-        context.setup.sources.values().filter(|one| one.is_unverified()).map(name).collect();
-    unverified.sort();
     let minutes = context.traffic.minutes();
     Ok(OverviewView {
         numbers: NumbersView {
@@ -37,7 +34,7 @@ pub(crate) async fn overview(context: &QueryContext) -> Result<OverviewView> {
         held: held(context).await?,
         store: context.store.kind().to_owned(),
         unsafe_because: context.store.unsafe_because().map(str::to_owned),
-        unverified_sources: unverified,
+        unverified_sources: context.setup.unverified(),
         counted_since: stats.recent.since.map(|key| time(key.moment())),
     })
 }
@@ -60,10 +57,6 @@ async fn recent(context: &QueryContext, span: Span) -> Result<Recent> {
         Span::LastHour => context.store.recent(hour_ago, None, PAGE_EXAMINED_MAX / 2).await?,
         Span::Before => context.store.recent(None, hour_ago, PAGE_EXAMINED_MAX / 2).await?,
     })
-}
-
-fn name(source: &std::sync::Arc<oncebox_verify::Source>) -> String {
-    source.name().to_owned()
 }
 
 /// How many first attempts failed, and of how many.

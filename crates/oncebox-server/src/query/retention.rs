@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use oncebox::Clock;
 use oncebox::gateway::retention::{NotRun, Settings};
-use oncebox::gateway::store::{RunRecord, Store};
+use oncebox::gateway::store::{RunRecord, Store, WindowRecord};
 use serde::{Deserialize, Serialize};
 
 use super::actions::asked_by;
 use super::{QueryError, Result};
 use crate::config::units::show_duration;
-use crate::query::view::time;
+use crate::query::view::{time, view};
 
 const RUNS: usize = 10;
 
@@ -34,28 +34,30 @@ pub(crate) struct RetentionView {
     pub(crate) runs: Vec<RunView>,
 }
 
-/// How long the rows of a source live.
-#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
-pub(crate) struct WindowView {
-    /// The source; nothing for everything else.
-    pub(crate) source: Option<String>,
-    /// How long its identities are remembered.
-    pub(crate) ledger: String,
-    /// How long its payloads are kept.
-    pub(crate) payload: String,
+view! {
+    /// How long the rows of a source live.
+    WindowView of window: WindowRecord {
+        /// The source; nothing for everything else.
+        source: Option<String> = (!window.source.is_empty()).then_some(window.source),
+        /// How long its identities are remembered.
+        ledger: String = duration(window.ledger_ms),
+        /// How long its payloads are kept.
+        payload: String = duration(window.payload_ms),
+    }
 }
 
-/// One run.
-#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
-pub(crate) struct RunView {
-    /// When it began.
-    pub(crate) started_at: String,
-    /// When it ended; nothing for one that was cut off.
-    pub(crate) finished_at: Option<String>,
-    /// Rows removed, by table.
-    pub(crate) removed: BTreeMap<String, u64>,
-    /// Payloads whose window is over and that stay, because a handler or a person needs them.
-    pub(crate) kept: i64,
+view! {
+    /// One run.
+    RunView of run: RunRecord {
+        /// When it began.
+        started_at: String = time(run.started_at),
+        /// When it ended; nothing for one that was cut off.
+        finished_at: Option<String> = run.finished_at.map(time),
+        /// Rows removed, by table.
+        removed: BTreeMap<String, u64> = run.removed.iter().map(|(table, rows)| (table.to_owned(), rows)).collect(),
+        /// Payloads whose window is over and that stay, because a handler or a person needs them.
+        kept: i64 = run.kept,
+    }
 }
 
 /// Who confirms or asks for a run; the body may be left out.
@@ -88,12 +90,7 @@ pub(crate) async fn show(
 }
 
 pub(crate) async fn windows(store: &Store) -> Result<Vec<WindowView>> {
-    let windows = store.windows().await?.into_iter().map(|one| WindowView {
-        source: (!one.source.is_empty()).then_some(one.source),
-        ledger: duration(one.ledger_ms),
-        payload: duration(one.payload_ms),
-    });
-    Ok(windows.collect())
+    Ok(store.windows().await?.into_iter().map(Into::into).collect())
 }
 
 /// Says that the time is right; false when nothing was stopped.
@@ -134,17 +131,6 @@ fn words(settings: &Settings) -> String {
 
 fn duration(ms: i64) -> String {
     show_duration(Duration::from_millis(ms.max(0).unsigned_abs()))
-}
-
-impl From<RunRecord> for RunView {
-    fn from(run: RunRecord) -> Self {
-        Self {
-            started_at: time(run.started_at),
-            finished_at: run.finished_at.map(time),
-            removed: run.removed.iter().map(|(table, rows)| (table.to_owned(), rows)).collect(),
-            kept: run.kept,
-        }
-    }
 }
 
 impl From<NotRun> for QueryError {

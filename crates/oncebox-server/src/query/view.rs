@@ -1,5 +1,6 @@
 //! What the API answers and the commands print: the stored records with the contract's column names and readable times.
 
+mod from_record;
 mod outbox;
 mod overview;
 mod processing;
@@ -7,13 +8,15 @@ mod processing;
 use jiff::Timestamp;
 use oncebox::gateway::clock::UnixMillis;
 use oncebox::gateway::store::{
-    AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, QueueCount, Store, StoreStats, Waiting, WindowRecord,
+    ArrivalRecord, AttemptRecord, DeliveryRecord, EventDetail, EventRecord, Page, PayloadRecord, QueueCount,
+    SourceCount, Store, StoreStats, Waiting, WindowRecord,
 };
 use oncebox_verify::Source;
 use serde::{Deserialize, Serialize};
 
 use crate::observe::rejections::Rejected;
 use crate::query::retention::WindowView;
+pub(crate) use from_record::view;
 pub(crate) use outbox::{
     DeadLetterView, DestinationStats, MessageAttemptView, MessageDetailView, MessageView, OutboxStats,
 };
@@ -79,33 +82,34 @@ impl<T> Items<T> {
     }
 }
 
-/// One event.
-#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
-pub(crate) struct EventView {
-    /// The source's name.
-    pub(crate) source: String,
-    /// The sender's id.
-    pub(crate) event_id: String,
-    /// Our key.
-    pub(crate) key: String,
-    /// The sender's type.
-    pub(crate) r#type: String,
-    /// Digest of the body, in hex.
-    pub body_sha256: String,
-    /// `accepted`, `held` or `conflict`.
-    pub(crate) state: String,
-    /// How many times it came.
-    pub(crate) arrivals: i64,
-    /// The first time.
-    pub(crate) received_at: String,
-    /// The latest time.
-    pub(crate) last_arrival_at: String,
-    /// How the identity was made.
-    pub(crate) identity: String,
-    /// Why it is held or flagged.
-    pub(crate) reason: Option<String>,
-    /// The event it repeats or contradicts.
-    pub(crate) original: Option<String>,
+view! {
+    /// One event.
+    EventView of event: EventRecord {
+        /// The source's name.
+        source: String = event.source,
+        /// The sender's id.
+        event_id: String = event.event_id,
+        /// Our key.
+        key: String = event.key.to_string(),
+        /// The sender's type.
+        r#type: String = event.event_type,
+        /// Digest of the body, in hex.
+        body_sha256: String = data_encoding::HEXLOWER.encode(&event.body_sha256),
+        /// `accepted`, `held` or `conflict`.
+        state: String = event.state,
+        /// How many times it came.
+        arrivals: i64 = event.arrivals,
+        /// The first time.
+        received_at: String = time(event.received_at),
+        /// The latest time.
+        last_arrival_at: String = time(event.last_arrival_at),
+        /// How the identity was made.
+        identity: String = event.identity,
+        /// Why it is held or flagged.
+        reason: Option<String> = event.reason,
+        /// The event it repeats or contradicts.
+        original: Option<String> = event.original.map(|key| key.to_string()),
+    }
 }
 
 /// One event with all that belongs to it.
@@ -143,47 +147,52 @@ fn remembered() -> bool {
     true
 }
 
-/// One later arrival.
-#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
-pub(crate) struct ArrivalView {
-    /// When.
-    pub(crate) at: String,
-    /// From where.
-    pub(crate) remote: String,
+view! {
+    /// One later arrival.
+    ArrivalView of arrival: ArrivalRecord {
+        /// When.
+        at: String = time(arrival.at),
+        /// From where.
+        remote: String = arrival.remote,
+    }
 }
 
-/// One delivery.
-#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
-pub(crate) struct DeliveryView {
-    /// The handler's name.
-    pub(crate) handler: String,
-    /// Its state.
-    pub(crate) state: String,
-    /// Claims so far.
-    pub(crate) attempt: i64,
-    /// When it may be claimed next.
-    pub(crate) next_attempt_at: Option<String>,
-    /// When it ended.
-    pub(crate) finished_at: Option<String>,
-    /// The last failure.
-    pub(crate) last_error: Option<String>,
-    /// How long the attempt took that was done, from its claim to its end.
-    pub(crate) took_ms: Option<i64>,
+view! {
+    /// One delivery.
+    DeliveryView of delivery: DeliveryRecord {
+        /// The handler's name.
+        handler: String = delivery.handler,
+        /// Its state.
+        state: String = delivery.state.clone(),
+        /// Claims so far.
+        attempt: i64 = delivery.attempt,
+        /// When it may be claimed next.
+        next_attempt_at: Option<String> = delivery.next_attempt_at.map(time),
+        /// When it ended.
+        finished_at: Option<String> = delivery.finished_at.map(time),
+        /// The last failure.
+        last_error: Option<String> = delivery.last_error,
+        /// How long the attempt took that was done, from its claim to its end.
+        took_ms: Option<i64> = (delivery.finished_at.zip(delivery.claimed_at))
+            .filter(|_| delivery.state == "done")
+            .map(|(end, start)| end.saturating_sub(start).max(0)),
+    }
 }
 
-/// The bytes of an event.
-#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
-pub(crate) struct PayloadView {
-    /// Where the first arrival came from.
-    pub(crate) remote: String,
-    /// Headers in order, credentials left out.
-    pub(crate) headers: Vec<(String, String)>,
-    /// How long the body is.
-    pub(crate) body_bytes: usize,
-    /// The body, where it is text.
-    pub(crate) body: Option<String>,
-    /// The body in base64, where it is not.
-    pub body_base64: Option<String>,
+view! {
+    /// The bytes of an event.
+    PayloadView of payload: PayloadRecord {
+        /// Where the first arrival came from.
+        remote: String = payload.remote,
+        /// Headers in order, credentials left out.
+        headers: Vec<(String, String)> = header_pairs(&payload.headers),
+        /// How long the body is.
+        body_bytes: usize = payload.body.len(),
+        /// The body, where it is text.
+        body: Option<String> = str::from_utf8(&payload.body).ok().map(str::to_owned),
+        /// The body in base64, where it is not.
+        body_base64: Option<String> = str::from_utf8(&payload.body).is_err().then(|| data_encoding::BASE64.encode(&payload.body)),
+    }
 }
 
 /// The numbers of `status`.
@@ -248,33 +257,35 @@ pub(crate) struct HandlerHealth {
     pub(crate) first_try_error_rate: Option<f64>,
 }
 
-/// Events of one source in one state.
-#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
-pub(crate) struct SourceStats {
-    /// The source's name.
-    pub(crate) source: String,
-    /// The events' state.
-    pub(crate) state: String,
-    /// How many events.
-    pub(crate) events: i64,
-    /// How many arrivals.
-    pub(crate) arrivals: i64,
+view! {
+    /// Events of one source in one state.
+    SourceStats of count: SourceCount {
+        /// The source's name.
+        source: String = count.source,
+        /// The events' state.
+        state: String = count.state,
+        /// How many events.
+        events: i64 = count.events,
+        /// How many arrivals.
+        arrivals: i64 = count.events + count.repeats,
+    }
 }
 
-/// Deliveries of one handler in one state.
-#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
-pub(crate) struct HandlerStats {
-    /// The handler's name.
-    pub(crate) handler: String,
-    /// The deliveries' state.
-    pub(crate) state: String,
-    /// How many.
-    pub(crate) count: i64,
-    /// There are more than were counted.
-    #[serde(default)]
-    pub(crate) more: bool,
-    /// When the oldest was due, for what is ready.
-    pub(crate) oldest_due_at: Option<String>,
+view! {
+    /// Deliveries of one handler in one state.
+    HandlerStats of waiting: Waiting {
+        /// The handler's name.
+        handler: String = waiting.name,
+        /// The deliveries' state.
+        state: String = waiting.state,
+        /// How many.
+        count: i64 = waiting.count,
+        /// There are more than were counted.
+        #[serde(default)]
+        more: bool = waiting.more,
+        /// When the oldest was due, for what is ready.
+        oldest_due_at: Option<String> = waiting.oldest_due_at.map(time),
+    }
 }
 
 /// One rejection.
@@ -307,40 +318,6 @@ pub(crate) fn millis(text: &str) -> Option<UnixMillis> {
     text.parse::<Timestamp>().ok().map(Timestamp::as_millisecond)
 }
 
-impl From<EventRecord> for EventView {
-    fn from(event: EventRecord) -> Self {
-        Self {
-            source: event.source,
-            event_id: event.event_id,
-            key: event.key.to_string(),
-            r#type: event.event_type,
-            body_sha256: data_encoding::HEXLOWER.encode(&event.body_sha256),
-            state: event.state,
-            arrivals: event.arrivals,
-            received_at: time(event.received_at),
-            last_arrival_at: time(event.last_arrival_at),
-            identity: event.identity,
-            reason: event.reason,
-            original: event.original.map(|key| key.to_string()),
-        }
-    }
-}
-
-impl From<DeliveryRecord> for DeliveryView {
-    fn from(delivery: DeliveryRecord) -> Self {
-        let took = delivery.finished_at.zip(delivery.claimed_at).map(|(end, start)| end.saturating_sub(start).max(0));
-        Self {
-            took_ms: took.filter(|_| delivery.state == "done"),
-            handler: delivery.handler,
-            state: delivery.state,
-            attempt: delivery.attempt,
-            next_attempt_at: delivery.next_attempt_at.map(time),
-            finished_at: delivery.finished_at.map(time),
-            last_error: delivery.last_error,
-        }
-    }
-}
-
 impl HandlerHealth {
     pub(crate) fn new(handler: String, paused: bool, first_tries: i64, first_tries_failed: i64) -> Self {
         let first_try_error_rate = rate(first_tries_failed, first_tries);
@@ -367,25 +344,14 @@ impl EventDetailView {
         let window = |name: &str| beside.windows.iter().find(|one| one.source == name);
         let window = window(&event.source).or_else(|| window("")).filter(|_| detail.payload.is_none());
         let others = beside.named.into_iter().filter(|other| other.key != event.key);
-        let payload = detail.payload.map(|payload| {
-            let text = String::from_utf8(payload.body.clone()).ok();
-            PayloadView {
-                remote: payload.remote,
-                headers: header_pairs(&payload.headers),
-                body_bytes: payload.body.len(),
-                body_base64: text.is_none().then(|| data_encoding::BASE64.encode(&payload.body)),
-                body: text,
-            }
-        });
-        let recent = detail.recent_arrivals.into_iter();
         Self {
-            recent_arrivals: recent.map(|one| ArrivalView { at: time(one.at), remote: one.remote }).collect(),
+            recent_arrivals: detail.recent_arrivals.into_iter().map(Into::into).collect(),
             deliveries: detail.deliveries.into_iter().map(Into::into).collect(),
             attempts: beside.attempts.into_iter().map(Into::into).collect(),
             messages: beside.messages,
             namesakes: others.map(Into::into).collect(),
             remembered: beside.remembered,
-            payload,
+            payload: detail.payload.map(Into::into),
             payload_kept_until: window.map(|one| time(event.received_at.saturating_add(one.payload_ms))),
             repeats: RepeatsView::new(event),
             event: detail.event.into(),
@@ -400,21 +366,6 @@ impl StatsView {
         let repeats: i64 = recent.events.iter().map(|one| one.repeats).sum();
         let tried = handler_health.iter().map(|one| one.first_tries).sum();
         let failed = handler_health.iter().map(|one| one.first_tries_failed).sum();
-        let sources = recent.events.into_iter().map(|one| SourceStats {
-            source: one.source,
-            state: one.state,
-            events: one.events,
-            arrivals: one.events + one.repeats,
-        });
-        let handlers = combined(recent.deliveries, stats.depths).into_iter().map(|one| HandlerStats {
-            handler: one.name,
-            state: one.state,
-            count: one.count,
-            more: one.more,
-            oldest_due_at: one.oldest_due_at.map(time),
-        });
-        let outbox = combined(stats.messages, stats.message_depths).into_iter();
-        let outbox = outbox.map(|one| OutboxStats { destination: one.name, state: one.state, count: one.count });
         Self {
             store: store.kind().to_owned(),
             unsafe_because: store.unsafe_because().map(str::to_owned),
@@ -424,10 +375,10 @@ impl StatsView {
             ledger_rows_is_least: stats.ledger_rows_is_least,
             ledger_rows_daily_change: stats.ledger_rows_last_day,
             ledger_rows_daily_change_is_least: stats.ledger_rows_last_day_is_least,
-            sources: sources.collect(),
-            handlers: handlers.collect(),
+            sources: recent.events.into_iter().map(Into::into).collect(),
+            handlers: combined(recent.deliveries, stats.depths).into_iter().map(Into::into).collect(),
             handler_health,
-            outbox: outbox.collect(),
+            outbox: combined(stats.messages, stats.message_depths).into_iter().map(Into::into).collect(),
             counted_since: recent.since.map(|key| time(key.moment())),
             ..Self::default()
         }

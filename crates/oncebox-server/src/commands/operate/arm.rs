@@ -19,7 +19,7 @@ pub(crate) async fn run(args: &ArmArgs) -> anyhow::Result<ExitCode> {
     if args.wait.is_some_and(|patience| patience > WAIT_MAX) {
         return Err(wrong_usage("--wait: ten minutes are the longest, since a source is armed for no longer"));
     }
-    let operator = Operator::open_with_sources(&args.operator).await?;
+    let operator = Operator::open_with(&args.operator, true).await?;
     let mut arming = pin!(operator.arm(&args.source, args.wait));
     let view = match (args.wait, tokio::time::timeout(REFUSED_WITHIN, &mut arming).await) {
         (_, Ok(view)) => view?,
@@ -56,7 +56,7 @@ fn told(view: &ArmingView, wait: Option<Duration>) -> String {
 }
 
 pub(crate) async fn disarm(args: &DisarmArgs) -> anyhow::Result<ExitCode> {
-    let operator = Operator::open_with_sources(&args.operator).await?;
+    let operator = Operator::open_with(&args.operator, true).await?;
     let view = operator.disarm(&args.source).await?;
     terminal::show(args.operator.json, &view, || format!("{} takes no handshake's secret", view.source))
 }

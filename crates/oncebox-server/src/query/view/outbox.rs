@@ -1,8 +1,9 @@
 //! Views of outbox messages.
 
-use oncebox::gateway::store::{MessageAttempt, MessageDetail, MessageLine};
+use oncebox::gateway::store::{MessageAttempt, MessageDetail, MessageLine, Waiting};
 use serde::{Deserialize, Serialize};
 
+use super::from_record::view;
 use super::{DeliveryLineView, time};
 use crate::query::destinations::Destinations;
 
@@ -61,21 +62,22 @@ pub(crate) struct MessageDetailView {
     pub(crate) attempts: Vec<MessageAttemptView>,
 }
 
-/// An attempt that was not taken.
-#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
-pub(crate) struct MessageAttemptView {
-    /// Which attempt, from 1.
-    pub(crate) attempt: i64,
-    /// When it was claimed.
-    pub(crate) started_at: Option<String>,
-    /// When it ended.
-    pub(crate) ended_at: String,
-    /// `failed`, `dead` or `lost`.
-    pub(crate) outcome: String,
-    /// The answer's status, where there was one.
-    pub(crate) status: Option<i64>,
-    /// Why.
-    pub(crate) error: Option<String>,
+view! {
+    /// An attempt that was not taken.
+    MessageAttemptView of attempt: MessageAttempt {
+        /// Which attempt, from 1.
+        attempt: i64 = attempt.attempt,
+        /// When it was claimed.
+        started_at: Option<String> = attempt.started_at.map(time),
+        /// When it ended.
+        ended_at: String = time(attempt.ended_at),
+        /// `failed`, `dead` or `lost`.
+        outcome: String = attempt.outcome,
+        /// The answer's status, where there was one.
+        status: Option<i64> = attempt.status,
+        /// Why.
+        error: Option<String> = attempt.error,
+    }
 }
 
 /// What gave up: a delivery or a message.
@@ -88,15 +90,16 @@ pub(crate) enum DeadLetterView {
     Message(MessageView),
 }
 
-/// Messages to one destination in one state.
-#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
-pub(crate) struct OutboxStats {
-    /// The destination's name.
-    pub(crate) destination: String,
-    /// The messages' state.
-    pub(crate) state: String,
-    /// How many.
-    pub(crate) count: i64,
+view! {
+    /// Messages to one destination in one state.
+    OutboxStats of waiting: Waiting {
+        /// The destination's name.
+        destination: String = waiting.name,
+        /// The messages' state.
+        state: String = waiting.state,
+        /// How many.
+        count: i64 = waiting.count,
+    }
 }
 
 /// A destination that a person should look at.
@@ -157,19 +160,6 @@ impl MessageDetailView {
             order_key: detail.order_key,
             answer: detail.answer.as_deref().map(text),
             attempts: detail.attempts.into_iter().map(Into::into).collect(),
-        }
-    }
-}
-
-impl From<MessageAttempt> for MessageAttemptView {
-    fn from(attempt: MessageAttempt) -> Self {
-        Self {
-            attempt: attempt.attempt,
-            started_at: attempt.started_at.map(time),
-            ended_at: time(attempt.ended_at),
-            outcome: attempt.outcome,
-            status: attempt.status,
-            error: attempt.error,
         }
     }
 }
