@@ -1,7 +1,8 @@
 //! The command line: arguments and their help, nothing else.
 //!
 //! A value that may hold a secret (tokens, database URLs, settings) is parsed by [`private`], which never repeats the
-//! value in an error. Variables beginning with `ONCEBOX_` stand in for the options that name them.
+//! value in an error. Variables beginning with `ONCEBOX_` stand in for the options that name them. The options of a list
+//! are the parameters of its route, and are sent as they are.
 
 pub(crate) mod action;
 pub(crate) mod alert;

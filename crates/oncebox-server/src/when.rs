@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use oncebox::gateway::clock::UnixMillis;
+use serde::{Serialize, Serializer};
 
 use crate::config::units::{parse_duration, show_duration};
 
@@ -46,6 +47,12 @@ impl When {
             Self::Ago(age) => now.saturating_sub(i64::try_from(age.as_millis()).unwrap_or(i64::MAX)),
             Self::At(time) => time.as_millisecond(),
         }
+    }
+}
+
+impl Serialize for When {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
     }
 }
 

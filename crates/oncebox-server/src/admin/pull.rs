@@ -1,9 +1,12 @@
 //! Deliveries for consumers outside: claim, then finish, fail or extend with the claim's token.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
-use axum::{Extension, Json};
+use axum::Json;
+use axum::extract::FromRequestParts;
 use data_encoding::BASE64;
+use http::request::Parts;
 use oncebox::gateway::clock::UnixMillis;
 use oncebox::gateway::delivery::{Failed, Next};
 use oncebox::gateway::event::DeliveryKey;
@@ -108,15 +111,14 @@ pub(crate) struct ExtendedView {
 #[utoipa::path(post, path = "/api/v1/handlers/{name}/claim", tag = "pull consumers", request_body = ClaimBody, params(("name" = String, Path, description = "Its name.")),
     responses((status = 200, description = "What was claimed, oldest due first; empty where nothing waits.", body = Items<ClaimView>), Refusals))]
 pub(crate) async fn claim(
-    admin: Admin,
-    consumer: Option<Extension<Consumer>>,
+    by: Puller,
     Named(handler): Named,
     JsonBody(body): JsonBody<ClaimBody>,
 ) -> Answer<Items<ClaimView>> {
-    check_own(consumer.as_deref(), &handler)?;
-    let known = admin.store.handlers().await?;
+    by.check_own(&handler)?;
+    let known = by.admin.store.handlers().await?;
     let known = known.into_iter().find(|known| known.facts.name == handler).ok_or_else(Problem::not_found)?;
-    if admin.setup().run_here.contains(&handler) {
+    if by.admin.setup().run_here.contains(&handler) {
         return Err(
             Problem::bad_request("this handler's work is done by the server; only `pull = true` is claimed").into()
         );
@@ -126,11 +128,11 @@ pub(crate) async fn claim(
         return Err(Problem::bad_request(format!("max must be from 1 to {PAGE_MAX}")).into());
     }
     let lease = lease(body.lease.as_deref())?.unwrap_or(known.facts.lease);
-    let in_order = admin.store.has_order_keys(&handler).await?;
+    let in_order = by.admin.store.has_order_keys(&handler).await?;
     let wants = [Want { handler, limit, bytes: CLAIMED_BYTES_MAX, lease, in_order }];
     // Two claims at one instant may be in each other's way; the second try is alone.
-    let claims = match admin.store.claim(&wants, None, admin.clock.now()).await {
-        Err(StoreError::Busy(_)) => admin.store.claim(&wants, None, admin.clock.now()).await,
+    let claims = match by.admin.store.claim(&wants, None, by.admin.clock.now()).await {
+        Err(StoreError::Busy(_)) => by.admin.store.claim(&wants, None, by.admin.clock.now()).await,
         outcome => outcome,
     };
     Ok(Json(Items::whole(claims?.claimed.into_iter().map(Into::into).collect())))
@@ -139,16 +141,11 @@ pub(crate) async fn claim(
 /// The work is done.
 #[utoipa::path(post, path = "/api/v1/deliveries/{delivery}/finish", tag = "pull consumers", request_body = FinishBody, params(("delivery" = String, Path, description = "The delivery that was claimed.")),
     responses((status = 200, description = "Recorded.", body = SettledView), Refusals))]
-pub(crate) async fn finish(
-    admin: Admin,
-    consumer: Option<Extension<Consumer>>,
-    Named(delivery): Named,
-    JsonBody(body): JsonBody<FinishBody>,
-) -> Answer<SettledView> {
-    let (fence, now) = (fence(&delivery, &body.token)?, admin.clock.now());
+pub(crate) async fn finish(by: Puller, Named(id): Named, JsonBody(body): JsonBody<FinishBody>) -> Answer<SettledView> {
+    let (fence, now) = (fence(&id, &body.token)?, by.admin.clock.now());
     // Whoever reports twice is counted once: a second report finds no claim.
-    let claim = own_claim(&admin, consumer.as_deref(), fence, now).await?;
-    match admin.store.finish_pulled(fence, now).await? {
+    let claim = by.own_claim(fence, now).await?;
+    match by.admin.store.finish_pulled(fence, now).await? {
         Fenced::Recorded => {
             claim.iter().for_each(|claim| count_pulled(claim, Outcome::Done));
             Ok(settled("done", None))
@@ -160,21 +157,16 @@ pub(crate) async fn finish(
 /// The work failed.
 #[utoipa::path(post, path = "/api/v1/deliveries/{delivery}/fail", tag = "pull consumers", request_body = FailBody, params(("delivery" = String, Path, description = "The delivery that was claimed.")),
     responses((status = 200, description = "Recorded.", body = SettledView), Refusals))]
-pub(crate) async fn fail(
-    admin: Admin,
-    consumer: Option<Extension<Consumer>>,
-    Named(delivery): Named,
-    JsonBody(body): JsonBody<FailBody>,
-) -> Answer<SettledView> {
-    let fence = fence(&delivery, &body.token)?;
+pub(crate) async fn fail(by: Puller, Named(id): Named, JsonBody(body): JsonBody<FailBody>) -> Answer<SettledView> {
+    let fence = fence(&id, &body.token)?;
     let reason = body.reason.as_deref().unwrap_or("no reason was given");
     let again = body.retry.unwrap_or(true);
     let failed = if again { Failed::Transient { retry_after: None } } else { Failed::Permanent };
     // Without chance the pause is at its longest, which is the safe side.
     let chance = random::<8>().map_or(u64::MAX, u64::from_le_bytes);
-    let now = admin.clock.now();
-    let claim = own_claim(&admin, consumer.as_deref(), fence, now).await?;
-    let outcome = admin.store.fail_pulled(fence, reason, failed, chance, now).await?;
+    let now = by.admin.clock.now();
+    let claim = by.own_claim(fence, now).await?;
+    let outcome = by.admin.store.fail_pulled(fence, reason, failed, chance, now).await?;
     if let (Some(claim), PulledFailure::Recorded(next)) = (&claim, outcome) {
         count_pulled(claim, next.into());
     }
@@ -192,18 +184,13 @@ pub(crate) async fn fail(
 /// The work takes longer.
 #[utoipa::path(post, path = "/api/v1/deliveries/{delivery}/extend", tag = "pull consumers", request_body = ExtendBody, params(("delivery" = String, Path, description = "The delivery that was claimed.")),
     responses((status = 200, description = "The new end of the lease.", body = ExtendedView), Refusals))]
-pub(crate) async fn extend(
-    admin: Admin,
-    consumer: Option<Extension<Consumer>>,
-    Named(delivery): Named,
-    JsonBody(body): JsonBody<ExtendBody>,
-) -> Answer<ExtendedView> {
-    let fence = fence(&delivery, &body.token)?;
-    let (lease, now) = (lease(body.lease.as_deref())?, admin.clock.now());
-    own_claim(&admin, consumer.as_deref(), fence, now).await?;
+pub(crate) async fn extend(by: Puller, Named(id): Named, JsonBody(body): JsonBody<ExtendBody>) -> Answer<ExtendedView> {
+    let fence = fence(&id, &body.token)?;
+    let (lease, now) = (lease(body.lease.as_deref())?, by.admin.clock.now());
+    by.own_claim(fence, now).await?;
     let extended = match lease {
-        Some(lease) => admin.store.extend(fence, lease, now).await,
-        None => admin.store.lengthen(fence, now).await,
+        Some(lease) => by.admin.store.extend(fence, lease, now).await,
+        None => by.admin.store.lengthen(fence, now).await,
     };
     match extended? {
         Some(until) => Ok(Json(ExtendedView { lease_until: time(until) })),
@@ -211,26 +198,38 @@ pub(crate) async fn extend(
     }
 }
 
-/// A consumer's token is good for one handler.
-fn check_own(consumer: Option<&Consumer>, handler: &str) -> Result<(), ApiError> {
-    match consumer {
-        Some(consumer) if consumer.handler != handler => {
-            Err(Problem::forbidden(format!("this token is for the handler {} alone", consumer.handler)).into())
-        }
-        _ => Ok(()),
+/// Whoever claims and reports: an operator, or a consumer with the token of its handler.
+#[derive(Debug)]
+pub(crate) struct Puller {
+    admin: Admin,
+    consumer: Option<Consumer>,
+}
+
+impl FromRequestParts<Admin> for Puller {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, admin: &Admin) -> Result<Self, Infallible> {
+        Ok(Self { admin: admin.clone(), consumer: parts.extensions.get().cloned() })
     }
 }
 
-/// The claim that a report is about, if it is the current one and the caller's own.
-async fn own_claim(
-    admin: &Admin,
-    consumer: Option<&Consumer>,
-    fence: Fence,
-    now: UnixMillis,
-) -> Result<Option<PulledClaim>, ApiError> {
-    let claim = admin.store.pulled_claim(fence, now).await?;
-    claim.iter().try_for_each(|claim| check_own(consumer, &claim.handler))?;
-    Ok(claim)
+impl Puller {
+    /// A consumer's token is good for one handler.
+    fn check_own(&self, handler: &str) -> Result<(), ApiError> {
+        match &self.consumer {
+            Some(consumer) if consumer.handler != handler => {
+                Err(Problem::forbidden(format!("this token is for the handler {} alone", consumer.handler)).into())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// The claim that a report is about, if it is the current one and the caller's own.
+    async fn own_claim(&self, fence: Fence, now: UnixMillis) -> Result<Option<PulledClaim>, ApiError> {
+        let claim = self.admin.store.pulled_claim(fence, now).await?;
+        claim.iter().try_for_each(|claim| self.check_own(&claim.handler))?;
+        Ok(claim)
+    }
 }
 
 fn settled(state: &'static str, next_attempt_at: Option<String>) -> Json<SettledView> {

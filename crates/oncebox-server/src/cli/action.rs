@@ -2,19 +2,21 @@
 //! `release`, `discard`, `forget`, `pause`, `resume`, `tail`, `actions`.
 
 use clap::Args;
+use serde::Serialize;
 
 use super::operator::{OperatorArgs, PageArgs};
 use super::values::when;
 use crate::when::When;
 
 /// Which events.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 pub(crate) struct EventFilterArgs {
     /// Only this source
     #[arg(long, value_name = "NAME", help_heading = "Which")]
     pub(crate) source: Option<String>,
     /// Only types that fit; * stands for anything
     #[arg(long = "type", value_name = "PATTERN", help_heading = "Which")]
+    #[serde(rename = "type")]
     pub(crate) event_type: Option<String>,
     /// Only events received since then: 10m (ago), 7d, 2026-11-15 or 2026-11-15T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = when, help_heading = "Which")]
@@ -25,9 +27,10 @@ pub(crate) struct EventFilterArgs {
 }
 
 /// Which events or deliveries.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 pub(crate) struct FilterArgs {
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) events: EventFilterArgs,
     /// Only this handler
     #[arg(long, value_name = "NAME", help_heading = "Which")]
@@ -146,28 +149,34 @@ pub(crate) struct ForgetArgs {
     pub(crate) operator: OperatorArgs,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 pub(crate) struct HeldArgs {
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) filter: EventFilterArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) page: PageArgs,
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) operator: OperatorArgs,
 }
 
 /// Arguments of `dead-letters`.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 pub(crate) struct ListArgs {
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) filter: FilterArgs,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) page: PageArgs,
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) operator: OperatorArgs,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 #[command(after_help = "Examples:
   oncebox outbox --state dead
   oncebox outbox --destination crm --since 1h --json
@@ -177,6 +186,7 @@ pub(crate) struct ListArgs {
   oncebox discard --message 019a8f3e-7c1d-7a33-8f0e-3b1f6f0c2d11")]
 pub(crate) struct OutboxArgs {
     /// Show this message
+    #[serde(skip)]
     pub(crate) id: Option<String>,
     /// Only this state
     #[arg(long, value_parser = ["ready", "claimed", "sent", "dead", "discarded"])]
@@ -189,6 +199,7 @@ pub(crate) struct OutboxArgs {
     pub(crate) handler: Option<String>,
     /// Only messages that were written for this event: its key, or source/event_id
     #[arg(long, value_name = "KEY")]
+    #[serde(rename = "key")]
     pub(crate) event: Option<String>,
     /// Only messages written since then: 10m (ago), 7d, 2026-11-15 or 2026-11-15T12:00:00Z
     #[arg(long, value_name = "TIME", value_parser = when)]
@@ -197,8 +208,10 @@ pub(crate) struct OutboxArgs {
     #[arg(long, value_name = "TIME", value_parser = when)]
     pub(crate) until: Option<When>,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) page: PageArgs,
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) operator: OperatorArgs,
 }
 
@@ -229,13 +242,15 @@ pub(crate) struct TailArgs {
     pub(crate) operator: OperatorArgs,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 #[command(after_help = "Examples:
   oncebox actions
   oncebox actions --limit 1000 --json")]
 pub(crate) struct ActionsArgs {
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) page: PageArgs,
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) operator: OperatorArgs,
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use oncebox_verify::Secret;
+use serde::Serialize;
 
 use super::private::{Private, secret, secret_in_env, secret_in_file, store_url};
 use super::values::{Setting, duration, setting, when};
@@ -41,7 +42,7 @@ impl OperatorArgs {
 }
 
 /// A page of a list.
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 pub(crate) struct PageArgs {
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1000))]
@@ -51,7 +52,7 @@ pub(crate) struct PageArgs {
     pub(crate) cursor: Option<String>,
 }
 
-#[derive(Args, Debug)]
+#[derive(Args, Debug, Serialize)]
 #[command(after_help = "Examples:
   oncebox events
   oncebox events --source stripe --type 'invoice.*' --since 1h
@@ -62,6 +63,7 @@ pub(crate) struct EventsArgs {
     pub(crate) source: Option<String>,
     /// Only types that fit; * stands for anything
     #[arg(long = "type", value_name = "PATTERN")]
+    #[serde(rename = "type")]
     pub(crate) event_type: Option<String>,
     /// Only this state
     #[arg(long, value_parser = STATES)]
@@ -76,8 +78,10 @@ pub(crate) struct EventsArgs {
     #[arg(long)]
     pub(crate) text: Option<String>,
     #[command(flatten)]
+    #[serde(flatten)]
     pub(crate) page: PageArgs,
     #[command(flatten)]
+    #[serde(skip)]
     pub(crate) operator: OperatorArgs,
 }
 

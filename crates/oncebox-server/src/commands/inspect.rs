@@ -22,10 +22,10 @@ use crate::terminal;
 /// Prints a page of one of the API's lists: as JSON, or as a table and how to go on.
 async fn list<T: Serialize + DeserializeOwned>(
     args: &OperatorArgs,
-    (name, query): (&str, &impl Serialize),
+    (name, options): (&str, &impl Serialize),
     table: fn(&[T]) -> String,
     nothing: &str,
 ) -> anyhow::Result<ExitCode> {
-    let page: Items<T> = Operator::open(args).await?.list(name, query).await?;
+    let page: Items<T> = Operator::open(args).await?.list(name, options).await?;
     terminal::show(args.json, &page, || page.told(table, nothing))
 }

@@ -1,5 +1,6 @@
 //! `oncebox serve`: the gateway.
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 
 use oncebox::gateway::fault::Faults;
@@ -25,8 +26,9 @@ pub(crate) async fn run(args: &ServeArgs, log: &str) -> anyhow::Result<ExitCode>
         return Ok(ExitCode::SUCCESS);
     };
     let server = server?;
-    println!("{}", banner(&config, &server)?);
-    tell_start(&config, &server)?;
+    let at = (server.public_address()?, server.admin_address()?);
+    println!("{}", banner(&config, at));
+    tell_start(&config, &server, at);
     let served =
         server.run(signals, metrics, || Ok(Config::load(&args.config.config, &args.config.overrides())?)).await;
     spans.stop().await;
@@ -43,8 +45,7 @@ fn faults() -> anyhow::Result<Faults> {
 }
 
 /// What started, for whoever reads the log alone. Addresses of others may hold secrets, so they are only counted.
-fn tell_start(config: &Config, server: &Server) -> anyhow::Result<()> {
-    let (public, admin) = (server.public_address()?, server.admin_address()?);
+fn tell_start(config: &Config, server: &Server, (public, admin): (SocketAddr, SocketAddr)) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         listen = %public,
@@ -56,11 +57,9 @@ fn tell_start(config: &Config, server: &Server) -> anyhow::Result<()> {
         alerts = config.alerts.len(),
         "started"
     );
-    Ok(())
 }
 
-fn banner(config: &Config, server: &Server) -> anyhow::Result<String> {
-    let (public, admin) = (server.public_address()?, server.admin_address()?);
+fn banner(config: &Config, (public, admin): (SocketAddr, SocketAddr)) -> String {
     let mut lines = vec![
         format!("oncebox {}", env!("CARGO_PKG_VERSION")),
         format!("  webhooks  http://{public}/in/{{source}}"),
@@ -78,5 +77,5 @@ fn banner(config: &Config, server: &Server) -> anyhow::Result<String> {
     }
     lines.extend(config.destinations.iter().map(|one| format!("  destination {}", one.name)));
     lines.extend(config.alerts.iter().map(|one| format!("  alert     {}", one.name)));
-    Ok(lines.join("\n"))
+    lines.join("\n")
 }

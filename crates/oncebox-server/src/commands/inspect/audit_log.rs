@@ -5,14 +5,11 @@ use std::process::ExitCode;
 use crate::cli::action::ActionsArgs;
 use crate::commands::inspect::events::seconds;
 use crate::commands::inspect::list;
-use crate::query::PageQuery;
 use crate::query::view::ActionView;
 use crate::terminal::{self, Tone};
 
 pub(crate) async fn run(args: &ActionsArgs) -> anyhow::Result<ExitCode> {
-    let limit = usize::try_from(args.page.limit).ok();
-    let query = PageQuery { limit, cursor: args.page.cursor.clone() };
-    list(&args.operator, ("actions", &query), table, "nobody did anything yet").await
+    list(&args.operator, ("actions", args), table, "nobody did anything yet").await
 }
 
 fn table(actions: &[ActionView]) -> String {

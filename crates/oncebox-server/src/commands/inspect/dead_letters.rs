@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use crate::cli::action::ListArgs;
 use crate::commands::inspect::events::seconds;
 use crate::commands::inspect::list;
-use crate::query::deliveries::DeliveriesQuery;
 use crate::query::view::{DeadLetterView, DeliveryLineView, MessageView};
 use crate::terminal;
 
@@ -16,18 +15,7 @@ const ERROR_CHARS_MAX: usize = 200;
 const NONE: &str = "no dead letters";
 
 pub(crate) async fn run(args: &ListArgs) -> anyhow::Result<ExitCode> {
-    let query = DeliveriesQuery {
-        state: Some("dead".to_owned()),
-        handler: args.filter.handler.clone(),
-        source: args.filter.events.source.clone(),
-        r#type: args.filter.events.event_type.clone(),
-        since: args.filter.events.since.map(|when| when.to_string()),
-        until: args.filter.events.until.map(|when| when.to_string()),
-        key: None,
-        cursor: args.page.cursor.clone(),
-        limit: usize::try_from(args.page.limit).ok(),
-    };
-    list(&args.operator, ("dead-letters", &query), sections, NONE).await
+    list(&args.operator, ("dead-letters", args), sections, NONE).await
 }
 
 fn sections(letters: &[DeadLetterView]) -> String {

@@ -4,7 +4,6 @@ use std::process::ExitCode;
 
 use crate::cli::operator::EventsArgs;
 use crate::commands::inspect::list;
-use crate::query::EventsQuery;
 use crate::query::view::EventView;
 use crate::terminal;
 
@@ -13,7 +12,7 @@ const ID_CHARS_MAX: usize = 36;
 const NONE: &str = "no events";
 
 pub(crate) async fn run(args: &EventsArgs) -> anyhow::Result<ExitCode> {
-    list(&args.operator, ("events", &query(args)), table, NONE).await
+    list(&args.operator, ("events", args), table, NONE).await
 }
 
 /// One line per event, as `event` uses it too.
@@ -30,20 +29,6 @@ pub(crate) fn table(events: &[EventView]) -> String {
         ]
     };
     terminal::listed(["received", "source", "type", "event id", "state", "arrivals", "key"], events.iter().map(row))
-}
-
-fn query(args: &EventsArgs) -> EventsQuery {
-    EventsQuery {
-        source: args.source.clone(),
-        r#type: args.event_type.clone(),
-        state: args.state.clone(),
-        since: args.since.map(|when| when.to_string()),
-        until: args.until.map(|when| when.to_string()),
-        text: args.text.clone(),
-        cursor: args.page.cursor.clone(),
-        limit: usize::try_from(args.page.limit).ok(),
-        ..EventsQuery::default()
-    }
 }
 
 /// A time without its fraction of a second, which would only widen the column.

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use crate::cli::action::HeldArgs;
 use crate::commands::inspect::events::seconds;
 use crate::commands::inspect::list;
-use crate::query::EventsQuery;
 use crate::query::view::EventView;
 use crate::terminal;
 
@@ -13,16 +12,7 @@ use crate::terminal;
 const TEXT_CHARS_MAX: usize = 36;
 
 pub(crate) async fn run(args: &HeldArgs) -> anyhow::Result<ExitCode> {
-    let query = EventsQuery {
-        source: args.filter.source.clone(),
-        r#type: args.filter.event_type.clone(),
-        since: args.filter.since.map(|when| when.to_string()),
-        until: args.filter.until.map(|when| when.to_string()),
-        cursor: args.page.cursor.clone(),
-        limit: usize::try_from(args.page.limit).ok(),
-        ..EventsQuery::default()
-    };
-    list(&args.operator, ("held", &query), table, "nothing is held").await
+    list(&args.operator, ("held", args), table, "nothing is held").await
 }
 
 fn table(events: &[EventView]) -> String {

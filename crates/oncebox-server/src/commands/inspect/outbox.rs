@@ -8,7 +8,6 @@ use crate::cli::action::OutboxArgs;
 use crate::commands::inspect::events::seconds;
 use crate::commands::inspect::list;
 use crate::operator::Operator;
-use crate::query::outbox::OutboxQuery;
 use crate::query::view::{MessageAttemptView, MessageDetailView, MessageView};
 use crate::terminal;
 
@@ -26,17 +25,7 @@ pub(crate) async fn run(args: &OutboxArgs) -> anyhow::Result<ExitCode> {
         };
         return terminal::show(args.operator.json, &message, || one(&message));
     }
-    let query = OutboxQuery {
-        state: args.state.clone(),
-        destination: args.destination.clone(),
-        handler: args.handler.clone(),
-        since: args.since.map(|when| when.to_string()),
-        until: args.until.map(|when| when.to_string()),
-        key: args.event.clone(),
-        cursor: args.page.cursor.clone(),
-        limit: usize::try_from(args.page.limit).ok(),
-    };
-    list(&args.operator, ("outbox", &query), table, NONE).await
+    list(&args.operator, ("outbox", args), table, NONE).await
 }
 
 /// Messages as a table, for this list and for the dead letters.
