@@ -13,7 +13,7 @@ use bytes::Bytes;
 use http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use serde::Serialize;
 use utoipa::openapi::security::{ApiKey, ApiKeyValue, HttpAuthScheme, HttpBuilder, SecurityScheme};
-use utoipa::openapi::{ContentBuilder, OpenApi, RefOr, Response as Described, ResponseBuilder};
+use utoipa::openapi::{ContentBuilder, OpenApi, Ref, RefOr, Response as Described, ResponseBuilder};
 use utoipa::{IntoResponses, OpenApi as _, ToSchema};
 
 /// The document and its page. Cheap to clone.
@@ -96,16 +96,10 @@ impl IntoResponses for Refusals {
             ("503", "The database does not answer, or the server is stopping; `Retry-After` says when to come again."),
         ];
         let described = |text: &str| {
-            let content = ContentBuilder::new().schema(Some(ProblemView::schema_ref())).build();
+            let content = ContentBuilder::new().schema(Some(Ref::from_schema_name("Problem"))).build();
             RefOr::T(ResponseBuilder::new().description(text).content("application/problem+json", content).build())
         };
         refusals.into_iter().map(|(status, text)| (status.to_owned(), described(text))).collect()
-    }
-}
-
-impl ProblemView {
-    fn schema_ref() -> RefOr<utoipa::openapi::schema::Schema> {
-        utoipa::openapi::Ref::from_schema_name("Problem").into()
     }
 }
 

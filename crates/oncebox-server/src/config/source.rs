@@ -69,7 +69,7 @@ impl SourceConfig {
         describe(&mut table, &mut spec.description, &all);
         table.finish();
         check_path_token(&all, &spec, verify);
-        let retention = retention.for_source(retention_table, &all.scope, retry_window(&spec.description));
+        let retention = retention.for_source(retention_table, &all.scope, spec.description.facts().retry_window);
         spec.stale_after = holds_stale.then_some(retention.ledger);
         provider?;
         let report = |problem| report(&all, &as_written(problem, &positions));
@@ -85,11 +85,6 @@ pub(crate) fn sender(mut table: Table<'_>) -> Option<(String, Description)> {
     let (_, mut description) = read_provider(&mut table)?;
     describe(&mut table, &mut description, &all);
     Some((name, description))
-}
-
-/// How long the sender keeps trying, where its description says so.
-fn retry_window(description: &Description) -> Option<Duration> {
-    description.facts().retry_window
 }
 
 const REPEATED_BODY: [(&str, OnRepeat); 3] =

@@ -28,45 +28,27 @@ pub(crate) enum Refused {
     Connections,
 }
 
-impl Refused {
-    pub(crate) const ALL: [Self; 6] = [
-        Self::UnknownPath,
-        Self::UnknownSource,
-        Self::LongTarget,
-        Self::LargeHead,
-        Self::MalformedHead,
-        Self::Connections,
-    ];
-
-    /// The metric label, and what is wrong and what to do if the sender is genuine.
-    fn words(self) -> (&'static str, &'static str) {
-        match self {
-            Self::UnknownPath => {
-                ("unknown_path", "webhooks come in under /in/{source} alone; check the URL at the sender")
-            }
-            Self::UnknownSource => (
-                "unknown_source",
-                "no source of the config has this name and form of URL; correct the URL at the vendor, or add a [[source]]",
-            ),
-            Self::LongTarget => ("long_target", "the URL is longer than 8 kB; shorten it at the sender"),
-            Self::LargeHead => {
-                ("large_head", "more than 100 headers or 64 kB of them; the sender or a proxy adds too many")
-            }
-            Self::MalformedHead => (
-                "malformed_head",
-                "the head is no HTTP/1.1 that can be read in one way only; look at the sender or the proxy",
-            ),
-            Self::Connections => (
-                "connections",
-                "as many connections as server.connections allows are open; raise it, or find who keeps them",
-            ),
-        }
-    }
-
-    pub(crate) fn as_str(self) -> &'static str {
-        self.words().0
-    }
-}
+/// Each, in the order of the type, with its label in the metrics, and what is wrong and what to do if the sender is genuine.
+pub(crate) const REFUSED: [(Refused, &str, &str); 6] = [
+    (Refused::UnknownPath, "unknown_path", "webhooks come in under /in/{source} alone; check the URL at the sender"),
+    (
+        Refused::UnknownSource,
+        "unknown_source",
+        "no source of the config has this name and form of URL; correct the URL at the vendor, or add a [[source]]",
+    ),
+    (Refused::LongTarget, "long_target", "the URL is longer than 8 kB; shorten it at the sender"),
+    (Refused::LargeHead, "large_head", "more than 100 headers or 64 kB of them; the sender or a proxy adds too many"),
+    (
+        Refused::MalformedHead,
+        "malformed_head",
+        "the head is no HTTP/1.1 that can be read in one way only; look at the sender or the proxy",
+    ),
+    (
+        Refused::Connections,
+        "connections",
+        "as many connections as server.connections allows are open; raise it, or find who keeps them",
+    ),
+];
 
 #[derive(Clone, Debug)]
 pub(crate) struct Rejected {
@@ -130,11 +112,12 @@ impl Rejections {
     /// Counts a request that is no source's. `name` is what stood in the place of a source's name, which a mistyped URL
     /// shows; nothing behind it, because that may be a token.
     pub(crate) fn refused(&self, reason: Refused, name: Option<&str>, remote: IpAddr) {
-        counter!("oncebox_refused_total", "reason" => reason.as_str()).increment(1);
+        let (_, reason, sentence) = REFUSED[reason as usize];
+        counter!("oncebox_refused_total", "reason" => reason).increment(1);
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         if kept.may_log() {
             let name: Option<String> = name.map(|name| name.chars().take(NAME_SHOWN).collect());
-            tracing::warn!(reason = reason.as_str(), name, %remote, "refused: {}", reason.words().1);
+            tracing::warn!(reason, name, %remote, "refused: {sentence}");
         }
     }
 

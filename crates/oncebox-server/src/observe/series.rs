@@ -4,7 +4,7 @@
 use metrics::{counter, gauge, histogram};
 use oncebox_verify::Reason;
 
-use crate::observe::rejections::Refused;
+use crate::observe::rejections::REFUSED;
 use crate::setup::Setup;
 
 const RESULTS: [&str; 6] = ["accepted", "duplicate", "conflict", "held", "rejected", "unavailable"];
@@ -17,8 +17,8 @@ pub(crate) fn begin(database: &'static str, setup: &Setup) {
     gauge!("oncebox_build_info", "version" => env!("CARGO_PKG_VERSION"), "database" => database).set(1.0);
     let _ = histogram!("oncebox_ack_seconds");
     counter!("oncebox_purged_total", "table" => "payloads").increment(0);
-    for reason in Refused::ALL {
-        counter!("oncebox_refused_total", "reason" => reason.as_str()).increment(0);
+    for (_, reason, _) in REFUSED {
+        counter!("oncebox_refused_total", "reason" => reason).increment(0);
     }
     show(setup);
 }

@@ -6,7 +6,6 @@
 use anyhow::Context as _;
 use bytes::Bytes;
 use data_encoding::HEXLOWER;
-use http::HeaderMap;
 use oncebox::Clock;
 use oncebox_verify::{Draft, Sample, Secret, Source, SourceSpec};
 
@@ -21,9 +20,8 @@ const REMEMBERED: usize = 64;
 #[derive(Debug)]
 pub(super) struct Script {
     source: Source,
-    target: String,
-    headers: HeaderMap,
-    template: Vec<u8>,
+    template: Draft,
+    /// Where in its body the id goes.
     places: Vec<usize>,
     duplicates: f64,
     clock: Clock,
@@ -57,7 +55,7 @@ impl Script {
 
     /// The same script for another path.
     pub(super) fn at(mut self, target: &str) -> Self {
-        target.clone_into(&mut self.target);
+        target.clone_into(&mut self.template.target);
         self
     }
 
@@ -77,36 +75,24 @@ impl Script {
         })
     }
 
-    fn new(source: Source, draft: Draft, duplicates: f64) -> Self {
-        let template = draft.body.to_vec();
-        let fits = |at: &usize| template[*at..].starts_with(PLACEHOLDER.as_bytes());
+    fn new(source: Source, template: Draft, duplicates: f64) -> Self {
+        let fits = |at: &usize| template.body[*at..].starts_with(PLACEHOLDER.as_bytes());
         // The filler is of another letter, so only the id itself is found.
-        let places = (0..template.len()).filter(fits).collect();
-        Self {
-            source,
-            target: draft.target,
-            headers: draft.headers,
-            template,
-            places,
-            duplicates,
-            clock: Clock::system(),
-        }
+        let places = (0..template.body.len()).filter(fits).collect();
+        Self { source, template, places, duplicates, clock: Clock::system() }
     }
 
     fn render(&self, id: &str) -> anyhow::Result<Vec<u8>> {
-        let mut body = self.template.clone();
+        let mut body = self.template.body.to_vec();
         for at in &self.places {
             body[*at..*at + id.len()].copy_from_slice(id.as_bytes());
         }
-        let draft = Draft { target: self.target.clone(), headers: self.headers.clone(), body: Bytes::from(body) };
+        let draft = Draft { body: Bytes::from(body), ..self.template.clone() };
         let request = self.source.sign(draft, self.clock.now()).context("cannot sign")?;
         let mut bytes = Vec::with_capacity(request.body.len() + 512);
         bytes.extend_from_slice(format!("POST {} HTTP/1.1\r\nhost: bench\r\n", request.target).as_bytes());
         for (name, value) in &request.headers {
-            bytes.extend_from_slice(name.as_str().as_bytes());
-            bytes.extend_from_slice(b": ");
-            bytes.extend_from_slice(value.as_bytes());
-            bytes.extend_from_slice(b"\r\n");
+            bytes.extend_from_slice(&[name.as_str().as_bytes(), b": ", value.as_bytes(), b"\r\n"].concat());
         }
         bytes.extend_from_slice(format!("content-length: {}\r\n\r\n", request.body.len()).as_bytes());
         bytes.extend_from_slice(&request.body);
@@ -182,14 +168,14 @@ mod tests {
         let line = lines.next().expect("a request").to_vec();
         let text = String::from_utf8(line).expect("text");
         let (head, body) = text.split_once("\r\n\r\n").expect("a head");
-        let mut headers = HeaderMap::new();
+        let mut headers = http::HeaderMap::new();
         for (name, value) in head.lines().skip(1).filter_map(|line| line.split_once(": ")) {
             let name = http::HeaderName::try_from(name).expect("a name");
             headers.insert(name, value.parse().expect("a value"));
         }
         let request = oncebox_verify::Request {
             method: http::Method::POST,
-            target: script.target.clone(),
+            target: script.template.target.clone(),
             headers,
             body: Bytes::from(body.to_owned()),
         };

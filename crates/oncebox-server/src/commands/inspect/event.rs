@@ -64,12 +64,9 @@ fn text(detail: &EventDetailView, body: Body) -> String {
     sections.join("\n\n")
 }
 
-fn is_ahead(time: &str) -> bool {
-    millis(time).is_some_and(|time| time > oncebox::Clock::system().now())
-}
-
 /// Why there are no bytes.
 fn gone(detail: &EventDetailView) -> String {
+    let is_ahead = |time: &str| millis(time).is_some_and(|time| time > oncebox::Clock::system().now());
     match &detail.payload_kept_until {
         Some(until) if is_ahead(until) => "a person erased them; see `oncebox actions`".to_owned(),
         Some(until) => format!("they were kept until {until}; the event cannot run again"),
