@@ -1,4 +1,4 @@
-//! What operators do over the API: replay, backfill, release, discard, forget, erase, pause and resume, and the log of it.
+//! What operators do over the API: replay, backfill, release, discard, forget, erase, pause and resume, and its log.
 
 use axum::Json;
 use oncebox::gateway::store::ActionKind;

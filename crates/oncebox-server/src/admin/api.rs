@@ -149,15 +149,13 @@ pub(crate) async fn payload(admin: Admin, Named(name): Named) -> Result<Response
     let found = query::find(&admin.store, &name).await?;
     let event = found.first().ok_or_else(Problem::not_found)?;
     let payload = admin.store.payload(event.key).await?.ok_or_else(Problem::not_found)?;
-    let mut response = payload.body.into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/octet-stream"));
+    let kind = HeaderValue::from_static("application/octet-stream");
     // The key is ours, so that nothing of the sender gets into the name of a file.
     let name = HeaderValue::try_from(format!("attachment; filename=\"{}.bin\"", event.key));
-    headers.insert(CONTENT_DISPOSITION, name.unwrap_or(HeaderValue::from_static("attachment")));
+    let name = name.unwrap_or(HeaderValue::from_static("attachment"));
     let policy = HeaderValue::from_static("default-src 'none'; frame-ancestors 'none'; sandbox");
-    headers.insert(CONTENT_SECURITY_POLICY, policy);
-    Ok(response)
+    let headers = [(CONTENT_TYPE, kind), (CONTENT_DISPOSITION, name), (CONTENT_SECURITY_POLICY, policy)];
+    Ok((headers, payload.body).into_response())
 }
 
 /// The last rejections of this node, newest first.

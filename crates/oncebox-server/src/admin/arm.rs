@@ -5,7 +5,6 @@ use std::time::Duration;
 
 use axum::response::{IntoResponse as _, Response};
 use axum::{Extension, Json};
-use http::HeaderValue;
 use http::header::CACHE_CONTROL;
 use serde::Deserialize;
 
@@ -56,9 +55,7 @@ pub(crate) async fn arm(
             waited(&admin, &name, Duration::from_secs(seconds), shows).await?
         }
     };
-    let mut response = Json(view).into_response();
-    response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    Ok(response)
+    Ok(([(CACHE_CONTROL, "no-store")], Json(view)).into_response())
 }
 
 /// Takes an arming back; it ends by itself after ten minutes.

@@ -39,8 +39,7 @@ impl Receiver {
     }
 
     pub(crate) async fn try_tell(&self, body: String) -> Result<(), String> {
-        let mut headers = HeaderMap::new();
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        let headers = HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
         let (target, deadline) = (self.config.url.clone(), self.config.timeout);
         let call = Call { method: http::Method::POST, target, headers, body: body.into(), deadline };
         match self.client.send(call).await {

@@ -258,13 +258,10 @@ impl<'a> Item<'a> {
     }
 
     fn out_of_range<T, U>(&self, range: &RangeInclusive<U>, show: impl Fn(&U) -> String) -> Option<T> {
-        self.problem("is out of range", between(show(range.start()), show(range.end())));
+        let (low, high) = (show(range.start()), show(range.end()));
+        self.problem("is out of range", format!("write a value from {low} to {high}"));
         None
     }
-}
-
-fn between(low: impl Display, high: impl Display) -> String {
-    format!("write a value from {low} to {high}")
 }
 
 fn section_path(key: &str, index: usize, value: &DeValue<'_>) -> String {

@@ -229,20 +229,25 @@ async fn read(
         Some(id) => Some(one_message(store, id).await?),
         None => None,
     };
-    let time =
-        |text: &Option<String>, name: &str| text.as_deref().map(|text| moment_of(text, name, now, known)).transpose();
-    let (since, until) = (time(&asked.since, "since")?, time(&asked.until, "until")?);
+    let since = moment_of(asked.since.as_deref(), "since", now, known)?;
+    let until = moment_of(asked.until.as_deref(), "until", now, known)?;
     let FilterRequest { source, r#type: event_type, state, handler, destination, waiting, .. } = asked.clone();
     Ok(ActionFilter { source, event_type, state, handler, since, until, key, destination, message, waiting })
 }
 
 /// The time that is meant. An age means another one at every submission; an action that is known keeps the first one's,
 /// if that was the same age.
-pub(super) fn moment_of(text: &str, name: &str, now: UnixMillis, known: Option<&ActionRecord>) -> Result<UnixMillis> {
-    let (Some(known), Some(When::Ago(_))) = (known, When::parse(text)) else { return moment(text, now) };
+pub(super) fn moment_of(
+    text: Option<&str>,
+    name: &str,
+    now: UnixMillis,
+    known: Option<&ActionRecord>,
+) -> Result<Option<UnixMillis>> {
+    let Some(text) = text else { return Ok(None) };
+    let (Some(known), Some(When::Ago(_))) = (known, When::parse(text)) else { return moment(text, now).map(Some) };
     let meant = moment(text, known.started_at)?;
     let recorded = recorded(known, name).filter(|at| at.abs_diff(meant) <= AGE_SLACK_MS);
-    recorded.ok_or_else(|| ActionError::Reused.into())
+    recorded.map(Some).ok_or_else(|| ActionError::Reused.into())
 }
 
 fn recorded(action: &ActionRecord, name: &str) -> Option<i64> {

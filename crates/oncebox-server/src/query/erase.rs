@@ -88,16 +88,13 @@ async fn read(store: &Store, now: UnixMillis, asked: &SubjectRequest, known: Opt
             let Some(place) = BodyPointer::parse(pointer).filter(|_| !pointer.is_empty()) else {
                 return bad("the pointer is none; write one such as /data/object/customer");
             };
-            let time = |text: &Option<String>, name: &str| {
-                text.as_deref().map(|text| moment_of(text, name, now, known)).transpose()
-            };
             Ok(Subject::Value(SubjectValue {
                 source: source.clone(),
                 pointer: pointer.clone(),
                 place,
                 value: value.clone(),
-                since: time(&asked.since, "since")?,
-                until: time(&asked.until, "until")?,
+                since: moment_of(asked.since.as_deref(), "since", now, known)?,
+                until: moment_of(asked.until.as_deref(), "until", now, known)?,
             }))
         }
         _ => bad("say whose data: one event by key, or a source, a pointer and a value"),

@@ -44,12 +44,10 @@ pub(crate) fn routes() -> Router<Admin> {
 /// A browser keeps them and asks each time whether they are still the same: an upgrade is seen at once.
 fn answer(asset: Asset, tag: &HeaderValue, headers: &HeaderMap) -> Response {
     let known = headers.get_all(IF_NONE_MATCH).iter().any(|one| one == tag);
-    let mut response = if known { StatusCode::NOT_MODIFIED.into_response() } else { asset.bytes.into_response() };
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static(asset.kind));
-    headers.insert(CACHE_CONTROL, HeaderValue::from_static("public, no-cache"));
-    headers.insert(ETAG, tag.clone());
-    response
+    let kind = HeaderValue::from_static(asset.kind);
+    let kept = HeaderValue::from_static("public, no-cache");
+    let headers = [(CONTENT_TYPE, kind), (CACHE_CONTROL, kept), (ETAG, tag.clone())];
+    if known { (StatusCode::NOT_MODIFIED, headers).into_response() } else { (headers, asset.bytes).into_response() }
 }
 
 fn tag(bytes: &[u8]) -> HeaderValue {

@@ -101,11 +101,8 @@ pub(crate) fn page_with(status: StatusCode, template: &impl Template) -> Shown {
         tracing::error!("a page could not be made: {error}");
         PageError::new(StatusCode::INTERNAL_SERVER_ERROR, "this page could not be made", "the log says why")
     })?;
-    let mut response = (status, text).into_response();
-    let headers = response.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    headers.insert(CONTENT_SECURITY_POLICY, POLICY);
-    Ok(response)
+    let kind = HeaderValue::from_static("text/html; charset=utf-8");
+    Ok((status, [(CONTENT_TYPE, kind), (CONTENT_SECURITY_POLICY, POLICY)], text).into_response())
 }
 
 #[derive(Debug, Template)]
