@@ -196,7 +196,7 @@ impl Deref for Admin {
     }
 }
 
-/// A handler names what it is a part of.
+/// Handlers take the listener as it is.
 impl FromRequestParts<Self> for Admin {
     type Rejection = Infallible;
 

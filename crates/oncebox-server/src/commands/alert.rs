@@ -39,14 +39,10 @@ async fn test(args: &TestArgs) -> anyhow::Result<ExitCode> {
         let error = receiver.try_tell(letter.trial(receiver.config.kind)).await.err();
         tried.push(Tried { alert: receiver.config.name.clone(), told: error.is_none(), error });
     }
-    if args.json {
-        terminal::print_json(&tried)?;
-    } else {
-        let line = |one: &Tried| match &one.error {
-            None => format!("{}: sent", one.alert),
-            Some(error) => format!("{}: not sent: {error}", one.alert),
-        };
-        terminal::print(tried.iter().map(line).collect::<Vec<_>>().join("\n"))?;
-    }
+    let line = |one: &Tried| match &one.error {
+        None => format!("{}: sent", one.alert),
+        Some(error) => format!("{}: not sent: {error}", one.alert),
+    };
+    terminal::show(args.json, &tried, || tried.iter().map(line).collect::<Vec<_>>().join("\n"))?;
     Ok(if tried.iter().all(|one| one.told) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -97,12 +97,11 @@ async fn rounds(
 
 fn finish(args: &BenchArgs, what: &str, rounds: &[Figures]) -> anyhow::Result<ExitCode> {
     let median = median_of(rounds).context("no round was run")?;
-    if args.json {
-        terminal::print_json(&json!({
-            "what": what, "connections": args.connections, "seconds": args.seconds, "duplicates": args.duplicates,
-            "body_bytes": args.body_size, "median": median, "rounds": rounds,
-        }))?;
-    } else {
+    let found = json!({
+        "what": what, "connections": args.connections, "seconds": args.seconds, "duplicates": args.duplicates,
+        "body_bytes": args.body_size, "median": median, "rounds": rounds,
+    });
+    terminal::show(args.json, &found, || {
         let head = format!(
             "{what}\n{} of {} s, {}, bodies of {} bytes, duplicates {:.0} %\n",
             terminal::counted(rounds.len() as u64, "round"),
@@ -111,8 +110,8 @@ fn finish(args: &BenchArgs, what: &str, rounds: &[Figures]) -> anyhow::Result<Ex
             args.body_size,
             args.duplicates * 100.0
         );
-        terminal::print(format!("{head}\n{}", median.as_text()))?;
-    }
+        format!("{head}\n{}", median.as_text())
+    })?;
     if median.failed > 0 {
         bail!("{} requests were not answered with 2xx: {}", median.failed, median.refusals());
     }

@@ -24,17 +24,13 @@ const PATIENCE: Duration = Duration::from_secs(5);
 const WRONG_CONFIG: u8 = 2;
 
 pub(crate) async fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    match (check(&args.config_args()).await, args.json) {
-        (Ok(config), false) => {
-            println!("{}", summary(&config));
-            Ok(ExitCode::SUCCESS)
+    match check(&args.config_args()).await {
+        Ok(config) => {
+            let found = json!({"problems": [], "warnings": config.warnings});
+            terminal::show(args.json, &found, || summary(&config))
         }
-        (Ok(config), true) => {
-            terminal::print_json(&json!({"problems": [], "warnings": config.warnings}))?;
-            Ok(ExitCode::SUCCESS)
-        }
-        (Err(problems), false) => Err(problems.into()),
-        (Err(problems), true) => {
+        Err(problems) if !args.json => Err(problems.into()),
+        Err(problems) => {
             terminal::print_json(&json!({"problems": problems.as_json()}))?;
             Ok(ExitCode::from(WRONG_CONFIG))
         }

@@ -8,7 +8,7 @@ use oncebox::gateway::store::Access;
 use crate::cli::MigrateArgs;
 use crate::config::Reach;
 use crate::config::outside::Overrides;
-use crate::database;
+use crate::{database, terminal};
 
 pub(crate) async fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     let config = match &args.database {
@@ -19,8 +19,7 @@ pub(crate) async fn run(args: &MigrateArgs) -> anyhow::Result<ExitCode> {
     let steps = store.migrate().await.context("cannot bring the schema up to date")?;
     match steps {
         0 => println!("the schema of {} is up to date", config.url),
-        1 => println!("1 migration applied to {}", config.url),
-        n => println!("{n} migrations applied to {}", config.url),
+        steps => println!("{} applied to {}", terminal::counted(steps as u64, "migration"), config.url),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -21,21 +21,12 @@ pub(crate) fn run(args: &ProvidersArgs) -> anyhow::Result<ExitCode> {
         terminal::print(guide::whole().trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
-    match &args.name {
-        None => list(args.json)?,
-        Some(name) => {
-            let description = Description::named(name).ok_or_else(|| unknown(name))?;
-            if args.json {
-                terminal::print_json(&entry(name, &description))?;
-            } else {
-                terminal::print(guide::entry_for_people(name, &description))?;
-                if let Some(line) = development_token(name) {
-                    terminal::print(line)?;
-                }
-            }
-        }
-    }
-    Ok(ExitCode::SUCCESS)
+    let Some(name) = &args.name else { return list(args.json) };
+    let description = Description::named(name).ok_or_else(|| unknown(name))?;
+    terminal::show(args.json, &entry(name, &description), || {
+        let text = guide::entry_for_people(name, &description);
+        [Some(text), development_token(name)].into_iter().flatten().collect::<Vec<_>>().join("\n")
+    })
 }
 
 /// The verify token of the `dev` that was started in this folder, to be typed in at the vendor.
@@ -51,13 +42,10 @@ fn development_token(name: &str) -> Option<String> {
 const LEGEND: &str = "sure: authentication / id / retries; S the vendor's source, D its documentation, T a third party's page, \
      M memory: check it before you rely on it";
 
-fn list(as_json: bool) -> anyhow::Result<()> {
+fn list(as_json: bool) -> anyhow::Result<ExitCode> {
     let named = |name: &&'static str| Description::named(name).map(|description| (*name, description));
     let all: Vec<(&str, Description)> = oncebox_verify::provider_names().iter().filter_map(named).collect();
-    if as_json {
-        let items: Vec<Value> = all.iter().map(|(name, description)| entry(name, description)).collect();
-        return terminal::print_json(&json!({ "items": items }));
-    }
+    let items: Vec<Value> = all.iter().map(|(name, description)| entry(name, description)).collect();
     let rows = all.iter().map(|(name, description)| {
         let facts = description.facts();
         let signature = facts.signature.split([' ', ',']).next().unwrap_or_default();
@@ -65,10 +53,11 @@ fn list(as_json: bool) -> anyhow::Result<()> {
         [name, facts.title, signature, &identity, &retries, facts.confidence].map(terminal::cell)
     });
     let names = ["provider", "vendor", "signature", "an event is", "retries for", "sure"];
-    terminal::print(terminal::listed(names, rows))?;
-    terminal::print(LEGEND)?;
-    let count = terminal::counted(all.len() as u64, "provider");
-    Ok(terminal::print(format!("{count}; `oncebox providers NAME` shows what to click and which secret to copy"))?)
+    terminal::show(as_json, &json!({ "items": items }), || {
+        let count = terminal::counted(all.len() as u64, "provider");
+        let advice = "`oncebox providers NAME` shows what to click and which secret to copy";
+        format!("{}\n{LEGEND}\n{count}; {advice}", terminal::listed(names, rows))
+    })
 }
 
 fn entry(name: &str, description: &Description) -> Value {

@@ -58,13 +58,11 @@ pub(crate) async fn run(args: &SendArgs) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
     let tally = deliver(requests, &target, args).await?;
     let elapsed = started.elapsed();
-    if args.json {
-        terminal::print_json(&tally.as_json(&args.provider, &target.shown(), elapsed))?;
-    } else {
+    terminal::show(args.json, &tally.as_json(&args.provider, &target.shown(), elapsed), || {
         let text = tally.as_text(&args.provider, &target.shown(), elapsed);
         let next = tally.next_command(&target.source, &reach(args, &target));
-        terminal::print([text].into_iter().chain(next).collect::<Vec<_>>().join("\n"))?;
-    }
+        [text].into_iter().chain(next).collect::<Vec<_>>().join("\n")
+    })?;
     let meant_well = !args.tamper && args.age.is_none();
     if meant_well && tally.rejected > 0 && tally.stored() == 0 {
         eprintln!("error: nothing was accepted; it was signed with {secret_from}: is it the secret of that source?");

@@ -13,7 +13,7 @@ use super::render::{Link, PageError, Shown, Visit, When, curl, page};
 use crate::admin::Admin;
 use crate::observe::diagnosis;
 use crate::query;
-use crate::query::view::{DeliveryView, EventDetailView, EventView, MessageView, PayloadView, millis};
+use crate::query::view::{DeliveryView, EventView, MessageView, PayloadView, millis};
 
 /// More of a body than this is downloaded, not shown.
 const BODY_CHARS_MAX: usize = 100_000;
@@ -97,49 +97,39 @@ struct Offer {
 
 pub(super) async fn show(admin: Admin, visit: Visit, Path(name): Path<String>) -> Shown {
     let detail = query::event(&admin.store, &name, &admin.destinations()).await?.ok_or_else(PageError::not_found)?;
-    let EventDetailView {
-        event,
-        recent_arrivals,
-        deliveries,
-        attempts,
-        payload,
-        messages,
-        repeats,
-        payload_kept_until,
-        namesakes,
-        remembered,
-    } = detail;
-    let mut arrivals: Vec<Arrival> = recent_arrivals
+    let event = detail.event;
+    let mut arrivals: Vec<Arrival> = detail
+        .recent_arrivals
         .into_iter()
         .map(|one| Arrival { at: When::read(&one.at, visit.now), remote: one.remote, answer: later_answer(&event) })
         .collect();
     let source = admin.setup().sources.get(&event.source).cloned();
-    let answer = first_answer(&event, &deliveries, source.as_ref().map(|source| source.on_repeat()));
-    let first_remote = payload.as_ref().map(|payload| payload.remote.clone()).unwrap_or_default();
+    let answer = first_answer(&event, &detail.deliveries, source.as_ref().map(|source| source.on_repeat()));
+    let first_remote = detail.payload.as_ref().map(|payload| payload.remote.clone()).unwrap_or_default();
     let first = When::read(&event.received_at, visit.now);
     arrivals.push(Arrival { at: first.clone(), remote: first_remote, answer });
-    let more = repeats.count.max(0);
+    let more = detail.repeats.count.max(0);
     page(&EventPage {
         kind: format::kind(&event.r#type),
         last: When::read(&event.last_arrival_at, visit.now),
-        repeats: Repeats { more, words: counted(more, "more time"), rule: repeats.rule },
+        repeats: Repeats { more, words: counted(more, "more time"), rule: detail.repeats.rule },
         answer,
         has_source: source.is_some(),
-        namesakes: namesakes.into_iter().map(|event| EventRow::new(event, &visit)).collect(),
+        namesakes: detail.namesakes.into_iter().map(|event| EventRow::new(event, &visit)).collect(),
         held_because: held_because(&event).filter(|_| !was_conflict(&event)),
         decided: decided(&event),
         unlisted: event.arrivals - i64::try_from(arrivals.len()).unwrap_or(i64::MAX),
-        offers: offers(&event, &deliveries, remembered),
-        is_forgotten: !remembered && event.state != "conflict" && !was_conflict(&event),
-        deliveries: deliveries::stories(&event.key, deliveries, attempts, visit.now),
-        payload: payload.map(|payload| {
+        offers: offers(&event, &detail.deliveries, detail.remembered),
+        is_forgotten: !detail.remembered && event.state != "conflict" && !was_conflict(&event),
+        deliveries: deliveries::stories(&event.key, detail.deliveries, detail.attempts, visit.now),
+        payload: detail.payload.map(|payload| {
             let proof = source.as_deref().map(curl::Proof::of).unwrap_or_default();
             Payload::new(payload, &event.key, &admin.context().url_of(&event.source), &proof)
         }),
-        payload_gone: payload_kept_until.as_deref().map(|until| Gone::new(until, &visit)),
+        payload_gone: detail.payload_kept_until.as_deref().map(|until| Gone::new(until, &visit)),
         first,
         arrivals,
-        messages,
+        messages: detail.messages,
         event,
         visit,
     })

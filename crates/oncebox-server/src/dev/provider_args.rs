@@ -4,8 +4,6 @@
 //! the description is read as TOML where it is TOML, else taken as text, so that `--set mac=hmac-sha256` needs no
 //! quotes.
 
-use std::time::Duration;
-
 use oncebox_verify::{Description, Problem, SETTINGS, Secret, SourceSpec};
 
 use crate::cli::values::Setting;
@@ -58,7 +56,10 @@ fn apply(spec: &mut SourceSpec, setting: &Setting) -> anyhow::Result<()> {
         return Ok(());
     }
     match name {
-        "tolerance" => spec.tolerance = Some(tolerance(&text())?),
+        "tolerance" => {
+            let wrong = || wrong_usage("--set tolerance: write a duration such as 5m");
+            spec.tolerance = Some(parse_duration(&text()).ok_or_else(wrong)?);
+        }
         "path_token" => spec.path_token = Some(setting.value.clone()),
         _ if Description::KEYS.contains(&name) => {
             let set = spec.description.set(name, &toml_or_text(&text()));
@@ -72,10 +73,6 @@ fn apply(spec: &mut SourceSpec, setting: &Setting) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-fn tolerance(text: &str) -> anyhow::Result<Duration> {
-    parse_duration(text).ok_or_else(|| wrong_usage("--set tolerance: write a duration such as 5m"))
 }
 
 fn toml_or_text(text: &str) -> toml::Value {

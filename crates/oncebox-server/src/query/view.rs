@@ -191,7 +191,8 @@ view! {
         /// The body, where it is text.
         body: Option<String> = str::from_utf8(&payload.body).ok().map(str::to_owned),
         /// The body in base64, where it is not.
-        body_base64: Option<String> = str::from_utf8(&payload.body).is_err().then(|| data_encoding::BASE64.encode(&payload.body)),
+        body_base64: Option<String> = (str::from_utf8(&payload.body).is_err())
+            .then(|| data_encoding::BASE64.encode(&payload.body)),
     }
 }
 

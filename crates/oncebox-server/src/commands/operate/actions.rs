@@ -101,9 +101,10 @@ pub(super) async fn carried_out<T>(
     bar: Progress,
     act: impl Future<Output = anyhow::Result<T>>,
 ) -> anyhow::Result<T> {
+    let acted = async || u64::try_from(operator.action(id).await.ok()??.acted).ok();
     let done = tokio::select! {
         done = act => done,
-        never = watch(operator, id, bar) => match never {},
+        never = follow(bar, acted) => match never {},
     };
     let advice = || format!("if it was cut off, go on with the same command and --action-id {id}");
     done.map_err(|error| unless_refused(error, advice))
@@ -180,12 +181,12 @@ fn agreed(kind: ActionKind, told: &FilterRequest, things: &str) -> anyhow::Resul
     usage::agreed(&format!("{verb} {things}?"), refusal)
 }
 
-async fn watch(operator: &Operator, id: &str, mut bar: Progress) -> Infallible {
+/// Moves a bar to what a look says, now and then. A look that fails costs a step of the bar and nothing else.
+pub(super) async fn follow(mut bar: Progress, look: impl AsyncFn() -> Option<u64>) -> Infallible {
     loop {
         tokio::time::sleep(POLL_EVERY).await;
-        // A look that fails costs a step of the bar and nothing else.
-        if let Ok(Some(action)) = operator.action(id).await {
-            bar.reach(u64::try_from(action.acted).unwrap_or(0));
+        if let Some(step) = look().await {
+            bar.reach(step);
         }
     }
 }

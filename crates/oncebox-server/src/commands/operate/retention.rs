@@ -1,16 +1,13 @@
 //! `oncebox retention`: what is kept for how long, what went, and removing now what is over.
 
-use std::convert::Infallible;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use crate::cli::operator::OperatorArgs;
 use crate::cli::retention::{RetentionArgs, RetentionVerb};
+use crate::commands::operate::actions::follow;
 use crate::operator::Operator;
 use crate::query::retention::{RetentionView, RunView};
 use crate::terminal::{self, Progress, Tone};
-
-const POLL_EVERY: Duration = Duration::from_millis(300);
 
 pub(crate) async fn run(args: &RetentionArgs) -> anyhow::Result<ExitCode> {
     match &args.verb {
@@ -30,19 +27,9 @@ async fn run_now(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
     let bar = Progress::new(1000, "thousandths");
     let run = tokio::select! {
         run = operator.run_retention() => run?,
-        never = watch(bar, &operator) => match never {},
+        never = follow(bar, async || operator.retention().await.ok()?.progress) => match never {},
     };
     terminal::show(args.json, &run, || sentence(&run))
-}
-
-async fn watch(mut bar: Progress, operator: &Operator) -> Infallible {
-    loop {
-        tokio::time::sleep(POLL_EVERY).await;
-        // A look that fails costs a step of the bar and nothing else.
-        if let Some(thousandths) = operator.retention().await.ok().and_then(|view| view.progress) {
-            bar.reach(thousandths);
-        }
-    }
 }
 
 async fn confirm(args: &OperatorArgs) -> anyhow::Result<ExitCode> {
