@@ -106,14 +106,12 @@ impl Watch {
         self.own.add(self.parts.clock.monotonic(), BTreeMap::from([(self.key, counts)]), longest(receivers));
         let read = tokio::time::timeout(PATIENCE, self.read(receivers)).await;
         let problem = match read {
-            Ok(Ok(Some((readings, told)))) => {
+            Ok(Ok(found)) => {
                 self.away_since = None;
-                self.tell(receivers, &readings, &told).await;
-                return;
-            }
-            // Another node looks.
-            Ok(Ok(None)) => {
-                self.away_since = None;
+                // Without anything found another node looks.
+                if let Some((readings, told)) = found {
+                    self.tell(receivers, &readings, &told).await;
+                }
                 return;
             }
             Ok(Err(error)) => error.chain(),
