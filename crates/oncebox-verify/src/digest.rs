@@ -19,31 +19,6 @@ pub fn joined_id<'a>(parts: impl IntoIterator<Item = &'a str>) -> Vec<u8> {
     parts.into_iter().flat_map(behind_its_length).collect()
 }
 
-/// How an identity was made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IdentityKind {
-    /// Source and id.
-    Id,
-    /// Source, id and body digest: the id sits outside the signature.
-    IdAndBody,
-    /// Source and body digest: there is no usable id.
-    Body,
-    /// Every arrival is an event.
-    Arrival,
-}
-
-impl IdentityKind {
-    /// The word kept in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Id => "id",
-            Self::IdAndBody => "id+body",
-            Self::Body => "body",
-            Self::Arrival => "arrival",
-        }
-    }
-}
-
 /// What makes two requests one event, as 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Identity([u8; 16]);

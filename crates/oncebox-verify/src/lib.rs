@@ -39,7 +39,7 @@ mod tools;
 pub mod units;
 mod verdict;
 
-pub use digest::{Digest, Fingerprint, Identity, IdentityKind, sha256};
+pub use digest::{Digest, Fingerprint, Identity, sha256};
 #[doc(hidden)]
 pub use digest::{joined_id, key};
 pub use provider::catalogue::provider_names;

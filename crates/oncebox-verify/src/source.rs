@@ -8,7 +8,7 @@ mod path_token;
 
 use std::time::Duration;
 
-use http::{Method, StatusCode};
+use http::Method;
 
 use crate::UnixMillis;
 use crate::provider::description::describe::IdentityRule;
@@ -23,7 +23,7 @@ use crate::provider::sign::{Draft, SignError};
 use crate::provider::spec::SourceSpec;
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{Accepted, KeyWanted, OnRepeat, Reason, Rejection, Reply, Step, Verdict, Visit};
+use crate::verdict::{Accepted, KeyWanted, OnRepeat, Reason, Rejection, Reply, Verdict, Visit};
 pub use head::HeadVerdict;
 use path_token::{fits_a_path, is_token};
 
@@ -82,12 +82,8 @@ impl Source {
                 methods.push(method.clone());
             }
         }
-        let success = spec.description.success.as_ref().map(|success| Reply {
-            status: StatusCode::OK,
-            content_type: success.content_type,
-            headers: Vec::new(),
-            body: success.body.clone().into(),
-        });
+        let success = spec.description.success.as_ref();
+        let success = success.map(|success| Reply::ok(success.content_type, success.body.clone()));
         Ok(Self { spec, verifier, handshakes, identity, methods, success })
     }
 
@@ -226,7 +222,7 @@ impl Source {
 
     fn try_judge(&self, request: &Request, path_token: Option<&str>, now: UnixMillis) -> Result<Verdict, Rejection> {
         if !self.methods.contains(&request.method) {
-            return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
+            return Err(Reason::Method.into());
         }
         self.check_path_token(path_token)?;
         let view = self.identity.view(request);
@@ -239,7 +235,7 @@ impl Source {
                 let verified = verified.map_err(|rejection| self.told(rejection, request, &view))?;
                 // Anybody can have such a signature made.
                 if request.method == Method::POST && self.handshakes.may_have_signed(&request.body) {
-                    return Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None });
+                    return Err(Reason::Mismatch.into());
                 }
                 verified
             }
@@ -249,16 +245,13 @@ impl Source {
             }
         };
         if let Some(url) = self.verifier.as_ref().and_then(|verifier| verifier.visit(request)) {
-            let body = bytes::Bytes::new();
-            let reply =
-                Reply { status: StatusCode::OK, content_type: "text/plain; charset=utf-8", headers: Vec::new(), body };
-            return Ok(Verdict::Visit(Visit { url, reply }));
+            return Ok(Verdict::Visit(Visit { url, reply: nothing_to_store() }));
         }
         if let Some(answer) = self.handshakes.answer_signed(request, &view, self.verifier.as_ref()) {
             return answer;
         }
         if request.method != Method::POST {
-            return Err(Rejection { step: Step::Method, reason: Reason::Method, off_by_seconds: None });
+            return Err(Reason::Method.into());
         }
         let events = self.identity.identify(request, &view, &verified, now);
         if events.is_empty() {
@@ -278,28 +271,22 @@ impl Source {
         if !self.handshakes.wants_too_much(request, view) {
             return rejection;
         }
-        Rejection { step: Step::Signature, reason: Reason::UnfitChallenge, off_by_seconds: None }
+        Reason::UnfitChallenge.into()
     }
 
-    fn check_path_token(&self, given: Option<&str>) -> Result<(), Rejection> {
-        let reason = match (&self.spec.path_token, given) {
-            (None, None) => return Ok(()),
-            (Some(token), Some(given)) if is_token(token, given) => return Ok(()),
-            (Some(_), None) => Reason::MissingSignature,
-            _ => Reason::Mismatch,
-        };
-        Err(Rejection { step: Step::Signature, reason, off_by_seconds: None })
+    fn check_path_token(&self, given: Option<&str>) -> Result<(), Reason> {
+        match (&self.spec.path_token, given) {
+            (None, None) => Ok(()),
+            (Some(token), Some(given)) if is_token(token, given) => Ok(()),
+            (Some(_), None) => Err(Reason::MissingSignature),
+            _ => Err(Reason::Mismatch),
+        }
     }
 }
 
-/// The answer to an empty batch, by which senders check that the URL is alive.
+/// The answer to what holds no event, such as an empty batch, by which senders check that the URL is alive.
 fn nothing_to_store() -> Reply {
-    Reply {
-        status: StatusCode::OK,
-        content_type: "text/plain; charset=utf-8",
-        headers: Vec::new(),
-        body: bytes::Bytes::new(),
-    }
+    Reply::ok("text/plain; charset=utf-8", "")
 }
 
 fn check_rest(spec: &SourceSpec, problems: &mut Vec<Problem>) {

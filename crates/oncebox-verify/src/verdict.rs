@@ -4,8 +4,31 @@ use bytes::Bytes;
 use http::{HeaderName, HeaderValue, StatusCode};
 
 use crate::UnixMillis;
-use crate::digest::{Digest, Fingerprint, Identity, IdentityKind};
+use crate::digest::{Digest, Fingerprint, Identity};
 use crate::secret::Secret;
+
+/// Makes an enum of which each case has a word, by which the database, metrics and logs know it.
+macro_rules! words {
+    ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $case:ident = $word:literal,)* }) => {
+        $(#[$about])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name {
+            $($(#[$doc])* $case,)*
+        }
+
+        impl $name {
+            /// All of them.
+            pub const ALL: [Self; [$(Self::$case),*].len()] = [$(Self::$case),*];
+
+            /// The word that stands for it in the database, in metrics, in logs and in `explain`.
+            pub fn as_str(self) -> &'static str {
+                match self {
+                    $(Self::$case => $word,)*
+                }
+            }
+        }
+    };
+}
 
 /// The judgement of one request.
 #[derive(Clone, Debug)]
@@ -77,6 +100,20 @@ pub struct Identified {
     pub id_disagrees: bool,
 }
 
+words! {
+    /// How an identity was made.
+    IdentityKind {
+        /// Source and id.
+        Id = "id",
+        /// Source, id and body digest: the id sits outside the signature.
+        IdAndBody = "id+body",
+        /// Source and body digest: there is no usable id.
+        Body = "body",
+        /// Every arrival is an event.
+        Arrival = "arrival",
+    }
+}
+
 /// What the second referee compares.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fingerprints {
@@ -120,47 +157,30 @@ pub enum OnOtherBody {
     Duplicate,
 }
 
-/// Why a verified event is held.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum HeldReason {
-    /// The id is not where the provider puts it.
-    NoId,
-    /// The id is there but is no text or whole number, is empty, too long, or cannot be stored as text.
-    UnusableId,
-    /// The id stands more than once.
-    AmbiguousId,
-    /// The type is too long or holds control characters, so nobody can say which handlers want it.
-    UnusableType,
-    /// The type stands more than once.
-    AmbiguousType,
-    /// The body cannot be read as the format the id sits in.
-    Unreadable,
-    /// The same bytes came before under another id that no signature covers.
-    RepeatedBody,
-    /// What was signed for one delivery came again with another event.
-    RepeatedDelivery,
-    /// The same bytes came before under another type that no signature covers.
-    RepeatedTopic,
-    /// It happened before the ledger's memory begins, so that nobody can tell whether it is new.
-    Stale,
-}
-
-impl HeldReason {
-    /// The word kept in the database.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::NoId => "no_id",
-            Self::UnusableId => "unusable_id",
-            Self::AmbiguousId => "ambiguous_id",
-            Self::UnusableType => "unusable_type",
-            Self::AmbiguousType => "ambiguous_type",
-            Self::Unreadable => "unreadable",
-            Self::RepeatedBody => "repeated_body",
-            Self::RepeatedDelivery => "repeated_delivery",
-            Self::RepeatedTopic => "repeated_topic",
-            Self::Stale => "stale",
-        }
+words! {
+    /// Why a verified event is held.
+    #[non_exhaustive]
+    HeldReason {
+        /// The id is not where the provider puts it.
+        NoId = "no_id",
+        /// The id is there but is no text or whole number, is empty, too long, or cannot be stored as text.
+        UnusableId = "unusable_id",
+        /// The id stands more than once.
+        AmbiguousId = "ambiguous_id",
+        /// The type is too long or holds control characters, so nobody can say which handlers want it.
+        UnusableType = "unusable_type",
+        /// The type stands more than once.
+        AmbiguousType = "ambiguous_type",
+        /// The body cannot be read as the format the id sits in.
+        Unreadable = "unreadable",
+        /// The same bytes came before under another id that no signature covers.
+        RepeatedBody = "repeated_body",
+        /// What was signed for one delivery came again with another event.
+        RepeatedDelivery = "repeated_delivery",
+        /// The same bytes came before under another type that no signature covers.
+        RepeatedTopic = "repeated_topic",
+        /// It happened before the ledger's memory begins, so that nobody can tell whether it is new.
+        Stale = "stale",
     }
 }
 
@@ -177,129 +197,73 @@ pub struct Reply {
     pub body: Bytes,
 }
 
-/// Where a request failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Step {
-    /// Where it comes from.
-    Address,
-    /// The method.
-    Method,
-    /// The body, before anybody looked into it: its size, its coding, its pace.
-    Body,
-    /// The signature over the raw bytes.
-    Signature,
-    /// The time window.
-    Window,
-}
-
-impl Step {
-    /// The word in logs and in `explain`.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Address => "address",
-            Self::Method => "method",
-            Self::Body => "body",
-            Self::Signature => "signature",
-            Self::Window => "window",
-        }
+impl Reply {
+    /// Success with this body and nothing else.
+    pub(crate) fn ok(content_type: &'static str, body: impl Into<Bytes>) -> Self {
+        Self { status: StatusCode::OK, content_type, headers: Vec::new(), body: body.into() }
     }
 }
 
-/// Why a request was refused: a bounded set, fit for a metric label.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Reason {
-    /// It does not come from where the sender's requests come from.
-    Address,
-    /// The provider does not use this method.
-    Method,
-    /// The body is larger than the source allows.
-    TooLarge,
-    /// The body has a content encoding: bytes are verified as sent.
-    ContentEncoding,
-    /// The body did not come in time.
-    TooSlow,
-    /// The body broke off or is malformed.
-    BrokenBody,
-    /// The signature header or field is missing or blank.
-    MissingSignature,
-    /// The signature header has a form the provider does not use.
-    MalformedSignature,
-    /// More than one line of the header, or more items than we try.
-    TooManySignatures,
-    /// No secret matches.
-    Mismatch,
-    /// The signed timestamp is missing, repeated or not in its exact form.
-    BadTimestamp,
-    /// Signed too long ago.
-    TooOld,
-    /// Signed in the future.
-    TooNew,
-    /// A header that must have a certain value has another.
-    RequiredHeader,
-    /// The key that signed is not among those that are known.
-    UnknownKey,
-    /// The request names a key at an address that is not the vendor's.
-    ForeignKey,
-    /// The certificate's own dates say that it is not good now.
-    ExpiredKey,
-    /// A signed value (issuer, audience, topic) is missing or another one than configured.
-    WrongClaim,
-    /// A handshake brought a secret and nobody had armed the source.
-    NotArmed,
-    /// A handshake wants something echoed that is never echoed.
-    UnfitChallenge,
+words! {
+    /// Where a request failed.
+    #[non_exhaustive]
+    Step {
+        /// Where it comes from.
+        Address = "address",
+        /// The method.
+        Method = "method",
+        /// The body, before anybody looked into it: its size, its coding, its pace.
+        Body = "body",
+        /// The signature over the raw bytes.
+        Signature = "signature",
+        /// The time window.
+        Window = "window",
+    }
 }
 
-impl Reason {
-    /// All of them.
-    pub const ALL: [Self; 20] = [
-        Self::Address,
-        Self::Method,
-        Self::TooLarge,
-        Self::ContentEncoding,
-        Self::TooSlow,
-        Self::BrokenBody,
-        Self::MissingSignature,
-        Self::MalformedSignature,
-        Self::TooManySignatures,
-        Self::Mismatch,
-        Self::BadTimestamp,
-        Self::TooOld,
-        Self::TooNew,
-        Self::RequiredHeader,
-        Self::UnknownKey,
-        Self::ForeignKey,
-        Self::ExpiredKey,
-        Self::WrongClaim,
-        Self::NotArmed,
-        Self::UnfitChallenge,
-    ];
-
-    /// The metric label.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Address => "address",
-            Self::Method => "method",
-            Self::TooLarge => "too_large",
-            Self::ContentEncoding => "content_encoding",
-            Self::TooSlow => "too_slow",
-            Self::BrokenBody => "broken_body",
-            Self::MissingSignature => "missing_signature",
-            Self::MalformedSignature => "malformed_signature",
-            Self::TooManySignatures => "too_many_signatures",
-            Self::Mismatch => "mismatch",
-            Self::BadTimestamp => "bad_timestamp",
-            Self::TooOld => "too_old",
-            Self::TooNew => "too_new",
-            Self::RequiredHeader => "required_header",
-            Self::UnknownKey => "unknown_key",
-            Self::ForeignKey => "foreign_key",
-            Self::ExpiredKey => "expired_key",
-            Self::WrongClaim => "wrong_claim",
-            Self::NotArmed => "not_armed",
-            Self::UnfitChallenge => "unfit_challenge",
-        }
+words! {
+    /// Why a request was refused: a bounded set, fit for a metric label.
+    Reason {
+        /// It does not come from where the sender's requests come from.
+        Address = "address",
+        /// The provider does not use this method.
+        Method = "method",
+        /// The body is larger than the source allows.
+        TooLarge = "too_large",
+        /// The body has a content encoding: bytes are verified as sent.
+        ContentEncoding = "content_encoding",
+        /// The body did not come in time.
+        TooSlow = "too_slow",
+        /// The body broke off or is malformed.
+        BrokenBody = "broken_body",
+        /// The signature header or field is missing or blank.
+        MissingSignature = "missing_signature",
+        /// The signature header has a form the provider does not use.
+        MalformedSignature = "malformed_signature",
+        /// More than one line of the header, or more items than we try.
+        TooManySignatures = "too_many_signatures",
+        /// No secret matches.
+        Mismatch = "mismatch",
+        /// The signed timestamp is missing, repeated or not in its exact form.
+        BadTimestamp = "bad_timestamp",
+        /// Signed too long ago.
+        TooOld = "too_old",
+        /// Signed in the future.
+        TooNew = "too_new",
+        /// A header that must have a certain value has another.
+        RequiredHeader = "required_header",
+        /// The key that signed is not among those that are known.
+        UnknownKey = "unknown_key",
+        /// The request names a key at an address that is not the vendor's.
+        ForeignKey = "foreign_key",
+        /// The certificate's own dates say that it is not good now.
+        ExpiredKey = "expired_key",
+        /// A signed value (issuer, audience, topic) is missing or another one than configured.
+        WrongClaim = "wrong_claim",
+        /// A handshake brought a secret and nobody had armed the source.
+        NotArmed = "not_armed",
+        /// A handshake wants something echoed that is never echoed.
+        UnfitChallenge = "unfit_challenge",
     }
 }
 
@@ -312,6 +276,19 @@ pub struct Rejection {
     pub reason: Reason,
     /// How far the signed time is from ours, in seconds, where that was the cause.
     pub off_by_seconds: Option<i64>,
+}
+
+impl From<Reason> for Rejection {
+    fn from(reason: Reason) -> Self {
+        let step = match reason {
+            Reason::Address => Step::Address,
+            Reason::Method => Step::Method,
+            Reason::TooLarge | Reason::ContentEncoding | Reason::TooSlow | Reason::BrokenBody => Step::Body,
+            Reason::BadTimestamp | Reason::TooOld | Reason::TooNew => Step::Window,
+            _ => Step::Signature,
+        };
+        Self { step, reason, off_by_seconds: None }
+    }
 }
 
 /// A key without which a request cannot be judged.

@@ -15,7 +15,7 @@ use bytes::Bytes;
 use data_encoding::HEXLOWER;
 
 use crate::UnixMillis;
-use crate::digest::{Digest, Fingerprint, Identity, IdentityKind, sha256};
+use crate::digest::{Digest, Fingerprint, Identity, sha256};
 use crate::provider::SourceSpec;
 use crate::provider::description::describe::{IdentityRule, RepeatScope};
 use crate::provider::identity::batch::{Around, Batch, Element};
@@ -25,7 +25,7 @@ use crate::provider::scheme::place::{Composite, Part, Place, Reading, TEXT_BYTES
 use crate::provider::scheme::timestamp::Unit;
 use crate::provider::scheme::verifier::Verifier;
 use crate::request::Request;
-use crate::verdict::{Fingerprints, HeldReason, Identified, OnOtherBody, OnRepeat, Topic};
+use crate::verdict::{Fingerprints, HeldReason, Identified, IdentityKind, OnOtherBody, OnRepeat, Topic};
 
 /// How a source names its events.
 #[derive(Debug)]

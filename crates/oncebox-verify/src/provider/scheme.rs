@@ -28,7 +28,7 @@ use crate::provider::scheme::timestamp::{Unit, Window};
 use crate::read::json::{self, Hit, Pointer, Scalar, Wanted};
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{Reason, Rejection, Step};
+use crate::verdict::{Reason, Rejection};
 
 mod compile;
 mod head;
@@ -117,7 +117,7 @@ impl Scheme {
             }
             offset += keys.len();
         }
-        Err(first.unwrap_or_else(|| reject(Reason::MissingSignature)))
+        Err(first.unwrap_or(Reason::MissingSignature.into()))
     }
 
     /// True when the time is part of what is signed, so that a replay is refused after the window.
@@ -125,13 +125,13 @@ impl Scheme {
         self.time.is_some()
     }
 
-    fn check_required(&self, headers: &HeaderMap) -> Result<(), Rejection> {
+    fn check_required(&self, headers: &HeaderMap) -> Result<(), Reason> {
         let is_met = |(name, expected): &(HeaderName, Secret)| {
             let mut lines = headers.get_all(name).iter();
             let first = lines.next();
             first.is_some_and(|line| bool::from(line.as_bytes().ct_eq(expected.expose()))) && lines.next().is_none()
         };
-        if self.require.iter().all(is_met) { Ok(()) } else { Err(reject(Reason::RequiredHeader)) }
+        if self.require.iter().all(is_met) { Ok(()) } else { Err(Reason::RequiredHeader) }
     }
 
     fn verify_carrier<'a>(
@@ -143,7 +143,7 @@ impl Scheme {
         now: UnixMillis,
     ) -> Result<Verified, Rejection> {
         if let CarriedAt::Every(list, place) = &carrier.at {
-            return every_token(list, place, keys, &request.body);
+            return Ok(every_token(list, place, keys, &request.body)?);
         }
         let most = self.signatures_max(carrier);
         let lines = carrier.lines(&request.headers, view, most)?;
@@ -157,12 +157,12 @@ impl Scheme {
         for (group, url) in groups.iter().flat_map(|group| urls.iter().map(move |url| (group, url))) {
             let time = group.time.or(header_time.as_deref()).unwrap_or_default();
             let filling = Filling { request, view, time, url };
-            if let Some(verified) = self.matching(keys, &filling, &group.signatures)? {
+            if let Some(index) = self.matching(keys, &filling, &group.signatures)? {
                 let signed_at = self.check_window(time, view, now)?;
-                return Ok(Verified { signed_at, ..verified });
+                return Ok(Verified { signed_at, ..Verified::by_key(index) });
             }
         }
-        Err(reject(Reason::Mismatch))
+        Err(Reason::Mismatch.into())
     }
 
     fn signatures_max(&self, carrier: &SignatureLocation) -> usize {
@@ -177,21 +177,20 @@ impl Scheme {
         keys: &[Key],
         filling: &Filling<'_, '_, '_>,
         signatures: &[Vec<u8>],
-    ) -> Result<Option<Verified>, Rejection> {
+    ) -> Result<Option<usize>, Reason> {
         for (index, key) in keys.iter().enumerate() {
-            let message = self.template.render(filling, key.expose());
-            let message = message.ok_or_else(|| reject(Reason::MalformedSignature))?;
+            let message = self.template.render(filling, key.expose()).ok_or(Reason::MalformedSignature)?;
             if key.verify(&message, signatures) {
-                return Ok(Some(Verified::by_key(index)));
+                return Ok(Some(index));
             }
         }
         Ok(None)
     }
 
-    fn time_text<'a>(&self, part: &Part, view: &View<'a, '_>) -> Result<Cow<'a, str>, Rejection> {
+    fn time_text<'a>(&self, part: &Part, view: &View<'a, '_>) -> Result<Cow<'a, str>, Reason> {
         match part.read(view) {
             Reading::Text(text) if self.unit().parse(&text).is_some() => Ok(text),
-            _ => Err(bad_timestamp()),
+            _ => Err(Reason::BadTimestamp),
         }
     }
 
@@ -202,7 +201,7 @@ impl Scheme {
             TimeAt::Json(part) => self.time_text(part, view)?,
             _ => Cow::Borrowed(text),
         };
-        let time = signed.unit.parse(&text).ok_or_else(bad_timestamp)?;
+        let time = signed.unit.parse(&text).ok_or(Reason::BadTimestamp)?;
         signed.unit.check(time, now, signed.window).map(|()| Some(time))
     }
 
@@ -215,7 +214,7 @@ impl Scheme {
         carrier: &SignatureLocation,
         lines: &'a [Cow<'a, str>],
         most: usize,
-    ) -> Result<Vec<Group<'a>>, Rejection> {
+    ) -> Result<Vec<Group<'a>>, Reason> {
         let mut left = most;
         let mut groups = Vec::new();
         for line in lines {
@@ -224,7 +223,7 @@ impl Scheme {
                 groups.extend(group);
             }
         }
-        if groups.is_empty() { Err(reject(Reason::MalformedSignature)) } else { Ok(groups) }
+        if groups.is_empty() { Err(Reason::MalformedSignature) } else { Ok(groups) }
     }
 
     /// Reads the items of one group; `left` is how many more the whole request may have.
@@ -233,7 +232,7 @@ impl Scheme {
         carrier: &SignatureLocation,
         text: &'a str,
         left: &mut usize,
-    ) -> Result<Option<Group<'a>>, Rejection> {
+    ) -> Result<Option<Group<'a>>, Reason> {
         let mut group = Group { time: None, signatures: Vec::new() };
         let at = self.time.as_ref().map(|time| &time.at);
         let (split, is_loose) = loose(carrier.split.as_deref());
@@ -246,10 +245,10 @@ impl Scheme {
             };
             if let Some(time) = time {
                 if group.time.replace(time).is_some() || self.unit().parse(time).is_none() {
-                    return Err(bad_timestamp());
+                    return Err(Reason::BadTimestamp);
                 }
             } else if let Some(signature) = item.strip_prefix(carrier.item.as_str()) {
-                *left = left.checked_sub(1).ok_or_else(|| reject(Reason::TooManySignatures))?;
+                *left = left.checked_sub(1).ok_or(Reason::TooManySignatures)?;
                 group.signatures.extend(self.decode(carrier, signature));
                 if self.mac == Mac::Equal {
                     group.signatures.extend(bearer(signature).map(|token| token.as_bytes().to_vec()));
@@ -259,7 +258,7 @@ impl Scheme {
         let needs_time = matches!(at, Some(TimeAt::Item(_) | TimeAt::Position(_)));
         match group.signatures.is_empty() {
             true => Ok(None),
-            false if needs_time && group.time.is_none() => Err(bad_timestamp()),
+            false if needs_time && group.time.is_none() => Err(Reason::BadTimestamp),
             false => Ok(Some(group)),
         }
     }
@@ -279,24 +278,19 @@ impl Scheme {
 
 impl SignatureLocation {
     /// The texts that hold signatures; several only where the vendor documents several.
-    fn lines<'a>(
-        &self,
-        headers: &'a HeaderMap,
-        view: &View<'a, '_>,
-        most: usize,
-    ) -> Result<Vec<Cow<'a, str>>, Rejection> {
+    fn lines<'a>(&self, headers: &'a HeaderMap, view: &View<'a, '_>, most: usize) -> Result<Vec<Cow<'a, str>>, Reason> {
         let lines = match &self.at {
             CarriedAt::Place(place) => match view.read(place) {
                 Reading::Missing => Vec::new(),
                 Reading::Text(text) => vec![text],
-                Reading::Ambiguous => return Err(reject(Reason::TooManySignatures)),
-                Reading::Unusable | Reading::Unreadable => return Err(reject(Reason::MalformedSignature)),
+                Reading::Ambiguous => return Err(Reason::TooManySignatures),
+                Reading::Unusable | Reading::Unreadable => return Err(Reason::MalformedSignature),
             },
             CarriedAt::Headers(names) => self.header_lines(names, headers, most)?,
             CarriedAt::Every(..) => Vec::new(),
         };
         if lines.iter().all(|line| line.trim().is_empty()) {
-            return Err(reject(Reason::MissingSignature));
+            return Err(Reason::MissingSignature);
         }
         Ok(lines)
     }
@@ -311,7 +305,7 @@ impl SignatureLocation {
         names: &[String],
         headers: &'a HeaderMap,
         most: usize,
-    ) -> Result<Vec<Cow<'a, str>>, Rejection> {
+    ) -> Result<Vec<Cow<'a, str>>, Reason> {
         let Some(name) = names.iter().find(|name| matching_names(name, headers).next().is_some()) else {
             return Ok(Vec::new());
         };
@@ -319,10 +313,9 @@ impl SignatureLocation {
         for name in matching_names(name, headers) {
             for (index, line) in headers.get_all(name).iter().enumerate() {
                 if lines.len() == most || (index > 0 && !self.lines) {
-                    return Err(reject(Reason::TooManySignatures));
+                    return Err(Reason::TooManySignatures);
                 }
-                let text =
-                    std::str::from_utf8(line.as_bytes()).map_err(|_not_utf8| reject(Reason::MalformedSignature))?;
+                let text = std::str::from_utf8(line.as_bytes()).map_err(|_not_utf8| Reason::MalformedSignature)?;
                 lines.push(Cow::Borrowed(text));
             }
         }
@@ -331,22 +324,22 @@ impl SignatureLocation {
 }
 
 /// Each element of a list must carry one of the tokens.
-fn every_token(list: &Batch, place: &Pointer, keys: &[Key], body: &[u8]) -> Result<Verified, Rejection> {
+fn every_token(list: &Batch, place: &Pointer, keys: &[Key], body: &[u8]) -> Result<Verified, Reason> {
     let wanted = Wanted::new([place]);
     let unread = Wanted::default();
     let asked = Asked { element: &unread, parent: &unread, document: &unread };
-    let elements = list.split(body, asked).map_err(|_unreadable| reject(Reason::MalformedSignature))?.elements;
+    let elements = list.split(body, asked).map_err(|_unreadable| Reason::MalformedSignature)?.elements;
     let mut first = None;
     for element in elements.iter().filter(|element| element.known) {
-        let hits = wanted.find(element.text.as_bytes()).map_err(|_not_json| reject(Reason::MalformedSignature))?;
-        let Hit::Raw(raw) = wanted.hit(&hits, place) else { return Err(reject(Reason::MissingSignature)) };
-        let Scalar::Text(token) = json::scalar(raw) else { return Err(reject(Reason::MalformedSignature)) };
+        let hits = wanted.find(element.text.as_bytes()).map_err(|_not_json| Reason::MalformedSignature)?;
+        let Hit::Raw(raw) = wanted.hit(&hits, place) else { return Err(Reason::MissingSignature) };
+        let Scalar::Text(token) = json::scalar(raw) else { return Err(Reason::MalformedSignature) };
         let given = [token.as_bytes().to_vec()];
-        let found = keys.iter().position(|key| key.verify(&[], &given)).ok_or_else(|| reject(Reason::Mismatch))?;
+        let found = keys.iter().position(|key| key.verify(&[], &given)).ok_or(Reason::Mismatch)?;
         first = first.or(Some(found));
     }
     let is_complete = elements.iter().all(|element| element.known);
-    first.filter(|_| is_complete).map(Verified::by_key).ok_or_else(|| reject(Reason::MissingSignature))
+    first.filter(|_| is_complete).map(Verified::by_key).ok_or(Reason::MissingSignature)
 }
 
 /// A separator that ends in a space is one whose space may be missing.
@@ -379,12 +372,4 @@ fn pieces<'t>(text: &'t str, separator: Option<&str>) -> impl Iterator<Item = &'
         rest = cut.map(|(_, after)| after);
         Some(cut.map_or(text, |(piece, _)| piece))
     })
-}
-
-fn reject(reason: Reason) -> Rejection {
-    Rejection { step: Step::Signature, reason, off_by_seconds: None }
-}
-
-fn bad_timestamp() -> Rejection {
-    Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None }
 }

@@ -8,7 +8,7 @@ use super::Source;
 use crate::UnixMillis;
 use crate::provider::scheme::place::View;
 use crate::request::Request;
-use crate::verdict::{Reason, Rejection, Step};
+use crate::verdict::{Reason, Rejection};
 
 /// A head's verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,14 +27,10 @@ impl Source {
     /// Presence and form of what is signed, and the window where the time is in a header. A static token is compared.
     pub fn judge_head(&self, head: &Request, path_token: Option<&str>, now: UnixMillis) -> HeadVerdict {
         if !self.methods.contains(&head.method) {
-            return HeadVerdict::Refused(Rejection {
-                step: Step::Method,
-                reason: Reason::Method,
-                off_by_seconds: None,
-            });
+            return HeadVerdict::Refused(Reason::Method.into());
         }
-        if let Err(rejection) = self.check_path_token(path_token) {
-            return HeadVerdict::Refused(rejection);
+        if let Err(reason) = self.check_path_token(path_token) {
+            return HeadVerdict::Refused(reason.into());
         }
         let Some(verifier) = &self.verifier else { return HeadVerdict::ReadOn };
         match verifier.judge_head(head, now) {

@@ -6,8 +6,7 @@
 //! Some want their text signed with our key. Where nobody proved who asks, that must not sign events for strangers: only
 //! a plain token is signed, and a body that is one, or empty, is never taken for an event ([`HandshakeRules::may_have_signed`]).
 
-use bytes::Bytes;
-use http::{HeaderName, HeaderValue, Method, StatusCode};
+use http::{HeaderName, HeaderValue, Method};
 use subtle::ConstantTimeEq;
 
 use crate::Problem;
@@ -17,7 +16,7 @@ use crate::provider::scheme::place::{Part, Place, Reading, View, Wants};
 use crate::provider::scheme::verifier::Verifier;
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{HandshakeSecret, Reason, Rejection, Reply, Step, Verdict};
+use crate::verdict::{HandshakeSecret, Reason, Rejection, Reply, Verdict};
 
 /// Longest text that is echoed.
 const ECHO_BYTES_MAX: usize = 1024;
@@ -265,14 +264,14 @@ impl Rule {
         }
         let is_met = |((part, _), expected): (&(Part, String), &Secret)| matches!(part.read(view), Reading::Text(text) if bool::from(text.as_bytes().ct_eq(expected.expose())));
         if !handshake.check.iter().zip(&self.expected).all(is_met) {
-            return Some(Err(Rejection { step: Step::Signature, reason: Reason::Mismatch, off_by_seconds: None }));
+            return Some(Err(Reason::Mismatch.into()));
         }
         let fill = |(name, pattern): &(HeaderName, Pattern)| {
             Some((name.clone(), HeaderValue::from_str(&pattern.fill(asked)?).ok()?))
         };
         let headers = handshake.headers.iter().map(fill).collect::<Option<Vec<_>>>()?;
-        let body = Bytes::from(handshake.reply.fill(handshake.wrap.as_deref(), asked)?);
-        let reply = Reply { status: StatusCode::OK, content_type: handshake.content_type, headers, body };
+        let body = handshake.reply.fill(handshake.wrap.as_deref(), asked)?;
+        let reply = Reply { headers, ..Reply::ok(handshake.content_type, body) };
         Some(Ok(match &handshake.secret {
             None => Verdict::Handshake(reply),
             Some(part) => {

@@ -28,10 +28,10 @@ use crate::provider::scheme::Verified;
 use crate::provider::scheme::address::Address;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn, problem, reject};
+use crate::provider::vendor::builtin::{self, BuiltIn, problem};
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{KeyWanted, NamedBy, Reason, Rejection, Step};
+use crate::verdict::{KeyWanted, NamedBy, Reason, Rejection};
 
 /// How long a token that we sign ourselves is good.
 const OWN_LIFE_SECONDS: i64 = 300;
@@ -78,18 +78,18 @@ impl Jwt {
     }
 
     /// The keys that may have signed a token; [`Missing`] where they would have to be fetched.
-    fn check_signature(&self, token: &Token<'_>, now: UnixMillis) -> Result<usize, Result<Rejection, Missing>> {
+    fn check_signature(&self, token: &Token<'_>, now: UnixMillis) -> Result<usize, Result<Reason, Missing>> {
         let named = token.header.text("alg") == Some(self.rule.alg.word());
         // A critical extension is one that a reader who does not know it must refuse.
         if !named || token.header.has("crit") {
-            return Err(Ok(reject(Reason::MalformedSignature)));
+            return Err(Ok(Reason::MalformedSignature));
         }
         match self.rule.alg {
             Signing::Hs256 => {
                 let message = [Cow::Borrowed(token.signed.as_bytes())];
                 let given = [token.signature.clone()];
                 let found = self.shared.iter().position(|key| key.verify(&message, &given));
-                found.map(|index| index + 1).ok_or_else(|| Ok(reject(Reason::Mismatch)))
+                found.map(|index| index + 1).ok_or(Ok(Reason::Mismatch))
             }
             Signing::Public(algorithm) => {
                 let named = self.rule.keys.as_ref();
@@ -100,13 +100,13 @@ impl Jwt {
         }
     }
 
-    fn check_claims(&self, claims: &Claims, request: &Request) -> Result<(), Rejection> {
+    fn check_claims(&self, claims: &Claims, request: &Request) -> Result<(), Reason> {
         let rule = &self.rule;
         let is_issued = rule.iss.is_empty() || rule.iss.iter().any(|issuer| claims.text("iss") == Some(issuer));
         let is_for_us = self.audience.as_ref().is_none_or(|audience| claims.holds("aud", audience));
         let is_equal = self.expected.iter().all(|(claim, value)| claims.text(claim) == Some(value));
         if !is_issued || !is_for_us || !is_equal || !rule.is_true.iter().all(|claim| claims.is_true(claim)) {
-            return Err(reject(Reason::WrongClaim));
+            return Err(Reason::WrongClaim);
         }
         let urls = self.address.as_ref().map_or_else(Vec::new, |address| address.urls(&request.target));
         let is_here = |claim: &String| urls.iter().any(|url| claims.text(claim) == Some(url.as_str()));
@@ -115,18 +115,16 @@ impl Jwt {
         let hashes_body = rule.body.as_ref().is_none_or(|claim| {
             request.body.is_empty() && !claims.has(claim) || self.is_hash(claims.text(claim), &request.body)
         });
-        if names_url && hashes_body { Ok(()) } else { Err(reject(Reason::Mismatch)) }
+        if names_url && hashes_body { Ok(()) } else { Err(Reason::Mismatch) }
     }
 
     fn check_times(&self, claims: &Claims, now: UnixMillis) -> Result<(), Rejection> {
-        let late =
-            |reason, off: i64| Rejection { step: Step::Window, reason, off_by_seconds: Some(off.div_euclid(1000)) };
-        let wrong = || Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None };
-        let read = |name: &str| claims.time(name).map_err(|()| wrong());
+        let late = |reason: Reason, off: i64| Rejection { off_by_seconds: Some(off.div_euclid(1000)), ..reason.into() };
+        let read = |name: &str| claims.time(name).map_err(|()| Reason::BadTimestamp);
         let (iat, nbf, exp) = (read("iat")?, read("nbf")?, read("exp")?);
         let skew = i64::from(self.rule.skew) * 1000;
         if self.rule.expires && exp.is_none() || self.rule.max_age.is_some() && iat.is_none() {
-            return Err(wrong());
+            return Err(Reason::BadTimestamp.into());
         }
         if let (Some(iat), Some(max_age)) = (iat, self.rule.max_age)
             && now - iat > i64::from(max_age) * 1000
@@ -191,9 +189,9 @@ impl Jwt {
 impl BuiltIn for Jwt {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
         let line = builtin::line(&request.headers, &self.rule.header)?;
-        let token = Token::parse(bare(line)).ok_or_else(|| reject(Reason::MalformedSignature))?;
+        let token = Token::parse(bare(line)).ok_or(Reason::MalformedSignature)?;
         let signed_by = self.check_signature(&token, now);
-        let secret = signed_by.map_err(|refusal| refusal.unwrap_or_else(|_missing| reject(Reason::UnknownKey)))?;
+        let secret = signed_by.map_err(|refusal| refusal.unwrap_or(Reason::UnknownKey))?;
         self.check_claims(&token.claims, request)?;
         self.check_times(&token.claims, now)?;
         // A token that says nothing about the body may serve many requests.
@@ -204,7 +202,7 @@ impl BuiltIn for Jwt {
 
     fn judge_head(&self, headers: &HeaderMap, now: UnixMillis) -> Result<(), Rejection> {
         let line = builtin::line(headers, &self.rule.header)?;
-        let token = Token::parse(bare(line)).ok_or_else(|| reject(Reason::MalformedSignature))?;
+        let token = Token::parse(bare(line)).ok_or(Reason::MalformedSignature)?;
         self.check_times(&token.claims, now)
     }
 

@@ -8,9 +8,9 @@ use crate::UnixMillis;
 use crate::provider::SourceSpec;
 use crate::provider::keys::keyring::{Keyring, Look};
 use crate::provider::keys::public_key::{Algorithm, Keys, PrivateKey, PublicKey};
-use crate::provider::vendor::builtin::{problem, reject};
+use crate::provider::vendor::builtin::problem;
 use crate::secret::Secret;
-use crate::verdict::{KeyWanted, NamedBy, Reason, Rejection};
+use crate::verdict::{KeyWanted, NamedBy, Reason};
 
 /// A source's public keys.
 #[derive(Debug, Default)]
@@ -125,12 +125,12 @@ pub(crate) fn first_match(
     message: &[u8],
     signature: &[u8],
     now: UnixMillis,
-) -> Result<usize, Rejection> {
+) -> Result<usize, Reason> {
     let matched = keys.iter().find(|(_, key)| key.verify(algorithm, message, signature));
     match matched {
         Some((position, key)) if key.is_valid_at(now) => Ok(*position),
-        Some(_) => Err(reject(Reason::ExpiredKey)),
-        None => Err(reject(Reason::Mismatch)),
+        Some(_) => Err(Reason::ExpiredKey),
+        None => Err(Reason::Mismatch),
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a described scheme can tell from a request's head: whether a signature is there, has its form, and is of now.
 
-use super::{Group, Scheme, SignedTime, bad_timestamp, reject};
+use super::{Group, Scheme, SignedTime};
 use crate::UnixMillis;
 use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeAt};
 use crate::provider::scheme::mac::{Key, Mac};
@@ -20,7 +20,7 @@ impl Scheme {
                 Err(rejection) => first = first.or(Some(rejection)),
             }
         }
-        Err(first.unwrap_or_else(|| reject(Reason::MissingSignature)))
+        Err(first.unwrap_or(Reason::MissingSignature.into()))
     }
 
     fn carrier_head<'a>(
@@ -45,7 +45,7 @@ impl Scheme {
         // A token covers nothing, so the body is not needed to compare it.
         let is_token = matches!(carrier.mac.unwrap_or(self.mac), Mac::Equal | Mac::Basic);
         if is_token && !keys.iter().any(|key| groups.iter().any(|group| key.verify(&[], &group.signatures))) {
-            return Err(reject(Reason::Mismatch));
+            return Err(Reason::Mismatch.into());
         }
         self.time.as_ref().map_or(Ok(()), |signed| self.head_window(signed, &groups, view, now))
     }
@@ -59,7 +59,7 @@ impl Scheme {
         now: UnixMillis,
     ) -> Result<(), Rejection> {
         let check = |text: &str| {
-            let time = signed.unit.parse(text).ok_or_else(bad_timestamp)?;
+            let time = signed.unit.parse(text).ok_or(Reason::BadTimestamp)?;
             signed.unit.check(time, now, signed.window)
         };
         match &signed.at {

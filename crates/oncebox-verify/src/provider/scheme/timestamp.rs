@@ -5,7 +5,7 @@
 
 use crate::UnixMillis;
 use crate::calendar;
-use crate::verdict::{Reason, Rejection, Step};
+use crate::verdict::{Reason, Rejection};
 
 /// How a sender writes the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +60,7 @@ impl Unit {
         };
         let reject = |reason, off: i64| {
             let seconds = (off.saturating_add(scale - 1)).div_euclid(scale);
-            Err(Rejection { step: Step::Window, reason, off_by_seconds: Some(seconds) })
+            Err(Rejection { off_by_seconds: Some(seconds), ..Rejection::from(reason) })
         };
         if age > window.past.saturating_mul(scale) {
             reject(Reason::TooOld, age)

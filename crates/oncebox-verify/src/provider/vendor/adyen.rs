@@ -16,7 +16,7 @@ use crate::provider::identity::batch::BATCH_EVENTS_MAX;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn, reject};
+use crate::provider::vendor::builtin::{self, BuiltIn};
 use crate::read::json::{self, Hit, Pointer, Scalar, Wanted};
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
@@ -49,16 +49,16 @@ impl Adyen {
     }
 
     /// The position of the key that fits an item, and what the item wraps.
-    fn verify_item<'a>(&self, item: &'a str) -> Result<(usize, &'a str), Rejection> {
+    fn verify_item<'a>(&self, item: &'a str) -> Result<(usize, &'a str), Reason> {
         let reader = Reader::of(item)?;
         let signature = reader.text(SIGNATURE)?;
         if signature.trim().is_empty() {
-            return Err(reject(Reason::MissingSignature));
+            return Err(Reason::MissingSignature);
         }
         let given = [builtin::decoded(&signature, Encoding::Base64)?];
         let message = [Cow::Owned(reader.message()?.into_bytes())];
         let found = self.keys.iter().position(|key| key.verify(&message, &given));
-        let index = found.ok_or_else(|| reject(Reason::Mismatch))?;
+        let index = found.ok_or(Reason::Mismatch)?;
         Ok((index, reader.inner()?))
     }
 }
@@ -67,7 +67,7 @@ impl BuiltIn for Adyen {
     fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
         let items = items(&request.body)?;
         let verified = items.into_iter().map(|item| self.verify_item(item)).collect::<Result<Vec<_>, _>>()?;
-        let (index, _) = *verified.first().ok_or_else(|| reject(Reason::MissingSignature))?;
+        let (index, _) = *verified.first().ok_or(Reason::MissingSignature)?;
         let inner: Vec<&str> = verified.iter().map(|(_, inner)| *inner).collect();
         let opened = Some(format!("[{}]", inner.join(",")).into());
         Ok(Verified { opened, ..Verified::by_key(index) })
@@ -91,16 +91,16 @@ impl BuiltIn for Adyen {
 }
 
 /// The items of a request; an empty batch is refused, since nothing in it is signed.
-fn items(body: &[u8]) -> Result<Vec<&str>, Rejection> {
+fn items(body: &[u8]) -> Result<Vec<&str>, Reason> {
     static WANTED: LazyLock<(Wanted, Option<Pointer>)> = LazyLock::new(|| {
         let pointer = Pointer::parse(ITEMS);
         (Wanted::new(&pointer), pointer)
     });
     let (wanted, pointer) = &*WANTED;
-    let hits = wanted.find(body).map_err(|json::Unreadable| reject(Reason::MissingSignature))?;
+    let hits = wanted.find(body).map_err(|json::Unreadable| Reason::MissingSignature)?;
     let hit = pointer.as_ref().map_or(Hit::Missing, |pointer| wanted.hit(&hits, pointer));
-    let Hit::Raw(raw) = hit else { return Err(reject(Reason::MissingSignature)) };
-    json::elements(raw, BATCH_EVENTS_MAX).ok_or_else(|| reject(Reason::MalformedSignature))
+    let Hit::Raw(raw) = hit else { return Err(Reason::MissingSignature) };
+    json::elements(raw, BATCH_EVENTS_MAX).ok_or(Reason::MalformedSignature)
 }
 
 /// One item's values.
@@ -115,39 +115,39 @@ static VALUES: LazyLock<Wanted> = LazyLock::new(|| {
 });
 
 impl<'a> Reader<'a> {
-    fn of(item: &'a str) -> Result<Self, Rejection> {
-        let hits = VALUES.find(item.as_bytes()).map_err(|json::Unreadable| reject(Reason::MalformedSignature))?;
+    fn of(item: &'a str) -> Result<Self, Reason> {
+        let hits = VALUES.find(item.as_bytes()).map_err(|json::Unreadable| Reason::MalformedSignature)?;
         Ok(Self { hits })
     }
 
     /// The notification inside its wrapping.
-    fn inner(&self) -> Result<&'a str, Rejection> {
+    fn inner(&self) -> Result<&'a str, Reason> {
         match Pointer::parse(ITEM).map_or(Hit::Missing, |pointer| VALUES.hit(&self.hits, &pointer)) {
             Hit::Raw(raw) => Ok(raw),
-            Hit::Missing | Hit::Ambiguous => Err(reject(Reason::MalformedSignature)),
+            Hit::Missing | Hit::Ambiguous => Err(Reason::MalformedSignature),
         }
     }
 
     /// A value as text; what is not there is empty.
-    fn text(&self, pointer: &str) -> Result<Cow<'a, str>, Rejection> {
+    fn text(&self, pointer: &str) -> Result<Cow<'a, str>, Reason> {
         let Some(pointer) = Pointer::parse(pointer) else { return Ok(Cow::Borrowed("")) };
         match VALUES.hit(&self.hits, &pointer) {
             Hit::Missing => Ok(Cow::Borrowed("")),
-            Hit::Ambiguous => Err(reject(Reason::MalformedSignature)),
+            Hit::Ambiguous => Err(Reason::MalformedSignature),
             Hit::Raw(raw) => match json::scalar(raw) {
                 Scalar::Text(text) => Ok(text),
                 Scalar::Null => Ok(Cow::Borrowed("")),
-                Scalar::Other => Err(reject(Reason::MalformedSignature)),
+                Scalar::Other => Err(Reason::MalformedSignature),
             },
         }
     }
 
-    fn message(&self) -> Result<String, Rejection> {
+    fn message(&self) -> Result<String, Reason> {
         let mut message = String::new();
         for (index, pointer) in SIGNED.iter().enumerate() {
             let text = self.text(pointer)?;
             if index != MERCHANT_REFERENCE && text.contains(':') {
-                return Err(reject(Reason::MalformedSignature));
+                return Err(Reason::MalformedSignature);
             }
             if index > 0 {
                 message.push(':');

@@ -17,7 +17,7 @@ use crate::provider::SourceSpec;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::scheme::{SIGNATURES_MAX, Verified};
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn, reject};
+use crate::provider::vendor::builtin::{self, BuiltIn};
 use crate::read::form::{self, Field};
 use crate::read::xml;
 use crate::request::Request;
@@ -46,18 +46,18 @@ impl Braintree {
     }
 
     /// The signatures beside our public key.
-    fn signatures(&self, text: &str) -> Result<Vec<Vec<u8>>, Rejection> {
+    fn signatures(&self, text: &str) -> Result<Vec<Vec<u8>>, Reason> {
         let mut signatures = Vec::new();
         for (index, pair) in text.split('&').enumerate() {
             if index == SIGNATURES_MAX {
-                return Err(reject(Reason::TooManySignatures));
+                return Err(Reason::TooManySignatures);
             }
-            let (public, signature) = pair.split_once('|').ok_or_else(|| reject(Reason::MalformedSignature))?;
+            let (public, signature) = pair.split_once('|').ok_or(Reason::MalformedSignature)?;
             if bool::from(public.as_bytes().ct_eq(self.public.expose())) {
                 signatures.push(builtin::decoded(signature, Encoding::Hex)?);
             }
         }
-        if signatures.is_empty() { Err(reject(Reason::Mismatch)) } else { Ok(signatures) }
+        if signatures.is_empty() { Err(Reason::Mismatch) } else { Ok(signatures) }
     }
 
     fn pair(&self, key: &Key, text: &str) -> Option<String> {
@@ -72,12 +72,12 @@ impl BuiltIn for Braintree {
         let payload = field(&request.body, PAYLOAD)?;
         let bare = payload.strip_suffix('\n').unwrap_or(&payload);
         if is_challenge(bare) {
-            return Err(reject(Reason::Mismatch));
+            return Err(Reason::Mismatch.into());
         }
         let given = self.signatures(&signature)?;
         let spellings = [[bare.as_bytes().into()], [Cow::Owned([bare.as_bytes(), b"\n"].concat())]];
         let fits = |key: &Key| spellings.iter().any(|message| key.verify(message, &given));
-        let index = self.keys.iter().position(fits).ok_or_else(|| reject(Reason::Mismatch))?;
+        let index = self.keys.iter().position(fits).ok_or(Reason::Mismatch)?;
         let covered = Some(sha256(bare.as_bytes()));
         Ok(Verified { covered, opened: Some(open(bare).into()), ..Verified::by_key(index) })
     }
@@ -102,13 +102,13 @@ fn is_challenge(text: &str) -> bool {
     (20..=32).contains(&text.len()) && text.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
 }
 
-fn field<'a>(body: &'a [u8], name: &str) -> Result<Cow<'a, str>, Rejection> {
+fn field<'a>(body: &'a [u8], name: &str) -> Result<Cow<'a, str>, Reason> {
     match form::field(body, name) {
-        Field::Text(text) if text.trim().is_empty() => Err(reject(Reason::MissingSignature)),
+        Field::Text(text) if text.trim().is_empty() => Err(Reason::MissingSignature),
         Field::Text(text) => Ok(text),
-        Field::Missing => Err(reject(Reason::MissingSignature)),
-        Field::Ambiguous => Err(reject(Reason::TooManySignatures)),
-        Field::NotText => Err(reject(Reason::MalformedSignature)),
+        Field::Missing => Err(Reason::MissingSignature),
+        Field::Ambiguous => Err(Reason::TooManySignatures),
+        Field::NotText => Err(Reason::MalformedSignature),
     }
 }
 

@@ -26,7 +26,7 @@ use crate::provider::vendor::sns::Sns;
 use crate::provider::vendor::twilio::{Bodies, Twilio};
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{KeyWanted, Reason, Rejection, Step};
+use crate::verdict::{KeyWanted, Reason, Rejection};
 
 /// The built-in schemes by name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -263,27 +263,27 @@ pub(crate) fn setting(spec: &SourceSpec, name: &str, problems: &mut Vec<Problem>
 }
 
 /// The one line of a header, without which nothing is signed.
-pub(crate) fn line<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, Rejection> {
+pub(crate) fn line<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, Reason> {
     let mut lines = headers.get_all(name).iter();
-    let line = lines.next().ok_or_else(|| reject(Reason::MissingSignature))?;
+    let line = lines.next().ok_or(Reason::MissingSignature)?;
     if lines.next().is_some() {
-        return Err(reject(Reason::TooManySignatures));
+        return Err(Reason::TooManySignatures);
     }
     match std::str::from_utf8(line.as_bytes()) {
-        Ok(text) if text.trim().is_empty() => Err(reject(Reason::MissingSignature)),
+        Ok(text) if text.trim().is_empty() => Err(Reason::MissingSignature),
         Ok(text) => Ok(text),
-        Err(_not_utf8) => Err(reject(Reason::MalformedSignature)),
+        Err(_not_utf8) => Err(Reason::MalformedSignature),
     }
 }
 
 /// The one signature in a header, decoded.
-pub(crate) fn signature(headers: &HeaderMap, name: &HeaderName, enc: Encoding) -> Result<Vec<u8>, Rejection> {
+pub(crate) fn signature(headers: &HeaderMap, name: &HeaderName, enc: Encoding) -> Result<Vec<u8>, Reason> {
     decoded(line(headers, name)?, enc)
 }
 
 /// A signature, decoded.
-pub(crate) fn decoded(text: &str, enc: Encoding) -> Result<Vec<u8>, Rejection> {
-    enc.decode(text).filter(|bytes| !bytes.is_empty()).ok_or_else(|| reject(Reason::MalformedSignature))
+pub(crate) fn decoded(text: &str, enc: Encoding) -> Result<Vec<u8>, Reason> {
+    enc.decode(text).filter(|bytes| !bytes.is_empty()).ok_or(Reason::MalformedSignature)
 }
 
 /// Writes a header that signing makes.
@@ -291,10 +291,6 @@ pub(crate) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> 
     let value = HeaderValue::from_str(value).map_err(|_invalid| SignError::Incomplete)?;
     headers.insert(name, value);
     Ok(())
-}
-
-pub(crate) fn reject(reason: Reason) -> Rejection {
-    Rejection { step: Step::Signature, reason, off_by_seconds: None }
 }
 
 pub(crate) fn problem(key: &str, message: &str, cure: &str) -> Problem {

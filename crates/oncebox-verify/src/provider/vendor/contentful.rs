@@ -19,9 +19,9 @@ use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::scheme::place::query;
 use crate::provider::scheme::timestamp::{Unit, Window};
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn, reject};
+use crate::provider::vendor::builtin::{self, BuiltIn};
 use crate::request::Request;
-use crate::verdict::{Reason, Rejection, Step};
+use crate::verdict::{Reason, Rejection};
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-contentful-signature");
 const LIST: HeaderName = HeaderName::from_static("x-contentful-signed-headers");
@@ -70,7 +70,7 @@ impl BuiltIn for Contentful {
         let found = self
             .paths(&request.target)
             .find_map(|path| self.keys.iter().position(|key| key.verify(&message(request, &path, &headers), &given)));
-        let index = found.ok_or_else(|| reject(Reason::Mismatch))?;
+        let index = found.ok_or(Reason::Mismatch)?;
         Unit::Millis.check(time, now, self.window)?;
         Ok(Verified::by_key(index))
     }
@@ -78,7 +78,8 @@ impl BuiltIn for Contentful {
     fn judge_head(&self, headers: &HeaderMap, now: UnixMillis) -> Result<(), Rejection> {
         builtin::signature(headers, &SIGNATURE, Encoding::Hex)?;
         Unit::Millis.check(signed_at(headers)?, now, self.window)?;
-        listed(headers, builtin::line(headers, &LIST)?).map(drop)
+        listed(headers, builtin::line(headers, &LIST)?)?;
+        Ok(())
     }
 
     fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {
@@ -106,26 +107,24 @@ impl BuiltIn for Contentful {
     }
 }
 
-fn signed_at(headers: &HeaderMap) -> Result<UnixMillis, Rejection> {
-    let bad_time = Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None };
-    builtin::line(headers, &TIME).ok().and_then(|text| Unit::Millis.parse(text)).ok_or(bad_time)
+fn signed_at(headers: &HeaderMap) -> Result<UnixMillis, Reason> {
+    builtin::line(headers, &TIME).ok().and_then(|text| Unit::Millis.parse(text)).ok_or(Reason::BadTimestamp)
 }
 
 /// The listed headers as `name:value;name:value`, sorted; each must be there once.
-fn listed(headers: &HeaderMap, list: &str) -> Result<String, Rejection> {
-    let malformed = || reject(Reason::MalformedSignature);
+fn listed(headers: &HeaderMap, list: &str) -> Result<String, Reason> {
     let mut names: Vec<Cow<'_, str>> = list.split(',').map(|name| lower_case(name.trim())).collect();
     names.sort_unstable();
     let has = |name: &HeaderName| names.iter().any(|listed| listed == name.as_str());
     let is_twice = names.windows(2).any(|pair| pair[0] == pair[1]);
     if names.len() > HEADERS_MAX || is_twice || !has(&TOPIC) || !has(&TIME) {
-        return Err(malformed());
+        return Err(Reason::MalformedSignature);
     }
     let mut text = String::with_capacity(256);
     for name in &names {
         let mut lines = headers.get_all(name.as_ref()).iter();
-        let (Some(line), None) = (lines.next(), lines.next()) else { return Err(malformed()) };
-        let value = std::str::from_utf8(line.as_bytes()).map_err(|_not_text| malformed())?;
+        let (Some(line), None) = (lines.next(), lines.next()) else { return Err(Reason::MalformedSignature) };
+        let value = std::str::from_utf8(line.as_bytes()).map_err(|_not_text| Reason::MalformedSignature)?;
         text.extend([if text.is_empty() { "" } else { ";" }, name, ":", value.trim()]);
     }
     Ok(text)

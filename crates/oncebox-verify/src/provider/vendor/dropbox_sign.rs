@@ -15,7 +15,7 @@ use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::scheme::timestamp::{Unit, Window};
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn, reject};
+use crate::provider::vendor::builtin::{self, BuiltIn};
 use crate::read::form::{self, Field};
 use crate::read::json::{self, Hit, Pointer, Scalar, Wanted};
 use crate::request::Request;
@@ -49,17 +49,17 @@ impl DropboxSign {
 
 impl BuiltIn for DropboxSign {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
-        let document = document(&request.body).ok_or_else(|| reject(Reason::MissingSignature))?;
+        let document = document(&request.body).ok_or(Reason::MissingSignature)?;
         let [hash, time, kind] = values(&document)?;
         let given = [builtin::decoded(&hash, Encoding::Hex)?];
         let is_word =
             |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
         let Some(happened_at) = Unit::Seconds.parse(&time).filter(|_| is_word(&kind)) else {
-            return Err(reject(Reason::MalformedSignature));
+            return Err(Reason::MalformedSignature.into());
         };
         let message = [time.as_bytes().into(), kind.as_bytes().into()];
         let found = self.keys.iter().position(|key| key.verify(&message, &given));
-        let index = found.ok_or_else(|| reject(Reason::Mismatch))?;
+        let index = found.ok_or(Reason::Mismatch)?;
         Unit::Seconds.check(happened_at, now, self.window)?;
         Ok(Verified { opened: Some(document.into_owned().into()), ..Verified::by_key(index) })
     }
@@ -82,21 +82,21 @@ impl BuiltIn for DropboxSign {
     }
 }
 
-fn values(document: &[u8]) -> Result<[Cow<'_, str>; 3], Rejection> {
+fn values(document: &[u8]) -> Result<[Cow<'_, str>; 3], Reason> {
     static WANTED: LazyLock<Wanted> = LazyLock::new(|| {
         let pointers: Vec<Pointer> = [HASH, TIME, TYPE].into_iter().filter_map(Pointer::parse).collect();
         Wanted::new(&pointers)
     });
-    let hits = WANTED.find(document).map_err(|json::Unreadable| reject(Reason::MissingSignature))?;
+    let hits = WANTED.find(document).map_err(|json::Unreadable| Reason::MissingSignature)?;
     let read = |pointer: &str| match Pointer::parse(pointer).map_or(Hit::Missing, |pointer| WANTED.hit(&hits, &pointer))
     {
         Hit::Raw(raw) => match json::scalar(raw) {
             Scalar::Text(text) if !text.is_empty() => Ok(text),
-            Scalar::Text(_) | Scalar::Null => Err(reject(Reason::MissingSignature)),
-            Scalar::Other => Err(reject(Reason::MalformedSignature)),
+            Scalar::Text(_) | Scalar::Null => Err(Reason::MissingSignature),
+            Scalar::Other => Err(Reason::MalformedSignature),
         },
-        Hit::Missing => Err(reject(Reason::MissingSignature)),
-        Hit::Ambiguous => Err(reject(Reason::MalformedSignature)),
+        Hit::Missing => Err(Reason::MissingSignature),
+        Hit::Ambiguous => Err(Reason::MalformedSignature),
     };
     Ok([read(HASH)?, read(TIME)?, read(TYPE)?])
 }

@@ -19,9 +19,9 @@ use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::Encoding;
 use crate::provider::scheme::timestamp::{Unit, Window};
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn, reject};
+use crate::provider::vendor::builtin::{self, BuiltIn};
 use crate::request::Request;
-use crate::verdict::{KeyWanted, NamedBy, Proof, Reason, Rejection, Step};
+use crate::verdict::{KeyWanted, NamedBy, Proof, Reason, Rejection};
 
 const ID: HeaderName = HeaderName::from_static("paypal-transmission-id");
 const TIME: HeaderName = HeaderName::from_static("paypal-transmission-time");
@@ -57,22 +57,21 @@ impl PayPal {
     }
 
     /// The signed text, and the time in it.
-    fn signed(&self, request: &Request) -> Result<(String, UnixMillis), Rejection> {
+    fn signed(&self, request: &Request) -> Result<(String, UnixMillis), Reason> {
         let (id, time) = (builtin::line(&request.headers, &ID)?, builtin::line(&request.headers, &TIME)?);
-        let bad = Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None };
-        let at = Unit::Rfc3339.parse(time).ok_or(bad)?;
+        let at = Unit::Rfc3339.parse(time).ok_or(Reason::BadTimestamp)?;
         if id.contains('|') {
-            return Err(reject(Reason::MalformedSignature));
+            return Err(Reason::MalformedSignature);
         }
         Ok((format!("{id}|{time}|{}|{}", self.webhook_id, crc32(&request.body)), at))
     }
 
-    fn named(&self, headers: &HeaderMap) -> Result<Option<KeyWanted>, Rejection> {
+    fn named(&self, headers: &HeaderMap) -> Result<Option<KeyWanted>, Reason> {
         if self.keys.are_settled() {
             return Ok(None);
         }
         let url = certificates().admit(builtin::line(headers, &CERTIFICATE)?);
-        let url = url.ok_or_else(|| reject(Reason::ForeignKey))?;
+        let url = url.ok_or(Reason::ForeignKey)?;
         Ok(Some(KeyWanted { url, named_by: NamedBy::Request, proof: Some(Proof::Below(DOMAIN)) }))
     }
 }
@@ -81,11 +80,11 @@ impl BuiltIn for PayPal {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
         let signature = builtin::signature(&request.headers, &SIGNATURE, Encoding::Base64)?;
         if builtin::line(&request.headers, &ALGORITHM)? != ALGORITHM_WORD {
-            return Err(reject(Reason::MalformedSignature));
+            return Err(Reason::MalformedSignature.into());
         }
         let (signed, time) = self.signed(request)?;
         let keys = self.keys.find(self.named(&request.headers)?, None, now);
-        let keys = keys.map_err(|_missing| reject(Reason::UnknownKey))?;
+        let keys = keys.map_err(|_missing| Reason::UnknownKey)?;
         let secret = first_match(&keys, Algorithm::RsaSha256, signed.as_bytes(), &signature, now)?;
         Unit::Rfc3339.check(time, now, self.window)?;
         let delivery = builtin::line(&request.headers, &ID)?.as_bytes().into();
@@ -94,7 +93,8 @@ impl BuiltIn for PayPal {
 
     fn judge_head(&self, headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
         builtin::signature(headers, &SIGNATURE, Encoding::Base64)?;
-        [ALGORITHM, ID, TIME].iter().try_for_each(|name| builtin::line(headers, name).map(drop))
+        [ALGORITHM, ID, TIME].iter().try_for_each(|name| builtin::line(headers, name).map(drop))?;
+        Ok(())
     }
 
     fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {

@@ -23,10 +23,10 @@ use crate::provider::scheme::place::{Place, Reading, View, Wants};
 use crate::provider::scheme::timestamp::{Unit, Window};
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin::problem;
-use crate::provider::vendor::builtin::{self, BuiltIn, reject};
+use crate::provider::vendor::builtin::{self, BuiltIn};
 use crate::read::json::Pointer;
 use crate::request::Request;
-use crate::verdict::{KeyWanted, NamedBy, Proof, Reason, Rejection, Step};
+use crate::verdict::{KeyWanted, NamedBy, Proof, Reason, Rejection};
 
 /// How old a message may be: retries of the usual policy end long before.
 const PAST_SECONDS: i64 = 3600;
@@ -66,24 +66,22 @@ impl Sns {
         Some(Self { keys, topic: topic?, region: region?, window: Window { past, future }, wants })
     }
 
-    fn read(&self, request: &Request) -> Result<Message, Rejection> {
+    fn read(&self, request: &Request) -> Result<Message, Reason> {
         let view = View::new(request, &self.wants);
         let get = |name: &str| match place(name).map(|place| view.read(&place)) {
             Some(Reading::Text(text)) => Ok(Some(text.into_owned())),
             Some(Reading::Missing) | None => Ok(None),
-            Some(Reading::Ambiguous | Reading::Unusable | Reading::Unreadable) => {
-                Err(reject(Reason::MalformedSignature))
-            }
+            Some(Reading::Ambiguous | Reading::Unusable | Reading::Unreadable) => Err(Reason::MalformedSignature),
         };
         Message::read(get, &self.region.pin(Rest::Any))
     }
 
-    fn named(&self, message: &Message) -> Result<Option<KeyWanted>, Rejection> {
+    fn named(&self, message: &Message) -> Result<Option<KeyWanted>, Reason> {
         if self.keys.are_settled() {
             return Ok(None);
         }
         let url = self.region.pin(Rest::Path(is_certificate)).admit(&message.certificate);
-        let url = url.ok_or_else(|| reject(Reason::ForeignKey))?;
+        let url = url.ok_or(Reason::ForeignKey)?;
         Ok(Some(KeyWanted { url, named_by: NamedBy::Request, proof: Some(Proof::Named(self.region.names())) }))
     }
 }
@@ -92,14 +90,13 @@ impl BuiltIn for Sns {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
         let message = self.read(request)?;
         if message.topic != self.topic {
-            return Err(reject(Reason::WrongClaim));
+            return Err(Reason::WrongClaim.into());
         }
         let keys = self.keys.find(self.named(&message)?, None, now);
-        let keys = keys.map_err(|_missing| reject(Reason::UnknownKey))?;
+        let keys = keys.map_err(|_missing| Reason::UnknownKey)?;
         let text = message.signed.as_bytes();
         let secret = first_match(&keys, message.algorithm, text, &message.signature, now)?;
-        let bad = Rejection { step: Step::Window, reason: Reason::BadTimestamp, off_by_seconds: None };
-        let time = Unit::Rfc3339.parse(&message.timestamp).ok_or(bad)?;
+        let time = Unit::Rfc3339.parse(&message.timestamp).ok_or(Reason::BadTimestamp)?;
         Unit::Rfc3339.check(time, now, self.window)?;
         Ok(Verified { secret, covered: Some(sha256(text)), ..Verified::by_key(0) })
     }
@@ -162,22 +159,20 @@ struct Message {
 }
 
 impl Message {
-    fn read(get: impl Fn(&str) -> Result<Option<String>, Rejection>, own: &Pin) -> Result<Self, Rejection> {
-        let malformed = || reject(Reason::MalformedSignature);
-        let need = |name: &str| get(name)?.ok_or_else(malformed);
+    fn read(get: impl Fn(&str) -> Result<Option<String>, Reason>, own: &Pin) -> Result<Self, Reason> {
+        let need = |name: &str| get(name)?.ok_or(Reason::MalformedSignature);
         let signature = get("Signature")?.filter(|text| !text.is_empty());
-        let signature =
-            builtin::decoded(&signature.ok_or_else(|| reject(Reason::MissingSignature))?, Encoding::Base64)?;
+        let signature = builtin::decoded(&signature.ok_or(Reason::MissingSignature)?, Encoding::Base64)?;
         let algorithm = match need("SignatureVersion")?.as_str() {
             "1" => Algorithm::RsaSha1,
             "2" => Algorithm::RsaSha256,
-            _ => return Err(malformed()),
+            _ => return Err(Reason::MalformedSignature),
         };
         let kind = need("Type")?;
         let names = match kind.as_str() {
             "Notification" => NOTIFICATION,
             "SubscriptionConfirmation" | "UnsubscribeConfirmation" => CONFIRMATION,
-            _ => return Err(malformed()),
+            _ => return Err(Reason::MalformedSignature),
         };
         let mut signed = String::new();
         for name in names {
@@ -185,7 +180,7 @@ impl Message {
             let Some(value) = value else { continue };
             // Otherwise the border between two values could move under one signature.
             if *name != "Message" && value.contains('\n') {
-                return Err(malformed());
+                return Err(Reason::MalformedSignature);
             }
             signed.push_str(&format!("{name}\n{value}\n"));
         }
@@ -193,7 +188,7 @@ impl Message {
         // A confirmation that points elsewhere is no confirmation; it is refused before its certificate is fetched.
         let subscribe = subscribe.and_then(|url| own.admit(&url));
         if kind == "SubscriptionConfirmation" && subscribe.is_none() {
-            return Err(reject(Reason::WrongClaim));
+            return Err(Reason::WrongClaim);
         }
         let certificate = get("SigningCertURL")?.or(get("SigningCertUrl")?).unwrap_or_default();
         let (topic, timestamp) = (need("TopicArn")?, need("Timestamp")?);

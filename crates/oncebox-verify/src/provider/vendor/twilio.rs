@@ -58,17 +58,18 @@ impl BuiltIn for Twilio {
         let given = [builtin::signature(&request.headers, &SIGNATURE, Encoding::Base64)?];
         let signed = Signed::new(request);
         if self.bodies == Bodies::Hash && !has_hash(&request.target) {
-            return Err(builtin::reject(Reason::MalformedSignature));
+            return Err(Reason::MalformedSignature.into());
         }
         let urls = self.address.urls(&request.target);
         let fits = |key: &Key| urls.iter().any(|url| signed.verify(key, url, &given));
         let found = self.keys.iter().position(fits);
-        let index = found.ok_or_else(|| builtin::reject(Reason::Mismatch))?;
+        let index = found.ok_or(Reason::Mismatch)?;
         Ok(Verified { covered: signed.digest(), ..Verified::by_key(index) })
     }
 
     fn judge_head(&self, headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
-        builtin::signature(headers, &SIGNATURE, Encoding::Base64).map(drop)
+        builtin::signature(headers, &SIGNATURE, Encoding::Base64)?;
+        Ok(())
     }
 
     fn sign(&self, mut request: Request, _now: UnixMillis) -> Result<Request, SignError> {

@@ -1,7 +1,7 @@
 //! Every provider of the catalogue: complete, and what it signs it accepts.
 
 use super::*;
-use crate::digest::IdentityKind;
+use crate::verdict::IdentityKind;
 use crate::{SecretForm, provider_names};
 
 /// Providers whose sample and signature are made by code of their own.

@@ -1,8 +1,8 @@
 //! What makes two requests one event, and what is held.
 
 use super::*;
-use crate::digest::{IdentityKind, sha256};
-use crate::verdict::OnOtherBody;
+use crate::digest::sha256;
+use crate::verdict::{IdentityKind, OnOtherBody};
 
 /// Judges a signed Stripe body.
 fn check(body: &str, expected: &str) {
