@@ -14,4 +14,4 @@ pub(crate) mod spec;
 pub(crate) mod vendor;
 
 pub(crate) use description::{Description, Problem, SETTINGS};
-pub(crate) use spec::SourceSpec;
+pub(crate) use spec::{Compiling, SourceSpec};

@@ -18,9 +18,9 @@ use crate::provider::identity::handshake::HandshakeRules;
 use crate::provider::keys::keyring::Keyring;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::place::View;
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{self, Verifier};
 use crate::provider::sign::{Draft, SignError};
-use crate::provider::spec::SourceSpec;
+use crate::provider::spec::{Compiling, SourceSpec};
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{Accepted, KeyWanted, OnRepeat, Reason, Rejection, Reply, Verdict, Visit};
@@ -31,7 +31,7 @@ use path_token::{fits_a_path, is_token};
 #[derive(Debug)]
 pub struct Source {
     spec: SourceSpec,
-    verifier: Option<Verifier>,
+    verifier: Option<Box<dyn Verifier>>,
     handshakes: HandshakeRules,
     identity: IdentityRules,
     methods: Vec<Method>,
@@ -55,9 +55,9 @@ impl Source {
         secrets: impl IntoIterator<Item = Secret>,
     ) -> Result<Self, SourceError> {
         let Some(mut spec) = SourceSpec::named(name, provider) else {
-            let (key, message) = ("provider".to_owned(), format!("{provider:?} is not in the catalogue"));
-            let cure = "write one of provider_names(), or describe the sender in a SourceSpec".to_owned();
-            return Err(SourceError { problems: vec![Problem { key, message, cure }] });
+            let message = format!("{provider:?} is not in the catalogue");
+            let cure = "write one of provider_names(), or describe the sender in a SourceSpec";
+            return Err(SourceError { problems: vec![Problem::new("provider", message, cure)] });
         };
         spec.secrets = secrets.into_iter().collect();
         Self::build(spec)
@@ -65,17 +65,18 @@ impl Source {
 
     /// Checks a spec; every problem at once.
     pub fn build(spec: SourceSpec) -> Result<Self, SourceError> {
-        let mut problems = Vec::new();
+        let mut compiling = Compiling::new(&spec);
         // A secret that is still to arrive is one: until then nothing is taken for an event.
         let awaits_secret = spec.description.brings_secret();
         let by_token_only = spec.secrets.is_empty() && spec.path_token.is_some() && !awaits_secret;
-        let verifier = if spec.unverified || by_token_only { None } else { Verifier::compile(&spec, &mut problems) };
-        check_rest(&spec, &mut problems);
-        let handshakes = HandshakeRules::compile(&spec, &mut problems);
+        let verifier = if spec.unverified || by_token_only { None } else { verifier::compile(&mut compiling) };
+        check_rest(&mut compiling);
+        let handshakes = HandshakeRules::compile(&mut compiling);
+        let problems = compiling.problems;
         if !problems.is_empty() {
             return Err(SourceError { problems });
         }
-        let identity = IdentityRules::new(&spec, &handshakes, verifier.as_ref());
+        let identity = IdentityRules::new(&spec, &handshakes, verifier.as_deref());
         let mut methods = vec![Method::POST];
         for method in handshakes.methods() {
             if !methods.contains(method) {
@@ -129,7 +130,7 @@ impl Source {
 
     /// True when the signature covers a time, so that an old request is refused.
     pub fn signs_time(&self) -> bool {
-        self.verifier.as_ref().is_some_and(Verifier::has_signed_time)
+        self.verifier.as_deref().is_some_and(Verifier::has_signed_time)
     }
 
     /// True when its secret arrives by a handshake.
@@ -200,19 +201,20 @@ impl Source {
     }
 
     fn keyring(&self) -> Option<&Keyring> {
-        self.verifier.as_ref().and_then(Verifier::keyring)
+        self.verifier.as_deref().and_then(Verifier::keyring)
     }
 
     /// Signs a draft as the provider would, with the first secret, so that [`Source::judge`] accepts it.
     pub fn sign(&self, draft: Draft, now: UnixMillis) -> Result<Request, SignError> {
+        let request = draft.into_request();
         match &self.verifier {
-            Some(verifier) => verifier.sign(draft, now),
-            None => Ok(draft.into_request()),
+            Some(verifier) => verifier.sign(request, now),
+            None => Ok(request),
         }
     }
 
-    pub(crate) fn verifier(&self) -> Option<&Verifier> {
-        self.verifier.as_ref()
+    pub(crate) fn verifier(&self) -> Option<&dyn Verifier> {
+        self.verifier.as_deref()
     }
 
     /// What it was built from.
@@ -226,7 +228,7 @@ impl Source {
         }
         self.check_path_token(path_token)?;
         let view = self.identity.view(request);
-        if let Some(answer) = self.handshakes.answer_unsigned(request, &view, self.verifier.as_ref()) {
+        if let Some(answer) = self.handshakes.answer(request, &view, self.verifier(), false) {
             return answer;
         }
         let verified = match &self.verifier {
@@ -247,7 +249,7 @@ impl Source {
         if let Some(url) = self.verifier.as_ref().and_then(|verifier| verifier.visit(request)) {
             return Ok(Verdict::Visit(Visit { url, reply: nothing_to_store() }));
         }
-        if let Some(answer) = self.handshakes.answer_signed(request, &view, self.verifier.as_ref()) {
+        if let Some(answer) = self.handshakes.answer(request, &view, self.verifier(), true) {
             return answer;
         }
         if request.method != Method::POST {
@@ -289,10 +291,9 @@ fn nothing_to_store() -> Reply {
     Reply::ok("text/plain; charset=utf-8", "")
 }
 
-fn check_rest(spec: &SourceSpec, problems: &mut Vec<Problem>) {
-    let mut add = |key: &str, message: &str, cure: &str| {
-        problems.push(Problem { key: key.to_owned(), message: message.to_owned(), cure: cure.to_owned() });
-    };
+fn check_rest(compiling: &mut Compiling<'_>) {
+    let spec = compiling.spec;
+    let mut add = |key: &str, message: &str, cure: &str| compiling.problem(key, message, cure);
     if spec.path_token.as_ref().is_some_and(Secret::is_blank) {
         add("path_token", "the token is blank", "make one with `openssl rand -hex 32`");
     } else if !spec.path_token.as_ref().is_none_or(fits_a_path) {

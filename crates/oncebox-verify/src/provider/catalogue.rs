@@ -43,7 +43,7 @@ fn read_all() -> Result<BTreeMap<String, Description>, Problem> {
 }
 
 fn read(text: &str) -> Result<BTreeMap<String, Description>, Problem> {
-    let whole = |message: String| Problem { key: String::new(), message, cure: String::new() };
+    let whole = |message: String| Problem::new("", message, "");
     let table: toml::Table = text.parse().map_err(|error: toml::de::Error| whole(error.to_string()))?;
     let mut entries = BTreeMap::new();
     for (slug, keys) in &table {

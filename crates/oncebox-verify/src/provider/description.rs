@@ -15,7 +15,7 @@ use crate::provider::vendor::builtin;
 /// A provider described as data: a catalogue entry, a user's own description, or one laid over the other.
 #[derive(Clone, Debug, Default)]
 pub struct Description {
-    pub(crate) scheme: Option<builtin::Kind>,
+    pub(crate) scheme: Option<&'static builtin::BuiltIn>,
     pub(crate) jwt: Option<jwt::Rule>,
     pub(crate) mac: Option<mac::Mac>,
     pub(crate) enc: mac::Encoding,
@@ -93,6 +93,12 @@ pub struct Problem {
     pub cure: String,
 }
 
+impl Problem {
+    pub(crate) fn new(key: impl Into<String>, message: impl Into<String>, cure: impl Into<String>) -> Self {
+        Self { key: key.into(), message: message.into(), cure: cure.into() }
+    }
+}
+
 impl Description {
     /// The keys a description may have.
     pub const KEYS: &'static [&'static str] = describe::KEYS;
@@ -142,14 +148,13 @@ impl Description {
         use keys::curve::Curve;
         use mac::{KeyForm, Mac};
         use public_key::Algorithm;
-        let token = self.jwt.as_ref().map(|rule| rule.alg);
-        match (self.scheme, token) {
-            (_, Some(jwt::Signing::Public(Algorithm::P256Fixed))) => return Some(SecretForm::P256),
-            (Some(builtin::Kind::Sns | builtin::Kind::PayPal), _) | (_, Some(jwt::Signing::Public(_))) => {
-                return Some(SecretForm::Rsa);
-            }
-            (Some(builtin::Kind::AdyenStandard), _) => return Some(SecretForm::Hex),
+        match self.jwt.as_ref().map(|rule| rule.alg) {
+            Some(jwt::Signing::Public(Algorithm::P256Fixed)) => return Some(SecretForm::P256),
+            Some(jwt::Signing::Public(_)) => return Some(SecretForm::Rsa),
             _ => {}
+        }
+        if let Some(form) = self.scheme.and_then(|scheme| scheme.secret) {
+            return Some(form);
         }
         Some(match (self.mac?, self.key) {
             (Mac::Nothing, _) => SecretForm::PathToken,
@@ -176,7 +181,7 @@ impl Description {
     /// True when every id outside the body is part of the signed message, as `id_signed` claims.
     pub(crate) fn signs_its_ids(&self) -> bool {
         let places = self.id.iter().flat_map(place::Composite::parts).flat_map(place::Part::places);
-        let own = self.scheme.map(|scheme| scheme.facts().signs).unwrap_or_default();
+        let own = self.scheme.map(|scheme| scheme.signs).unwrap_or_default();
         let is_signed = |place: &place::Place| match place {
             place::Place::Header(name) if own.contains(&name.as_str()) => true,
             _ => self.msg.as_ref().is_some_and(|msg| msg.covers(place)),
@@ -192,7 +197,7 @@ impl Description {
 
     /// True when what is signed names one delivery, which then brings one event.
     pub(crate) fn names_delivery(&self) -> bool {
-        self.delivery.is_some() || self.scheme.is_some_and(|scheme| scheme.facts().names_delivery)
+        self.delivery.is_some() || self.scheme.is_some_and(|scheme| scheme.names_delivery)
     }
 
     /// True when the secret arrives by a handshake and need not be configured.
@@ -208,8 +213,8 @@ impl Description {
     /// True when the signature covers the whole body.
     pub fn body_covered(&self) -> bool {
         let covered = || match self.scheme {
-            Some(builtin::Kind::Jwt) => self.jwt.as_ref().is_some_and(|rule| rule.body.is_some()),
-            Some(scheme) => scheme.facts().covers_body,
+            Some(scheme) if scheme.word == builtin::JWT => self.jwt.as_ref().is_some_and(|rule| rule.body.is_some()),
+            Some(scheme) => scheme.covers_body,
             None => self.msg.as_ref().is_some_and(template::Template::covers_body),
         };
         self.body_covered.unwrap_or_else(covered)

@@ -68,7 +68,7 @@ struct Id<'a> {
 
 impl IdentityRules {
     /// Takes the rules from a spec; what handshakes and signatures read from a body is read together with the ids.
-    pub(crate) fn new(spec: &SourceSpec, handshakes: &HandshakeRules, verifier: Option<&Verifier>) -> Self {
+    pub(crate) fn new(spec: &SourceSpec, handshakes: &HandshakeRules, verifier: Option<&dyn Verifier>) -> Self {
         let description = &spec.description;
         let id_places = description.id.iter().flat_map(Composite::parts).flat_map(Part::places);
         let has_outside_id = id_places.clone().any(|place| !place.is_in_body());
@@ -80,8 +80,8 @@ impl IdentityRules {
         let places: Vec<&Place> = id_places.chain(types).chain(time).chain(delivery).collect();
         let wants = Wants::new(places);
         let mut wants_of_whole = wants.with(handshakes.wants());
-        if let Some(signed) = verifier.and_then(Verifier::wants) {
-            wants_of_whole = wants_of_whole.with(signed);
+        if let Some(scheme) = verifier.and_then(Verifier::described) {
+            wants_of_whole = wants_of_whole.with(&scheme.wants);
         }
         let body_covered = verifier.is_some() && description.body_covered();
         let doubtful = has_outside_id && !description.id_signed || description.names_delivery() && !body_covered;

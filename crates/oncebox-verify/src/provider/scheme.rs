@@ -25,6 +25,8 @@ use crate::provider::scheme::mac::{Encoding, Key, Mac};
 use crate::provider::scheme::place::{Part, Reading, View, Wants};
 use crate::provider::scheme::template::{Filling, Template};
 use crate::provider::scheme::timestamp::{Unit, Window};
+use crate::provider::scheme::verifier::Verifier;
+use crate::provider::sign::SignError;
 use crate::read::json::{self, Hit, Pointer, Scalar, Wanted};
 use crate::request::Request;
 use crate::secret::Secret;
@@ -50,7 +52,7 @@ pub(crate) struct Scheme {
     pub(super) template: Template,
     pub(crate) time: Option<SignedTime>,
     pub(super) require: Vec<(HeaderName, Secret)>,
-    pub(super) wants: Wants,
+    pub(crate) wants: Wants,
     pub(super) address: Option<Address>,
 }
 
@@ -90,19 +92,47 @@ struct Group<'a> {
     signatures: Vec<Vec<u8>>,
 }
 
-impl Scheme {
-    /// Judges signature, then time.
-    pub(crate) fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
-        self.verify_in(request, &View::new(request, &self.wants), now)
+impl Verifier for Scheme {
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
+        self.verify_by(request, &View::new(request, &self.wants), now)
     }
 
-    /// The same with a view of the request that holds at least what the scheme wants.
-    pub(crate) fn verify_in<'a>(
-        &self,
-        request: &'a Request,
-        view: &View<'a, '_>,
-        now: UnixMillis,
-    ) -> Result<Verified, Rejection> {
+    fn verify_in<'a>(&self, request: &'a Request, view: &View<'a, '_>, now: UnixMillis) -> Result<Verified, Rejection> {
+        if view.suits(&self.wants) { self.verify_by(request, view, now) } else { self.verify(request, now) }
+    }
+
+    fn judge_head(&self, head: &Request, now: UnixMillis) -> Result<(), Rejection> {
+        self.check_head(head, now)
+    }
+
+    fn sign(&self, request: Request, now: UnixMillis) -> Result<Request, SignError> {
+        self.signed(request, now)
+    }
+
+    fn has_signed_time(&self) -> bool {
+        self.time.is_some()
+    }
+
+    fn answer(&self, challenge: &str) -> Option<String> {
+        self.signature_of(challenge)
+    }
+
+    fn address(&self) -> Option<&Address> {
+        self.address.as_ref()
+    }
+
+    fn moved_to(&self, address: Address) -> Option<Box<dyn Verifier>> {
+        Some(Box::new(Self { address: Some(address), ..self.clone() }))
+    }
+
+    fn described(&self) -> Option<&Scheme> {
+        Some(self)
+    }
+}
+
+impl Scheme {
+    /// Judges by a view of the request that holds at least what the scheme wants.
+    fn verify_by<'a>(&self, request: &'a Request, view: &View<'a, '_>, now: UnixMillis) -> Result<Verified, Rejection> {
         self.check_required(&request.headers)?;
         let mut offset = 0;
         let mut first = None;
@@ -118,11 +148,6 @@ impl Scheme {
             offset += keys.len();
         }
         Err(first.unwrap_or(Reason::MissingSignature.into()))
-    }
-
-    /// True when the time is part of what is signed, so that a replay is refused after the window.
-    pub(crate) fn has_signed_time(&self) -> bool {
-        self.time.is_some()
     }
 
     fn check_required(&self, headers: &HeaderMap) -> Result<(), Reason> {

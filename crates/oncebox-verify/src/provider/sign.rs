@@ -52,9 +52,8 @@ impl Draft {
 }
 
 impl Scheme {
-    /// Adds time and signature to a draft.
-    pub(crate) fn sign(&self, draft: Draft, now: UnixMillis) -> Result<Request, SignError> {
-        let mut request = draft.into_request();
+    /// Adds time and signature.
+    pub(crate) fn signed(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {
         let (carrier, keys) = self.carriers.first().ok_or(SignError::Incomplete)?;
         let key = keys.first().ok_or(SignError::Incomplete)?;
         for (header, value) in &self.require {
@@ -78,7 +77,7 @@ impl Scheme {
     }
 
     /// The first key's signature of a text, encoded.
-    pub(crate) fn answer(&self, text: &str) -> Option<String> {
+    pub(crate) fn signature_of(&self, text: &str) -> Option<String> {
         let key = self.carriers.first().and_then(|(_, keys)| keys.first())?;
         let is_keyed = matches!(self.mac, Mac::HmacSha256 | Mac::HmacSha1 | Mac::HmacSha512);
         let signature = is_keyed.then(|| key.sign(&[Cow::Borrowed(text.as_bytes())]))??;

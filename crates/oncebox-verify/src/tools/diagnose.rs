@@ -6,11 +6,11 @@ use bytes::Bytes;
 use http::Method;
 
 use crate::UnixMillis;
-use crate::provider::SourceSpec;
 use crate::provider::description::describe::{CarriedAt, TimeAt};
 use crate::provider::scheme::mac::KeyForm;
 use crate::provider::scheme::place::looks_like_json;
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{self, Verifier};
+use crate::provider::{Compiling, SourceSpec};
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::source::Source;
@@ -75,7 +75,7 @@ fn other_method(request: &Request) -> String {
     format!("this source does not answer {}", request.method)
 }
 
-fn missing(verifier: &Verifier, request: &Request) -> String {
+fn missing(verifier: &dyn Verifier, request: &Request) -> String {
     let carrier = verifier.described().and_then(|scheme| scheme.carriers.first());
     let names = carrier.map(|(carrier, _)| match &carrier.at {
         CarriedAt::Headers(names) => names.join(" or "),
@@ -89,7 +89,7 @@ fn missing(verifier: &Verifier, request: &Request) -> String {
     format!("{names} is missing: the sender has no secret for this URL, or a proxy removed it")
 }
 
-fn bad_timestamp(verifier: &Verifier) -> String {
+fn bad_timestamp(verifier: &dyn Verifier) -> String {
     let time = verifier.described().and_then(|scheme| scheme.time.as_ref());
     let place = match time.map(|time| &time.at) {
         Some(TimeAt::Header(part) | TimeAt::Json(part)) => part.to_string(),
@@ -98,7 +98,7 @@ fn bad_timestamp(verifier: &Verifier) -> String {
     format!("the time in {place} is missing, stands twice or is not written the way this provider writes it")
 }
 
-fn mismatch(source: &Source, verifier: &Verifier, request: &Request, now: UnixMillis) -> String {
+fn mismatch(source: &Source, verifier: &dyn Verifier, request: &Request, now: UnixMillis) -> String {
     if request.method != Method::POST {
         return "the token of the handshake is not the one in the settings".to_owned();
     }
@@ -139,7 +139,7 @@ fn other_credential(spec: &SourceSpec) -> Option<String> {
 }
 
 /// Nothing that was tried fits: what is left, the most frequent first.
-fn unexplained(source: &Source, verifier: &Verifier) -> String {
+fn unexplained(source: &Source, verifier: &dyn Verifier) -> String {
     let cause = match source.description().sends_token() {
         // No body is signed, so that none can be at fault.
         true => "the token that the sender sends is another one",
@@ -156,7 +156,7 @@ fn unexplained(source: &Source, verifier: &Verifier) -> String {
     sentence
 }
 
-fn other_body(verifier: &Verifier, request: &Request, now: UnixMillis) -> Option<String> {
+fn other_body(verifier: &dyn Verifier, request: &Request, now: UnixMillis) -> Option<String> {
     if request.body.len() > BODY_BYTES_MAX {
         return None;
     }
@@ -184,7 +184,7 @@ fn other_secret(spec: &SourceSpec, request: &Request, now: UnixMillis) -> Option
         let mut spec = spec.clone();
         spec.description.key = form;
         spec.secrets = spec.secrets.iter().map(|secret| Secret::new(change(secret.expose()))).collect();
-        Verifier::compile(&spec, &mut Vec::new()).is_some_and(|verifier| fits(&verifier, request, now))
+        verifier::compile(&mut Compiling::new(&spec)).is_some_and(|verifier| fits(&*verifier, request, now))
     };
     let own = spec.description.key;
     let same = |secret: &[u8]| secret.to_vec();
@@ -214,16 +214,16 @@ fn other_secret(spec: &SourceSpec, request: &Request, now: UnixMillis) -> Option
     fits_with(own, &bare).then(|| "the sender uses the secret without its whsec_ in front".to_owned())
 }
 
-fn other_address(verifier: &Verifier, request: &Request, now: UnixMillis) -> Option<String> {
+fn other_address(verifier: &dyn Verifier, request: &Request, now: UnixMillis) -> Option<String> {
     let variants = verifier.address()?.variants(&request.target);
     let (what, _) = variants
         .into_iter()
-        .find(|(_, variant)| verifier.moved_to(variant.clone()).is_some_and(|other| fits(&other, request, now)))?;
+        .find(|(_, variant)| verifier.moved_to(variant.clone()).is_some_and(|other| fits(&*other, request, now)))?;
     Some(format!("the URL that the vendor calls differs from public_url in {what}; {ADDRESS_CURE}"))
 }
 
 /// True when the signature is right, whatever the time.
-fn fits(verifier: &Verifier, request: &Request, now: UnixMillis) -> bool {
+fn fits(verifier: &dyn Verifier, request: &Request, now: UnixMillis) -> bool {
     match verifier.verify(request, now) {
         Ok(_) => true,
         Err(rejection) => matches!(rejection.reason, Reason::TooOld | Reason::TooNew),

@@ -13,7 +13,7 @@ use crate::provider::scheme::mac::{Encoding, KeyForm, Mac};
 use crate::provider::scheme::place::{Composite, Part};
 use crate::provider::scheme::template::Template;
 use crate::provider::scheme::timestamp::Unit;
-use crate::provider::vendor::builtin::KINDS;
+use crate::provider::vendor::builtin::BUILT_IN;
 use crate::provider::{Description, Problem, SETTINGS};
 
 mod carrier;
@@ -164,7 +164,7 @@ pub(crate) struct Success {
 pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -> Result<(), Problem> {
     match key {
         "jwt" => description.jwt = Some(crate::provider::keys::jwt::Rule::read(field, setting)?),
-        "scheme" => description.scheme = Some(field.word(KINDS)?),
+        "scheme" => description.scheme = Some(field.word(&BUILT_IN.each_ref().map(|one| (one.word, one)))?),
         "mac" => description.mac = Some(field.word(MACS)?),
         "enc" => description.enc = field.word(ENCODINGS)?,
         "key" => description.key = field.word(KEY_FORMS)?,

@@ -80,7 +80,7 @@ impl Description {
 /// How a request is authenticated, in a line.
 fn signature_line(description: &Description) -> String {
     if let Some(scheme) = description.scheme {
-        return scheme.facts().line.to_owned();
+        return scheme.line.to_owned();
     }
     let Some(mac) = description.mac else { return "nothing is signed".to_owned() };
     let mut line = word_of(MACS, mac).to_owned();
@@ -118,7 +118,7 @@ fn not_covered(description: &Description) -> Vec<String> {
         return vec!["nothing is signed: give the source a path_token".to_owned()];
     }
     let in_token = description.jwt.as_ref().is_some_and(|rule| rule.max_age.is_some() || rule.expires);
-    let signs_time = description.ts.is_some() || description.scheme.is_some_and(|scheme| scheme.facts().signs_time);
+    let signs_time = description.ts.is_some() || description.scheme.is_some_and(|scheme| scheme.signs_time);
     if !description.body_covered() {
         let mut line = "the body: the sender is proved, its bytes are not".to_owned();
         if description.names_delivery() {
@@ -144,7 +144,7 @@ fn not_covered(description: &Description) -> Vec<String> {
 
 /// The type where it stands outside the body and is not signed.
 fn open_type(description: &Description) -> Option<String> {
-    let own = description.scheme.map(|scheme| scheme.facts().signs).unwrap_or_default();
+    let own = description.scheme.map(|scheme| scheme.signs).unwrap_or_default();
     let is_open = |place: &&Place| match place {
         place if place.is_in_body() => false,
         Place::Header(name) if own.contains(&name.as_str()) => false,
@@ -182,7 +182,7 @@ fn settings(description: &Description) -> Vec<&'static str> {
     let named: Vec<&String> = carriers.chain(required).chain(checked).chain(claimed).collect();
     let in_token = description.jwt.as_ref().is_some_and(|rule| rule.url.is_some() || rule.url_hash.is_some());
     let signs_url = description.msg.as_ref().is_some_and(|msg| msg.needs_url()) || in_token;
-    let own = description.scheme.map(|scheme| scheme.facts().settings).unwrap_or_default();
+    let own = description.scheme.map(|scheme| scheme.settings).unwrap_or_default();
     let is_read = |name: &&str| {
         named.iter().any(|known| known == name) || own.contains(name) || signs_url && *name == "public_url"
     };

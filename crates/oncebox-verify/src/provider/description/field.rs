@@ -25,7 +25,7 @@ impl<'a> Field<'a> {
 
     /// The problem that this key has.
     pub(crate) fn problem(&self, message: impl Into<String>, cure: impl Into<String>) -> Problem {
-        Problem { key: self.key.clone(), message: message.into(), cure: cure.into() }
+        Problem::new(self.key.as_str(), message, cure)
     }
 
     /// A text.

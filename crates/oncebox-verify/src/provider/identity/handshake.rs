@@ -9,8 +9,7 @@
 use http::{HeaderName, HeaderValue, Method};
 use subtle::ConstantTimeEq;
 
-use crate::Problem;
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::description::describe::Handshake;
 use crate::provider::scheme::place::{Part, Place, Reading, View, Wants};
 use crate::provider::scheme::verifier::Verifier;
@@ -117,7 +116,7 @@ impl Content {
 /// A request that may be a handshake.
 struct Asked<'v, 'a, 'w> {
     view: &'v View<'a, 'w>,
-    verifier: Option<&'v Verifier>,
+    verifier: Option<&'v dyn Verifier>,
     /// Its signature was checked.
     proved: bool,
 }
@@ -136,19 +135,19 @@ struct Rule {
 }
 
 impl HandshakeRules {
-    /// Compiles a spec's handshakes; adds settings that are missing to `problems`.
-    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Self {
+    /// Compiles a spec's handshakes.
+    pub(crate) fn compile(compiling: &mut Compiling<'_>) -> Self {
         let mut rules = Vec::new();
-        for handshake in &spec.description.handshake {
+        for handshake in &compiling.spec.description.handshake {
             let mut expected = Vec::new();
             for (_, setting) in &handshake.check {
-                match spec.settings.get(setting).filter(|value| !value.is_blank()) {
+                match compiling.setting(setting) {
                     Some(value) => expected.push(value.clone()),
-                    None => problems.push(Problem {
-                        key: setting.clone(),
-                        message: "this provider's handshake needs this setting".to_owned(),
-                        cure: "add it to the source, with the value you gave to the vendor".to_owned(),
-                    }),
+                    None => compiling.problem(
+                        setting,
+                        "this provider's handshake needs this setting",
+                        "add it to the source, with the value you gave to the vendor",
+                    ),
                 }
             }
             rules.push(Rule { handshake: handshake.clone(), expected });
@@ -168,32 +167,13 @@ impl HandshakeRules {
         &self.wants
     }
 
-    /// Answers a handshake that nobody signs; none when the request is not one. `view` is the request's, with what the
-    /// handshakes read in it.
-    pub(crate) fn answer_unsigned(
+    /// Answers a handshake, one that nobody signs or one whose signature was checked; none when the request is not one.
+    /// `view` is the request's, with what the handshakes read in it.
+    pub(crate) fn answer(
         &self,
         request: &Request,
         view: &View<'_, '_>,
-        verifier: Option<&Verifier>,
-    ) -> Option<Result<Verdict, Rejection>> {
-        self.answer(request, view, verifier, false)
-    }
-
-    /// Answers a handshake whose signature was checked.
-    pub(crate) fn answer_signed(
-        &self,
-        request: &Request,
-        view: &View<'_, '_>,
-        verifier: Option<&Verifier>,
-    ) -> Option<Result<Verdict, Rejection>> {
-        self.answer(request, view, verifier, true)
-    }
-
-    fn answer(
-        &self,
-        request: &Request,
-        view: &View<'_, '_>,
-        verifier: Option<&Verifier>,
+        verifier: Option<&dyn Verifier>,
         proved: bool,
     ) -> Option<Result<Verdict, Rejection>> {
         let fits = |rule: &&Rule| rule.handshake.signed == proved && rule.handshake.method == request.method;

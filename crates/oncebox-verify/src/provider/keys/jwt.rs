@@ -11,24 +11,23 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use data_encoding::BASE64URL_NOPAD;
-use http::HeaderMap;
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq;
 
 pub(crate) use rule::{Rule, Signing};
 use token::{Claims, Token};
 
-use crate::Problem;
 use crate::UnixMillis;
 use crate::digest::sha256;
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::keys::keyring::Keyring;
-use crate::provider::keys::vendor_keys::{Missing, VendorKeys, first_match, text};
+use crate::provider::keys::vendor_keys::{Missing, VendorKeys, first_match};
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::address::Address;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
+use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn, problem};
+use crate::provider::vendor::builtin;
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{KeyWanted, NamedBy, Reason, Rejection};
@@ -48,33 +47,32 @@ pub(crate) struct Jwt {
 }
 
 impl Jwt {
-    /// Compiles a spec; adds what is wrong to `problems`.
-    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
-        let Some(mut rule) = spec.description.jwt.clone() else {
-            problems.push(problem("jwt", "nothing says what tokens hold", "add jwt = { alg = \"HS256\", … }"));
+    pub(crate) fn compile(compiling: &mut Compiling<'_>) -> Option<Box<dyn Verifier>> {
+        let Some(mut rule) = compiling.spec.description.jwt.clone() else {
+            compiling.problem("jwt", "nothing says what tokens hold", "add jwt = { alg = \"HS256\", … }");
             return None;
         };
-        if let Some(issuer) = text(spec, "issuer") {
+        if let Some(issuer) = compiling.text("issuer") {
             rule.iss = vec![issuer];
         }
-        if let Some(tolerance) = spec.tolerance {
+        if let Some(tolerance) = compiling.spec.tolerance {
             let seconds = u32::try_from(tolerance.as_secs()).unwrap_or(u32::MAX);
             rule.max_age = rule.max_age.map(|_own| seconds);
             rule.skew = seconds;
         }
         let (mut shared, mut public) = (Vec::new(), VendorKeys::default());
         match rule.alg {
-            Signing::Hs256 => shared = shared_keys(spec, problems),
+            Signing::Hs256 => shared = shared_keys(compiling),
             Signing::Public(algorithm) => {
-                public = VendorKeys::compile(spec, algorithm, rule.keys.is_some(), problems);
+                public = VendorKeys::compile(compiling, algorithm, rule.keys.is_some());
             }
         }
-        let mut need = |name: &String| builtin::setting(spec, name, problems).and_then(|_| text(spec, name));
+        let mut need = |name: &String| compiling.need(name).and_then(|_| compiling.text(name));
         let audience = rule.aud.as_ref().and_then(&mut need);
         let expected = rule.equal.iter().filter_map(|(claim, name)| Some((claim.clone(), need(name)?))).collect();
-        let audience = audience.or_else(|| if rule.aud.is_none() { text(spec, "audience") } else { None });
-        let address = if rule.url.is_some() || rule.url_hash.is_some() { Address::of(spec, problems) } else { None };
-        Some(Self { rule, shared, public: Arc::new(public), address, audience, expected })
+        let audience = audience.or_else(|| if rule.aud.is_none() { compiling.text("audience") } else { None });
+        let address = if rule.url.is_some() || rule.url_hash.is_some() { Address::of(compiling) } else { None };
+        Some(Box::new(Self { rule, shared, public: Arc::new(public), address, audience, expected }))
     }
 
     /// The keys that may have signed a token; [`Missing`] where they would have to be fetched.
@@ -186,7 +184,7 @@ impl Jwt {
     }
 }
 
-impl BuiltIn for Jwt {
+impl Verifier for Jwt {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
         let line = builtin::line(&request.headers, &self.rule.header)?;
         let token = Token::parse(bare(line)).ok_or(Reason::MalformedSignature)?;
@@ -200,8 +198,8 @@ impl BuiltIn for Jwt {
         Ok(Verified { secret, delivery, ..Verified::by_key(0) })
     }
 
-    fn judge_head(&self, headers: &HeaderMap, now: UnixMillis) -> Result<(), Rejection> {
-        let line = builtin::line(headers, &self.rule.header)?;
+    fn judge_head(&self, head: &Request, now: UnixMillis) -> Result<(), Rejection> {
+        let line = builtin::line(&head.headers, &self.rule.header)?;
         let token = Token::parse(bare(line)).ok_or(Reason::MalformedSignature)?;
         self.check_times(&token.claims, now)
     }
@@ -228,7 +226,7 @@ impl BuiltIn for Jwt {
         self.address.as_ref()
     }
 
-    fn moved_to(&self, address: Address) -> Option<Box<dyn BuiltIn>> {
+    fn moved_to(&self, address: Address) -> Option<Box<dyn Verifier>> {
         Some(Box::new(Self { address: Some(address), ..self.clone() }))
     }
 
@@ -246,15 +244,15 @@ impl BuiltIn for Jwt {
 }
 
 /// Secrets, and the setting `next` for vendors that show the next key before they use it.
-fn shared_keys(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Vec<Key> {
+fn shared_keys(compiling: &mut Compiling<'_>) -> Vec<Key> {
     let is_public = |secret: &Secret| secret.expose().trim_ascii_start().starts_with(b"-----BEGIN");
     let make = |secret: &Secret| {
         // What everybody may know protects nothing.
         let key = Key::new(Mac::HmacSha256, KeyForm::Utf8, secret);
         key.filter(|_| !is_public(secret))
     };
-    let mut keys = builtin::keys(spec, problems, make);
-    let next = spec.settings.get("next").filter(|secret| !secret.is_blank());
+    let mut keys = compiling.keys(make);
+    let next = compiling.setting("next");
     keys.extend(next.and_then(make));
     keys
 }

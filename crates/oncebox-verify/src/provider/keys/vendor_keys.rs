@@ -3,13 +3,10 @@
 //! Keys that the operator gives are trusted as they are, and then nothing is ever fetched: that is how `explain` works
 //! offline. Otherwise the operator's `cert_url` counts, else the address that catalogue or request name.
 
-use crate::Problem;
 use crate::UnixMillis;
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::keys::keyring::{Keyring, Look};
 use crate::provider::keys::public_key::{Algorithm, Keys, PrivateKey, PublicKey};
-use crate::provider::vendor::builtin::problem;
-use crate::secret::Secret;
 use crate::verdict::{KeyWanted, NamedBy, Reason};
 
 /// A source's public keys.
@@ -31,15 +28,11 @@ pub(crate) enum Missing {
 }
 
 impl VendorKeys {
-    /// Reads secrets and the settings `public_key`, `kid` and `cert_url`; adds what is wrong to `problems`.
-    pub(crate) fn compile(
-        spec: &SourceSpec,
-        algorithm: Algorithm,
-        is_fetched: bool,
-        problems: &mut Vec<Problem>,
-    ) -> Self {
-        let mut own = Self { url: text(spec, "cert_url"), ..Self::default() };
-        let kid = text(spec, "kid");
+    /// Reads secrets and the settings `public_key`, `kid` and `cert_url`.
+    pub(crate) fn compile(compiling: &mut Compiling<'_>, algorithm: Algorithm, is_fetched: bool) -> Self {
+        let spec = compiling.spec;
+        let mut own = Self { url: compiling.text("cert_url"), ..Self::default() };
+        let kid = compiling.text("kid");
         let names = (0..).map(|position| format!("secrets[{position}]"));
         let secrets = names.zip(&spec.secrets).enumerate().map(|(index, (name, secret))| (index + 1, name, secret));
         let setting = spec.settings.get("public_key").map(|key| (1, "public_key".to_owned(), key));
@@ -47,7 +40,7 @@ impl VendorKeys {
             let keys = Keys::parse(secret.expose()).filter(|keys| keys.public.iter().any(|key| key.is_for(algorithm)));
             let Some(keys) = keys else {
                 let cure = "give a certificate or public key in PEM, a JWK or JWKS, or base64 of one of them";
-                problems.push(problem(&name, "this is no public key of the kind this provider uses", cure));
+                compiling.problem(&name, "this is no public key of the kind this provider uses", cure);
                 continue;
             };
             let usable = keys.public.into_iter().filter(|key| key.is_for(algorithm));
@@ -55,11 +48,11 @@ impl VendorKeys {
             own.signer = own.signer.or(keys.private);
         }
         if let Some(what) = own.url.as_deref().and_then(unfit_for_keys) {
-            problems.push(problem("cert_url", what, "write https://…"));
+            compiling.problem("cert_url", what, "write https://…");
         }
         if spec.secrets.is_empty() && own.given.is_empty() && !is_fetched && own.url.is_none() {
             let cure = "add secrets = [{ file = \"key.pem\" }], or cert_url where it can be fetched";
-            problems.push(problem("secrets", "there is no key to verify with", cure));
+            compiling.problem("secrets", "there is no key to verify with", cure);
         }
         own
     }
@@ -132,12 +125,6 @@ pub(crate) fn first_match(
         Some(_) => Err(Reason::ExpiredKey),
         None => Err(Reason::Mismatch),
     }
-}
-
-/// A setting as text.
-pub(crate) fn text(spec: &SourceSpec, name: &str) -> Option<String> {
-    let value = spec.settings.get(name).filter(|value| !value.is_blank());
-    value.map(Secret::expose).and_then(|bytes| String::from_utf8(bytes.to_vec()).ok())
 }
 
 /// What is wrong with an address that keys are fetched from.

@@ -5,10 +5,8 @@
 //! path is a base or the whole cannot always be told, so both spellings count; both are the operator's own. The query is
 //! the request's, since vendors sign it as they send it.
 
-use crate::Problem;
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::scheme::place::query;
-use crate::provider::vendor::builtin::problem;
 
 /// A source's public address without a query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,15 +27,16 @@ enum Reach {
 }
 
 impl Address {
-    /// The address of a source whose scheme signs it; adds to `problems` when it is not known.
-    pub(crate) fn of(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
+    /// The address of a source whose scheme signs it.
+    pub(crate) fn of(compiling: &mut Compiling<'_>) -> Option<Self> {
+        let spec = compiling.spec;
         let text = spec.settings.get("public_url").map(|url| String::from_utf8_lossy(url.expose()).into_owned());
         let address = text.as_deref().and_then(|url| Self::new(url, &spec.name));
         if address.is_none() {
             let message =
                 if text.is_none() { "this provider signs the URL, which is not known" } else { "this is no URL" };
             let cure = "add public_url = \"https://hooks.example.com\", as the vendor sees it";
-            problems.push(problem("public_url", message, cure));
+            compiling.problem("public_url", message, cure);
         }
         address
     }

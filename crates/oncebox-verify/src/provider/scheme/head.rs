@@ -10,7 +10,7 @@ use crate::verdict::{Reason, Rejection};
 
 impl Scheme {
     /// Refuses what `verify` would refuse whatever the body.
-    pub(crate) fn judge_head(&self, head: &Request, now: UnixMillis) -> Result<(), Rejection> {
+    pub(super) fn check_head(&self, head: &Request, now: UnixMillis) -> Result<(), Rejection> {
         self.check_required(&head.headers)?;
         let view = View::new(head, &self.wants);
         let mut first = None;

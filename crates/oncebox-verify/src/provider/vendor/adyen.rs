@@ -9,14 +9,14 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::Problem;
 use crate::UnixMillis;
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::identity::batch::BATCH_EVENTS_MAX;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
+use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn};
+use crate::provider::vendor::builtin;
 use crate::read::json::{self, Hit, Pointer, Scalar, Wanted};
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
@@ -43,9 +43,9 @@ pub(crate) struct Adyen {
 }
 
 impl Adyen {
-    /// Compiles a spec; adds what is wrong to `problems`.
-    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Self {
-        Self { keys: builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha256, KeyForm::Hex, secret)) }
+    pub(crate) fn compile(compiling: &mut Compiling<'_>) -> Option<Box<dyn Verifier>> {
+        let keys = compiling.keys(|secret| Key::new(Mac::HmacSha256, KeyForm::Hex, secret));
+        Some(Box::new(Self { keys }))
     }
 
     /// The position of the key that fits an item, and what the item wraps.
@@ -63,7 +63,7 @@ impl Adyen {
     }
 }
 
-impl BuiltIn for Adyen {
+impl Verifier for Adyen {
     fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
         let items = items(&request.body)?;
         let verified = items.into_iter().map(|item| self.verify_item(item)).collect::<Result<Vec<_>, _>>()?;

@@ -10,14 +10,14 @@ use ring::digest;
 use serde_json::json;
 use subtle::ConstantTimeEq;
 
-use crate::Problem;
 use crate::UnixMillis;
 use crate::digest::sha256;
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
+use crate::provider::scheme::verifier::Verifier;
 use crate::provider::scheme::{SIGNATURES_MAX, Verified};
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn};
+use crate::provider::vendor::builtin;
 use crate::read::form::{self, Field};
 use crate::read::xml;
 use crate::request::Request;
@@ -36,13 +36,12 @@ pub(crate) struct Braintree {
 }
 
 impl Braintree {
-    /// Compiles a spec; adds what is wrong to `problems`.
-    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
-        let keys = builtin::keys(spec, problems, |secret| {
+    pub(crate) fn compile(compiling: &mut Compiling<'_>) -> Option<Box<dyn Verifier>> {
+        let keys = compiling.keys(|secret| {
             let hashed = digest::digest(&digest::SHA1_FOR_LEGACY_USE_ONLY, secret.expose());
             Key::new(Mac::HmacSha1, KeyForm::Utf8, &Secret::new(hashed.as_ref()))
         });
-        Some(Self { public: builtin::setting(spec, "public_key", problems)?, keys })
+        Some(Box::new(Self { public: compiling.need("public_key")?.clone(), keys }))
     }
 
     /// The signatures beside our public key.
@@ -66,7 +65,7 @@ impl Braintree {
     }
 }
 
-impl BuiltIn for Braintree {
+impl Verifier for Braintree {
     fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
         let signature = field(&request.body, SIGNATURE)?;
         let payload = field(&request.body, PAYLOAD)?;

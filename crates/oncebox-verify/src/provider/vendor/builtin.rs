@@ -3,59 +3,30 @@
 //! A description names one with `scheme = "…"` in place of `mac`, `sig` and `msg`. Compiling it yields something that
 //! verifies and signs; everything behind that (identity, handshakes, storage) is the same as for described schemes.
 
-use std::fmt;
-
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use crate::Problem;
-use crate::UnixMillis;
-use crate::provider::SourceSpec;
+use super::adyen::Adyen;
+use super::braintree::Braintree;
+use super::contentful::Contentful;
+use super::dropbox_sign::DropboxSign;
+use super::mandrill::Mandrill;
+use super::paypal::PayPal;
+use super::sns::Sns;
+use super::twilio::{Bodies, Twilio};
+use crate::SecretForm;
+use crate::provider::Compiling;
 use crate::provider::keys::jwt::Jwt;
-use crate::provider::keys::keyring::Keyring;
-use crate::provider::scheme::Verified;
-use crate::provider::scheme::address::Address;
 use crate::provider::scheme::mac::Encoding;
+use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
-use crate::provider::vendor::adyen::Adyen;
-use crate::provider::vendor::braintree::Braintree;
-use crate::provider::vendor::contentful::Contentful;
-use crate::provider::vendor::dropbox_sign::DropboxSign;
-use crate::provider::vendor::mandrill::Mandrill;
-use crate::provider::vendor::paypal::PayPal;
-use crate::provider::vendor::sns::Sns;
-use crate::provider::vendor::twilio::{Bodies, Twilio};
-use crate::request::Request;
-use crate::secret::Secret;
-use crate::verdict::{KeyWanted, Reason, Rejection};
+use crate::verdict::Reason;
 
-/// The built-in schemes by name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// The URL and sorted form pairs, or the URL with a hash of the body in it.
-    Twilio,
-    /// The URL with a hash of the body in it.
-    TwilioEventStreams,
-    /// The URL and sorted form pairs.
-    Mandrill,
-    /// Eight values of each item.
-    AdyenStandard,
-    /// A form field of base64 XML.
-    Braintree,
-    /// A request with the headers that it lists.
-    Contentful,
-    /// Time and type of the event.
-    DropboxSign,
-    /// A token with claims about the request.
-    Jwt,
-    /// Amazon SNS: fields of the body, a certificate.
-    Sns,
-    /// PayPal: headers and a checksum of the body, a certificate.
-    PayPal,
-}
-
-/// What people and the engine want to know about a built-in scheme.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct KindFacts {
+/// A built-in scheme, with what people and the engine want to know about it.
+#[derive(Debug)]
+pub(crate) struct BuiltIn {
+    /// The word of `scheme` in a description.
+    pub(crate) word: &'static str,
+    pub(crate) compile: fn(&mut Compiling<'_>) -> Option<Box<dyn Verifier>>,
     /// What is signed and where the signature stands.
     pub(crate) line: &'static str,
     /// The signature fixes what the whole body says.
@@ -68,199 +39,109 @@ pub(crate) struct KindFacts {
     pub(crate) signs: &'static [&'static str],
     /// The settings it reads.
     pub(crate) settings: &'static [&'static str],
+    /// The form of its secrets, where it takes one form only.
+    pub(crate) secret: Option<SecretForm>,
 }
 
-/// The words of `scheme` in a description.
-pub(crate) const KINDS: &[(&str, Kind)] = &[
-    ("adyen-standard", Kind::AdyenStandard),
-    ("braintree", Kind::Braintree),
-    ("contentful", Kind::Contentful),
-    ("dropbox-sign", Kind::DropboxSign),
-    ("jwt", Kind::Jwt),
-    ("mandrill", Kind::Mandrill),
-    ("paypal", Kind::PayPal),
-    ("sns", Kind::Sns),
-    ("twilio", Kind::Twilio),
-    ("twilio-event-streams", Kind::TwilioEventStreams),
+/// The word of the scheme whose tokens the description's `jwt` table describes.
+pub(crate) const JWT: &str = "jwt";
+
+const USUAL: BuiltIn = BuiltIn {
+    word: "",
+    compile: |_| None,
+    line: "",
+    covers_body: true,
+    signs_time: false,
+    names_delivery: false,
+    signs: &[],
+    settings: &[],
+    secret: None,
+};
+
+pub(crate) static BUILT_IN: [BuiltIn; 10] = [
+    BuiltIn {
+        word: "adyen-standard",
+        compile: Adyen::compile,
+        line: "hmac-sha256 over eight values of each item, in its additionalData/hmacSignature",
+        covers_body: false,
+        secret: Some(SecretForm::Hex),
+        ..USUAL
+    },
+    BuiltIn {
+        word: "braintree",
+        compile: Braintree::compile,
+        line: "hmac-sha1 over form field bt_payload, in form field bt_signature",
+        settings: &["public_key"],
+        ..USUAL
+    },
+    BuiltIn {
+        word: "contentful",
+        compile: Contentful::compile,
+        line: "hmac-sha256 over method, path, listed headers and body, in x-contentful-signature, at most 300 s old",
+        signs_time: true,
+        signs: &["x-contentful-topic", "x-contentful-timestamp"],
+        settings: &["public_url"],
+        ..USUAL
+    },
+    BuiltIn {
+        word: "dropbox-sign",
+        compile: DropboxSign::compile,
+        line: "hmac-sha256 over time and type of the event, in its event_hash, at most 36 h old",
+        covers_body: false,
+        signs_time: true,
+        ..USUAL
+    },
+    BuiltIn {
+        word: JWT,
+        compile: Jwt::compile,
+        line: "a signed token (JWT) with claims about the request",
+        // A token may hash the body; the description's jwt.body says so.
+        covers_body: false,
+        ..USUAL
+    },
+    BuiltIn {
+        word: "mandrill",
+        compile: Mandrill::compile,
+        line: "hmac-sha1 over the URL and the sorted form fields, in x-mandrill-signature",
+        settings: &["public_url"],
+        ..USUAL
+    },
+    BuiltIn {
+        word: "paypal",
+        compile: PayPal::compile,
+        line: "rsa-sha256 over transmission id, time, webhook id and the body's CRC-32, by certificate, in paypal-transmission-sig, at most 78 h old",
+        // A checksum fixes nothing.
+        covers_body: false,
+        signs_time: true,
+        names_delivery: true,
+        settings: &["webhook_id", "cert_url"],
+        secret: Some(SecretForm::Rsa),
+        ..USUAL
+    },
+    BuiltIn {
+        word: "sns",
+        compile: Sns::compile,
+        line: "rsa-sha256 (rsa-sha1 for version 1) over fields of the body, by certificate, in /Signature",
+        signs_time: true,
+        settings: &["topic_arn", "cert_url"],
+        secret: Some(SecretForm::Rsa),
+        ..USUAL
+    },
+    BuiltIn {
+        word: "twilio",
+        compile: |compiling| Twilio::compile(compiling, Bodies::FormOrHash),
+        line: "hmac-sha1 over the URL and the sorted form fields, in x-twilio-signature",
+        settings: &["public_url"],
+        ..USUAL
+    },
+    BuiltIn {
+        word: "twilio-event-streams",
+        compile: |compiling| Twilio::compile(compiling, Bodies::Hash),
+        line: "hmac-sha1 over the URL, which holds the body's SHA-256, in x-twilio-signature",
+        settings: &["public_url"],
+        ..USUAL
+    },
 ];
-
-/// A built-in scheme with its keys.
-pub(crate) trait BuiltIn: fmt::Debug + Send + Sync {
-    /// Judges signature, then time.
-    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection>;
-
-    /// Refuses by the head alone what `verify` would refuse with any body.
-    fn judge_head(&self, _headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
-        Ok(())
-    }
-
-    /// Adds time and signature to a request, so that `verify` accepts it.
-    fn sign(&self, request: Request, now: UnixMillis) -> Result<Request, SignError>;
-
-    /// True when the time is part of what is signed.
-    fn has_signed_time(&self) -> bool {
-        false
-    }
-
-    /// What the scheme's own key makes of a challenge; none where that would sign something else.
-    fn answer(&self, _challenge: &str) -> Option<String> {
-        None
-    }
-
-    /// The public URL, where it is signed.
-    fn address(&self) -> Option<&Address> {
-        None
-    }
-
-    /// The same scheme at another public URL, for finding out what is wrong with the one in the config.
-    fn moved_to(&self, _address: Address) -> Option<Box<dyn BuiltIn>> {
-        None
-    }
-
-    /// The key that must be fetched before the request can be judged, after `verify` said that it is not known.
-    fn key_wanted(&self, _request: &Request, _now: UnixMillis) -> Option<KeyWanted> {
-        None
-    }
-
-    /// The fetched keys, where there may be some.
-    fn keyring(&self) -> Option<&Keyring> {
-        None
-    }
-
-    /// The URL that a verified request wants visited in place of being stored.
-    fn visit(&self, _request: &Request) -> Option<String> {
-        None
-    }
-}
-
-impl Kind {
-    /// Compiles a spec; adds what is wrong to `problems`.
-    pub(crate) fn compile(self, spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Box<dyn BuiltIn>> {
-        match self {
-            Self::Twilio => boxed(Twilio::compile(spec, Bodies::FormOrHash, problems)),
-            Self::TwilioEventStreams => boxed(Twilio::compile(spec, Bodies::Hash, problems)),
-            Self::Mandrill => boxed(Mandrill::compile(spec, problems)),
-            Self::AdyenStandard => boxed(Some(Adyen::compile(spec, problems))),
-            Self::Braintree => boxed(Braintree::compile(spec, problems)),
-            Self::Contentful => boxed(Contentful::compile(spec, problems)),
-            Self::DropboxSign => boxed(Some(DropboxSign::compile(spec, problems))),
-            Self::Jwt => boxed(Jwt::compile(spec, problems)),
-            Self::Sns => boxed(Sns::compile(spec, problems)),
-            Self::PayPal => boxed(PayPal::compile(spec, problems)),
-        }
-    }
-
-    /// What people and the engine want to know about it.
-    pub(crate) fn facts(self) -> KindFacts {
-        let plain = KindFacts {
-            line: "",
-            covers_body: true,
-            signs_time: false,
-            names_delivery: false,
-            signs: &[],
-            settings: &[],
-        };
-        match self {
-            Self::Twilio => KindFacts {
-                line: "hmac-sha1 over the URL and the sorted form fields, in x-twilio-signature",
-                settings: &["public_url"],
-                ..plain
-            },
-            Self::TwilioEventStreams => KindFacts {
-                line: "hmac-sha1 over the URL, which holds the body's SHA-256, in x-twilio-signature",
-                settings: &["public_url"],
-                ..plain
-            },
-            Self::Mandrill => KindFacts {
-                line: "hmac-sha1 over the URL and the sorted form fields, in x-mandrill-signature",
-                settings: &["public_url"],
-                ..plain
-            },
-            Self::AdyenStandard => KindFacts {
-                line: "hmac-sha256 over eight values of each item, in its additionalData/hmacSignature",
-                covers_body: false,
-                ..plain
-            },
-            Self::Braintree => KindFacts {
-                line: "hmac-sha1 over form field bt_payload, in form field bt_signature",
-                settings: &["public_key"],
-                ..plain
-            },
-            Self::Contentful => KindFacts {
-                line: "hmac-sha256 over method, path, listed headers and body, in x-contentful-signature, at most 300 s old",
-                signs_time: true,
-                signs: &["x-contentful-topic", "x-contentful-timestamp"],
-                settings: &["public_url"],
-                ..plain
-            },
-            Self::DropboxSign => KindFacts {
-                line: "hmac-sha256 over time and type of the event, in its event_hash, at most 36 h old",
-                covers_body: false,
-                signs_time: true,
-                ..plain
-            },
-            Self::Jwt => KindFacts {
-                line: "a signed token (JWT) with claims about the request",
-                // A token may hash the body; the description's jwt.body says so.
-                covers_body: false,
-                ..plain
-            },
-            Self::Sns => KindFacts {
-                line: "rsa-sha256 (rsa-sha1 for version 1) over fields of the body, by certificate, in /Signature",
-                signs_time: true,
-                settings: &["topic_arn", "cert_url"],
-                ..plain
-            },
-            Self::PayPal => KindFacts {
-                line: "rsa-sha256 over transmission id, time, webhook id and the body's CRC-32, by certificate, in paypal-transmission-sig, at most 78 h old",
-                // A checksum fixes nothing.
-                covers_body: false,
-                signs_time: true,
-                names_delivery: true,
-                settings: &["webhook_id", "cert_url"],
-                ..plain
-            },
-        }
-    }
-}
-
-fn boxed(scheme: Option<impl BuiltIn + 'static>) -> Option<Box<dyn BuiltIn>> {
-    scheme.map(|scheme| Box::new(scheme) as Box<dyn BuiltIn>)
-}
-
-/// Every live secret as a key; adds those that are blank or of the wrong form to `problems`.
-pub(crate) fn keys<K>(spec: &SourceSpec, problems: &mut Vec<Problem>, make: impl Fn(&Secret) -> Option<K>) -> Vec<K> {
-    let mut keys = Vec::new();
-    if spec.secrets.is_empty() {
-        problems.push(problem("secrets", "there is no secret", "add secrets = [{ env = \"NAME\" }]"));
-    }
-    for (index, secret) in spec.secrets.iter().enumerate() {
-        let key = format!("secrets[{index}]");
-        if secret.is_blank() {
-            let cure = "copy it from the vendor; an empty one would let anybody in";
-            problems.push(problem(&key, "the secret is empty", cure));
-            continue;
-        }
-        match make(secret) {
-            Some(ready) => keys.push(ready),
-            None => problems.push(problem(
-                &key,
-                "the secret does not have the form this provider uses",
-                "copy it again in full",
-            )),
-        }
-    }
-    keys
-}
-
-/// A setting that the scheme cannot do without.
-pub(crate) fn setting(spec: &SourceSpec, name: &str, problems: &mut Vec<Problem>) -> Option<Secret> {
-    let value = spec.settings.get(name).filter(|value| !value.is_blank()).cloned();
-    if value.is_none() {
-        problems.push(problem(name, "this provider needs this setting", "add it to the source"));
-    }
-    value
-}
 
 /// The one line of a header, without which nothing is signed.
 pub(crate) fn line<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a str, Reason> {
@@ -291,8 +172,4 @@ pub(crate) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> 
     let value = HeaderValue::from_str(value).map_err(|_invalid| SignError::Incomplete)?;
     headers.insert(name, value);
     Ok(())
-}
-
-pub(crate) fn problem(key: &str, message: &str, cure: &str) -> Problem {
-    Problem { key: key.to_owned(), message: message.to_owned(), cure: cure.to_owned() }
 }

@@ -9,17 +9,17 @@ use std::borrow::Cow;
 use http::{HeaderMap, HeaderName};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::Problem;
 use crate::UnixMillis;
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::description::describe::WINDOW_SECONDS;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::address::{self, Address};
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::scheme::place::query;
 use crate::provider::scheme::timestamp::{Unit, Window};
+use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn};
+use crate::provider::vendor::builtin;
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
 
@@ -39,20 +39,14 @@ pub(crate) struct Contentful {
 }
 
 impl Contentful {
-    /// Compiles a spec; adds what is wrong to `problems`.
-    ///
     /// The vendor's library allows 30 seconds. Behind a proxy that queues, or when a retry after 30 seconds keeps its
     /// first signature, that refuses genuine requests; so the window is the usual one unless the operator narrows it.
-    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
-        let keys = builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha256, KeyForm::Utf8, secret));
-        let address = match spec.settings.contains_key("public_url") {
-            true => Some(Address::of(spec, problems)?),
-            false => None,
-        };
-        let window = spec
-            .tolerance
-            .map_or(i64::from(WINDOW_SECONDS), |tolerance| i64::try_from(tolerance.as_secs()).unwrap_or(i64::MAX));
-        Some(Self { keys, address, window: Window { past: window, future: window } })
+    pub(crate) fn compile(compiling: &mut Compiling<'_>) -> Option<Box<dyn Verifier>> {
+        let keys = compiling.keys(|secret| Key::new(Mac::HmacSha256, KeyForm::Utf8, secret));
+        let has_url = compiling.spec.settings.contains_key("public_url");
+        let address = if has_url { Some(Address::of(compiling)?) } else { None };
+        let window = compiling.window(i64::from(WINDOW_SECONDS), i64::from(WINDOW_SECONDS));
+        Some(Box::new(Self { keys, address, window }))
     }
 
     /// The paths the vendor may have called.
@@ -62,7 +56,7 @@ impl Contentful {
     }
 }
 
-impl BuiltIn for Contentful {
+impl Verifier for Contentful {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
         let given = [builtin::signature(&request.headers, &SIGNATURE, Encoding::Hex)?];
         let time = signed_at(&request.headers)?;
@@ -75,7 +69,8 @@ impl BuiltIn for Contentful {
         Ok(Verified::by_key(index))
     }
 
-    fn judge_head(&self, headers: &HeaderMap, now: UnixMillis) -> Result<(), Rejection> {
+    fn judge_head(&self, head: &Request, now: UnixMillis) -> Result<(), Rejection> {
+        let headers = &head.headers;
         builtin::signature(headers, &SIGNATURE, Encoding::Hex)?;
         Unit::Millis.check(signed_at(headers)?, now, self.window)?;
         listed(headers, builtin::line(headers, &LIST)?)?;
@@ -102,7 +97,7 @@ impl BuiltIn for Contentful {
         self.address.as_ref()
     }
 
-    fn moved_to(&self, address: Address) -> Option<Box<dyn BuiltIn>> {
+    fn moved_to(&self, address: Address) -> Option<Box<dyn Verifier>> {
         Some(Box::new(Self { address: Some(address), ..self.clone() }))
     }
 }

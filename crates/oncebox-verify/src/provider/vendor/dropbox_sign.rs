@@ -8,14 +8,14 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::Problem;
 use crate::UnixMillis;
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::scheme::timestamp::{Unit, Window};
+use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn};
+use crate::provider::vendor::builtin;
 use crate::read::form::{self, Field};
 use crate::read::json::{self, Hit, Pointer, Scalar, Wanted};
 use crate::request::Request;
@@ -38,16 +38,13 @@ pub(crate) struct DropboxSign {
 }
 
 impl DropboxSign {
-    /// Compiles a spec; adds what is wrong to `problems`.
-    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Self {
-        let keys = builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha256, KeyForm::Utf8, secret));
-        let tolerance = spec.tolerance.map(|tolerance| i64::try_from(tolerance.as_secs()).unwrap_or(i64::MAX));
-        let (past, future) = tolerance.map_or((PAST_SECONDS, FUTURE_SECONDS), |both| (both, both));
-        Self { keys, window: Window { past, future } }
+    pub(crate) fn compile(compiling: &mut Compiling<'_>) -> Option<Box<dyn Verifier>> {
+        let keys = compiling.keys(|secret| Key::new(Mac::HmacSha256, KeyForm::Utf8, secret));
+        Some(Box::new(Self { keys, window: compiling.window(PAST_SECONDS, FUTURE_SECONDS) }))
     }
 }
 
-impl BuiltIn for DropboxSign {
+impl Verifier for DropboxSign {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
         let document = document(&request.body).ok_or(Reason::MissingSignature)?;
         let [hash, time, kind] = values(&document)?;

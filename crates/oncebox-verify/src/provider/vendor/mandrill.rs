@@ -3,16 +3,16 @@
 //! The events are a JSON list inside the one form field `mandrill_events`. The signature does not fix the border between
 //! a name and its value, but a list cut short is no list any more, so nothing can be made of that.
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
 
-use crate::Problem;
 use crate::UnixMillis;
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::address::Address;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
+use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn};
+use crate::provider::vendor::builtin;
 use crate::provider::vendor::twilio::sorted_fields;
 use crate::read::form::{self, Field};
 use crate::request::Request;
@@ -30,14 +30,13 @@ pub(crate) struct Mandrill {
 }
 
 impl Mandrill {
-    /// Compiles a spec; adds what is wrong to `problems`.
-    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
-        let keys = builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha1, KeyForm::Utf8, secret));
-        Some(Self { keys, address: Address::of(spec, problems)? })
+    pub(crate) fn compile(compiling: &mut Compiling<'_>) -> Option<Box<dyn Verifier>> {
+        let keys = compiling.keys(|secret| Key::new(Mac::HmacSha1, KeyForm::Utf8, secret));
+        Some(Box::new(Self { keys, address: Address::of(compiling)? }))
     }
 }
 
-impl BuiltIn for Mandrill {
+impl Verifier for Mandrill {
     fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
         let given = [builtin::signature(&request.headers, &SIGNATURE, Encoding::Base64)?];
         let fields = sorted_fields(&request.body);
@@ -52,8 +51,8 @@ impl BuiltIn for Mandrill {
         Ok(Verified { opened, ..Verified::by_key(index) })
     }
 
-    fn judge_head(&self, headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
-        builtin::signature(headers, &SIGNATURE, Encoding::Base64)?;
+    fn judge_head(&self, head: &Request, _now: UnixMillis) -> Result<(), Rejection> {
+        builtin::signature(&head.headers, &SIGNATURE, Encoding::Base64)?;
         Ok(())
     }
 
@@ -69,7 +68,7 @@ impl BuiltIn for Mandrill {
         Some(&self.address)
     }
 
-    fn moved_to(&self, address: Address) -> Option<Box<dyn BuiltIn>> {
+    fn moved_to(&self, address: Address) -> Option<Box<dyn Verifier>> {
         Some(Box::new(Self { address, ..self.clone() }))
     }
 }

@@ -8,18 +8,18 @@
 use data_encoding::BASE64;
 use http::{HeaderMap, HeaderName};
 
-use crate::Problem;
 use crate::UnixMillis;
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::keys::keyring::Keyring;
 use crate::provider::keys::pin::{Pin, Rest};
 use crate::provider::keys::public_key::Algorithm;
-use crate::provider::keys::vendor_keys::{Missing, VendorKeys, first_match, text};
+use crate::provider::keys::vendor_keys::{Missing, VendorKeys, first_match};
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::Encoding;
 use crate::provider::scheme::timestamp::{Unit, Window};
+use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn};
+use crate::provider::vendor::builtin;
 use crate::request::Request;
 use crate::verdict::{KeyWanted, NamedBy, Proof, Reason, Rejection};
 
@@ -46,14 +46,11 @@ pub(crate) struct PayPal {
 }
 
 impl PayPal {
-    /// Compiles a spec; adds what is wrong to `problems`.
-    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
-        let keys = VendorKeys::compile(spec, Algorithm::RsaSha256, true, problems);
-        builtin::setting(spec, "webhook_id", problems)?;
-        let tolerance = spec.tolerance.map(|tolerance| i64::try_from(tolerance.as_secs()).unwrap_or(i64::MAX));
-        let (past, future) = tolerance.map_or((PAST_SECONDS, FUTURE_SECONDS), |both| (both, both));
-        let window = Window { past, future };
-        Some(Self { keys, webhook_id: text(spec, "webhook_id")?, window })
+    pub(crate) fn compile(compiling: &mut Compiling<'_>) -> Option<Box<dyn Verifier>> {
+        let keys = VendorKeys::compile(compiling, Algorithm::RsaSha256, true);
+        compiling.need("webhook_id")?;
+        let window = compiling.window(PAST_SECONDS, FUTURE_SECONDS);
+        Some(Box::new(Self { keys, webhook_id: compiling.text("webhook_id")?, window }))
     }
 
     /// The signed text, and the time in it.
@@ -76,7 +73,7 @@ impl PayPal {
     }
 }
 
-impl BuiltIn for PayPal {
+impl Verifier for PayPal {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
         let signature = builtin::signature(&request.headers, &SIGNATURE, Encoding::Base64)?;
         if builtin::line(&request.headers, &ALGORITHM)? != ALGORITHM_WORD {
@@ -91,9 +88,9 @@ impl BuiltIn for PayPal {
         Ok(Verified { secret, delivery: Some(delivery), ..Verified::by_key(0) })
     }
 
-    fn judge_head(&self, headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
-        builtin::signature(headers, &SIGNATURE, Encoding::Base64)?;
-        [ALGORITHM, ID, TIME].iter().try_for_each(|name| builtin::line(headers, name).map(drop))?;
+    fn judge_head(&self, head: &Request, _now: UnixMillis) -> Result<(), Rejection> {
+        builtin::signature(&head.headers, &SIGNATURE, Encoding::Base64)?;
+        [ALGORITHM, ID, TIME].iter().try_for_each(|name| builtin::line(&head.headers, name).map(drop))?;
         Ok(())
     }
 

@@ -9,21 +9,20 @@
 
 use data_encoding::BASE64;
 
-use crate::Problem;
 use crate::UnixMillis;
 use crate::digest::sha256;
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::keys::keyring::Keyring;
 use crate::provider::keys::pin::{Pin, Rest};
 use crate::provider::keys::public_key::Algorithm;
-use crate::provider::keys::vendor_keys::{Missing, VendorKeys, first_match, text};
+use crate::provider::keys::vendor_keys::{Missing, VendorKeys, first_match};
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::Encoding;
 use crate::provider::scheme::place::{Place, Reading, View, Wants};
 use crate::provider::scheme::timestamp::{Unit, Window};
+use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::problem;
-use crate::provider::vendor::builtin::{self, BuiltIn};
+use crate::provider::vendor::builtin;
 use crate::read::json::Pointer;
 use crate::request::Request;
 use crate::verdict::{KeyWanted, NamedBy, Proof, Reason, Rejection};
@@ -47,23 +46,21 @@ pub(crate) struct Sns {
 }
 
 impl Sns {
-    /// Compiles a spec; adds what is wrong to `problems`.
-    pub(crate) fn compile(spec: &SourceSpec, problems: &mut Vec<Problem>) -> Option<Self> {
-        let keys = VendorKeys::compile(spec, Algorithm::RsaSha256, true, problems);
-        let topic = text(spec, "topic_arn");
+    pub(crate) fn compile(compiling: &mut Compiling<'_>) -> Option<Box<dyn Verifier>> {
+        let keys = VendorKeys::compile(compiling, Algorithm::RsaSha256, true);
+        let topic = compiling.text("topic_arn");
         let region = topic.as_deref().and_then(Region::of);
         if region.is_none() {
             let message = if topic.is_some() { "this is no ARN of a topic" } else { "the topic is not known" };
             let cure = "add topic_arn = \"arn:aws:sns:REGION:ACCOUNT:NAME\": any AWS customer can send signed messages of \
                         another topic, and its region says where the certificate is";
-            problems.push(problem("topic_arn", message, cure));
+            compiling.problem("topic_arn", message, cure);
         }
-        let tolerance = spec.tolerance.map(|tolerance| i64::try_from(tolerance.as_secs()).unwrap_or(i64::MAX));
-        let (past, future) = tolerance.map_or((PAST_SECONDS, FUTURE_SECONDS), |both| (both, both));
+        let window = compiling.window(PAST_SECONDS, FUTURE_SECONDS);
         let names = NOTIFICATION.iter().chain(CONFIRMATION).chain(UNSIGNED);
         let places: Vec<Place> = names.filter_map(|name| place(name)).collect();
         let wants = Wants::new(&places);
-        Some(Self { keys, topic: topic?, region: region?, window: Window { past, future }, wants })
+        Some(Box::new(Self { keys, topic: topic?, region: region?, window, wants }))
     }
 
     fn read(&self, request: &Request) -> Result<Message, Reason> {
@@ -86,7 +83,7 @@ impl Sns {
     }
 }
 
-impl BuiltIn for Sns {
+impl Verifier for Sns {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
         let message = self.read(request)?;
         if message.topic != self.topic {

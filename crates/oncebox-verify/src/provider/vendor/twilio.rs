@@ -6,19 +6,19 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderMap, HeaderName};
+use http::HeaderName;
 use subtle::ConstantTimeEq;
 
-use crate::Problem;
 use crate::UnixMillis;
 use crate::digest::{Digest, sha256};
-use crate::provider::SourceSpec;
+use crate::provider::Compiling;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::address::{Address, with_other_port};
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::scheme::place::query;
+use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
-use crate::provider::vendor::builtin::{self, BuiltIn};
+use crate::provider::vendor::builtin;
 use crate::read::form;
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
@@ -45,15 +45,14 @@ pub(crate) enum Bodies {
 }
 
 impl Twilio {
-    /// Compiles a spec; adds what is wrong to `problems`.
-    pub(crate) fn compile(spec: &SourceSpec, bodies: Bodies, problems: &mut Vec<Problem>) -> Option<Self> {
-        let keys = builtin::keys(spec, problems, |secret| Key::new(Mac::HmacSha1, KeyForm::Utf8, secret));
-        let address = Address::of(spec, problems)?;
-        Some(Self { keys, address, bodies })
+    pub(crate) fn compile(compiling: &mut Compiling<'_>, bodies: Bodies) -> Option<Box<dyn Verifier>> {
+        let keys = compiling.keys(|secret| Key::new(Mac::HmacSha1, KeyForm::Utf8, secret));
+        let address = Address::of(compiling)?;
+        Some(Box::new(Self { keys, address, bodies }))
     }
 }
 
-impl BuiltIn for Twilio {
+impl Verifier for Twilio {
     fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
         let given = [builtin::signature(&request.headers, &SIGNATURE, Encoding::Base64)?];
         let signed = Signed::new(request);
@@ -67,8 +66,8 @@ impl BuiltIn for Twilio {
         Ok(Verified { covered: signed.digest(), ..Verified::by_key(index) })
     }
 
-    fn judge_head(&self, headers: &HeaderMap, _now: UnixMillis) -> Result<(), Rejection> {
-        builtin::signature(headers, &SIGNATURE, Encoding::Base64)?;
+    fn judge_head(&self, head: &Request, _now: UnixMillis) -> Result<(), Rejection> {
+        builtin::signature(&head.headers, &SIGNATURE, Encoding::Base64)?;
         Ok(())
     }
 
@@ -89,7 +88,7 @@ impl BuiltIn for Twilio {
         Some(&self.address)
     }
 
-    fn moved_to(&self, address: Address) -> Option<Box<dyn BuiltIn>> {
+    fn moved_to(&self, address: Address) -> Option<Box<dyn Verifier>> {
         Some(Box::new(Self { address, ..self.clone() }))
     }
 }
