@@ -21,9 +21,10 @@ use crate::provider::description::describe::{IdentityRule, RepeatScope};
 use crate::provider::identity::batch::{Around, Batch, Element};
 use crate::provider::identity::handshake::HandshakeRules;
 use crate::provider::scheme::Verified;
-use crate::provider::scheme::place::{Composite, Part, Place, Reading, TEXT_BYTES_MAX, View, Wants, has_controls};
+use crate::provider::scheme::place::{Composite, Part, Place, TEXT_BYTES_MAX, View, Wants, has_controls};
 use crate::provider::scheme::timestamp::Unit;
 use crate::provider::scheme::verifier::Verifier;
+use crate::read::NoText;
 use crate::request::Request;
 use crate::verdict::{Fingerprints, HeldReason, Identified, IdentityKind, OnOtherBody, OnRepeat, Topic};
 
@@ -244,7 +245,7 @@ impl IdentityRules {
     /// True when the event happened before the ledger's memory begins: a duplicate of it would look new.
     fn is_stale(&self, view: &View<'_, '_>, now: UnixMillis) -> bool {
         let Some((place, age)) = &self.stale else { return false };
-        let Reading::Text(text) = place.read(view) else { return false };
+        let Ok(text) = place.read(view) else { return false };
         Unit::guess(&text).is_some_and(|time| now.saturating_sub(time) > *age)
     }
 
@@ -278,10 +279,7 @@ impl IdentityRules {
         if let Some(signed) = &verified.delivery {
             return Some(signed.to_vec());
         }
-        match self.delivery.as_ref()?.read(view) {
-            Reading::Text(text) => Some(text.into_owned().into_bytes()),
-            _ => None,
-        }
+        self.delivery.as_ref()?.read(view).ok().map(|text| text.into_owned().into_bytes())
     }
 
     fn topic(&self, event_type: &str, digest: &Digest) -> Topic {
@@ -306,7 +304,7 @@ impl IdentityRules {
 
     /// True when another place that should hold the id holds something else.
     fn has_other_id(&self, view: &View<'_, '_>, id: &Id<'_>) -> bool {
-        let is_other = |place| matches!(view.read(place), Reading::Text(text) if text.as_bytes() != &*id.compared);
+        let is_other = |place| view.read(place).is_ok_and(|text| text.as_bytes() != &*id.compared);
         self.id_copies.iter().any(is_other)
     }
 
@@ -316,12 +314,12 @@ impl IdentityRules {
         let mut odd = None;
         for part in &self.types {
             match part.read(view) {
-                Reading::Text(text) if is_usable(&text) && !has_controls(&text) => {
+                Ok(text) if is_usable(&text) && !has_controls(&text) => {
                     joined.push_str(if joined.is_empty() { "" } else { "." });
                     joined.push_str(&text);
                 }
-                Reading::Text(text) if !text.is_empty() => odd = odd.or(Some(HeldReason::UnusableType)),
-                Reading::Ambiguous => odd = odd.or(Some(HeldReason::AmbiguousType)),
+                Ok(text) if !text.is_empty() => odd = odd.or(Some(HeldReason::UnusableType)),
+                Err(NoText::Ambiguous) => odd = odd.or(Some(HeldReason::AmbiguousType)),
                 _ => {}
             }
         }
@@ -389,11 +387,11 @@ fn read_part<'a>(part: &Part, view: &View<'a, '_>) -> Result<Option<(Cow<'a, str
         return Ok(part.is_optional().then_some((Cow::Borrowed(""), false)));
     };
     match reading {
-        Reading::Text(text) if is_usable(&text) => Ok(Some((text, !place.is_in_body()))),
-        Reading::Text(_) | Reading::Unusable => Err(HeldReason::UnusableId),
-        Reading::Ambiguous => Err(HeldReason::AmbiguousId),
-        Reading::Unreadable => Err(HeldReason::Unreadable),
-        Reading::Missing => Ok(None),
+        Ok(text) if is_usable(&text) => Ok(Some((text, !place.is_in_body()))),
+        Ok(_) | Err(NoText::Unusable) => Err(HeldReason::UnusableId),
+        Err(NoText::Ambiguous) => Err(HeldReason::AmbiguousId),
+        Err(NoText::Unreadable) => Err(HeldReason::Unreadable),
+        Err(NoText::Missing) => Ok(None),
     }
 }
 

@@ -22,12 +22,13 @@ use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeA
 use crate::provider::identity::batch::{Asked, Batch};
 use crate::provider::scheme::address::Address;
 use crate::provider::scheme::mac::{Encoding, Key, Mac};
-use crate::provider::scheme::place::{Part, Reading, View, Wants};
+use crate::provider::scheme::place::{Part, View, Wants};
 use crate::provider::scheme::template::{Filling, Template};
 use crate::provider::scheme::timestamp::{Unit, Window};
 use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
-use crate::read::json::{self, Hit, Pointer, Scalar, Wanted};
+use crate::read::NoText;
+use crate::read::json::{self, Pointer, Wanted};
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{Reason, Rejection};
@@ -213,10 +214,8 @@ impl Scheme {
     }
 
     fn time_text<'a>(&self, part: &Part, view: &View<'a, '_>) -> Result<Cow<'a, str>, Reason> {
-        match part.read(view) {
-            Reading::Text(text) if self.unit().parse(&text).is_some() => Ok(text),
-            _ => Err(Reason::BadTimestamp),
-        }
+        let text = part.read(view).ok().filter(|text| self.unit().parse(text).is_some());
+        text.ok_or(Reason::BadTimestamp)
     }
 
     /// The time that was signed, if it is near enough.
@@ -306,10 +305,10 @@ impl SignatureLocation {
     fn lines<'a>(&self, headers: &'a HeaderMap, view: &View<'a, '_>, most: usize) -> Result<Vec<Cow<'a, str>>, Reason> {
         let lines = match &self.at {
             CarriedAt::Place(place) => match view.read(place) {
-                Reading::Missing => Vec::new(),
-                Reading::Text(text) => vec![text],
-                Reading::Ambiguous => return Err(Reason::TooManySignatures),
-                Reading::Unusable | Reading::Unreadable => return Err(Reason::MalformedSignature),
+                Err(NoText::Missing) => Vec::new(),
+                Ok(text) => vec![text],
+                Err(NoText::Ambiguous) => return Err(Reason::TooManySignatures),
+                Err(NoText::Unusable | NoText::Unreadable) => return Err(Reason::MalformedSignature),
             },
             CarriedAt::Headers(names) => self.header_lines(names, headers, most)?,
             CarriedAt::Every(..) => Vec::new(),
@@ -357,8 +356,8 @@ fn every_token(list: &Batch, place: &Pointer, keys: &[Key], body: &[u8]) -> Resu
     let mut first = None;
     for element in elements.iter().filter(|element| element.known) {
         let hits = wanted.find(element.text.as_bytes()).map_err(|_not_json| Reason::MalformedSignature)?;
-        let Hit::Raw(raw) = wanted.hit(&hits, place) else { return Err(Reason::MissingSignature) };
-        let Scalar::Text(token) = json::scalar(raw) else { return Err(Reason::MalformedSignature) };
+        let raw = wanted.raw(&hits, place).ok_or(Reason::MissingSignature)?;
+        let token = json::text(raw).map_err(|_no_text| Reason::MalformedSignature)?;
         let given = [token.as_bytes().to_vec()];
         let found = keys.iter().position(|key| key.verify(&[], &given)).ok_or(Reason::Mismatch)?;
         first = first.or(Some(found));

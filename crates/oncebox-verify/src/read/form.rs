@@ -8,43 +8,32 @@ use std::borrow::Cow;
 use percent_encoding::percent_decode;
 use url::form_urlencoded;
 
+use super::{NoText, Reading};
+
 /// The pairs of a form in order, names and values decoded; bytes that are not UTF-8 stay as they are.
 pub(crate) fn pairs(text: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_, [u8]>)> {
     raw_pairs(text).map(|(name, value)| (decode(name), decode(value)))
-}
-
-/// What a field holds, in the words of the JSON reader.
-#[derive(Debug)]
-pub(crate) enum Field<'a> {
-    /// Not there.
-    Missing,
-    /// There more than once.
-    Ambiguous,
-    /// There, but not text.
-    NotText,
-    /// Its value.
-    Text(Cow<'a, str>),
 }
 
 /// A name and a value as they stand, not decoded.
 pub(crate) type Pair<'a> = (&'a [u8], &'a [u8]);
 
 /// Looks up one field.
-pub(crate) fn field<'a>(text: &'a [u8], name: &str) -> Field<'a> {
+pub(crate) fn field<'a>(text: &'a [u8], name: &str) -> Reading<'a> {
     field_of(raw_pairs(text), name)
 }
 
 /// Looks up one field among pairs.
-pub(crate) fn field_of<'a>(pairs: impl Iterator<Item = Pair<'a>>, name: &str) -> Field<'a> {
+pub(crate) fn field_of<'a>(pairs: impl Iterator<Item = Pair<'a>>, name: &str) -> Reading<'a> {
     // Escapes only make a name longer.
     let fits = |known: &[u8]| known.len() >= name.len() && decode(known).as_ref() == name.as_bytes();
     let mut values = pairs.filter(|(known, _)| fits(known));
     match (values.next(), values.next()) {
-        (None, _) => Field::Missing,
-        (Some(_), Some(_)) => Field::Ambiguous,
+        (None, _) => Err(NoText::Missing),
+        (Some(_), Some(_)) => Err(NoText::Ambiguous),
         (Some((_, value)), None) => match decode(value) {
-            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_or(Field::NotText, Field::Text),
-            Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_or(Field::NotText, Field::Text),
+            Cow::Borrowed(bytes) => std::str::from_utf8(bytes).map(Cow::Borrowed).map_err(|_not_utf8| NoText::Unusable),
+            Cow::Owned(bytes) => String::from_utf8(bytes).map(Cow::Owned).map_err(|_not_utf8| NoText::Unusable),
         },
     }
 }
@@ -90,15 +79,15 @@ mod tests {
 
     #[test]
     fn a_field_that_stands_twice_is_ambiguous() {
-        assert!(matches!(field(b"a=1&a=1", "a"), Field::Ambiguous));
-        assert!(matches!(field(b"a=1", "b"), Field::Missing));
-        assert!(matches!(field(b"a=%ff", "a"), Field::NotText));
-        assert!(matches!(field(b"a=%41", "a"), Field::Text(text) if text == "A"));
+        assert!(matches!(field(b"a=1&a=1", "a"), Err(NoText::Ambiguous)));
+        assert!(matches!(field(b"a=1", "b"), Err(NoText::Missing)));
+        assert!(matches!(field(b"a=%ff", "a"), Err(NoText::Unusable)));
+        assert!(matches!(field(b"a=%41", "a"), Ok(text) if text == "A"));
     }
 
     #[test]
     fn encoding_reads_back() {
         let text = "a b&c=d+é/\"";
-        assert!(matches!(field(format!("x={}", encode(text)).as_bytes(), "x"), Field::Text(read) if read == text));
+        assert!(matches!(field(format!("x={}", encode(text)).as_bytes(), "x"), Ok(read) if read == text));
     }
 }

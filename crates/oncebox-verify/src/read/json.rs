@@ -11,6 +11,8 @@ use std::sync::Arc;
 pub(crate) use gather::Gathering;
 pub(crate) use scan::Scanner;
 
+use super::{NoText, Reading};
+
 mod gather;
 mod scan;
 
@@ -58,7 +60,7 @@ impl fmt::Display for Pointer {
 
 /// What stands at a pointer.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Hit<'a> {
+enum Hit<'a> {
     /// Nothing.
     Missing,
     /// A name on the way stands more than once.
@@ -70,17 +72,6 @@ pub(crate) enum Hit<'a> {
 /// The text is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable;
-
-/// A value that may serve as text: a string, or a whole number by its literal digits.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Scalar<'a> {
-    /// Usable as text.
-    Text(Cow<'a, str>),
-    /// `null`, which senders use for "not there".
-    Null,
-    /// A fraction, an exponent, a truth value, an object, a list, or a string that no text can hold.
-    Other,
-}
 
 /// The pointers one reader wants, merged so that the text is scanned once.
 #[derive(Clone, Debug, Default)]
@@ -114,6 +105,16 @@ impl Wanted {
         wanted
     }
 
+    /// The same from pointers as people write them.
+    pub(crate) fn of(pointers: &[&str]) -> Self {
+        Self::new(&pointers.iter().filter_map(|text| Pointer::parse(text)).collect::<Vec<_>>())
+    }
+
+    /// The pointer at this position.
+    pub(crate) fn at(&self, index: usize) -> &Pointer {
+        &self.pointers[index].0
+    }
+
     /// True when nothing is wanted, so that the text need not be read at all.
     pub(crate) fn is_empty(&self) -> bool {
         self.pointers.is_empty()
@@ -140,12 +141,26 @@ impl Wanted {
     }
 
     /// What was found at a pointer that is one of the wanted.
-    pub(crate) fn hit<'a>(&self, hits: &Hits<'a>, pointer: &Pointer) -> Hit<'a> {
+    fn hit<'a>(&self, hits: &Hits<'a>, pointer: &Pointer) -> Hit<'a> {
         // Whoever asks nearly always has a copy of the very pointer, which is found without reading its names.
         let copy = self.pointers.iter().find(|(wanted, _)| Arc::ptr_eq(&wanted.0, &pointer.0));
         let found = copy.or_else(|| self.pointers.iter().find(|(wanted, _)| wanted == pointer));
         let slot = found.map(|(_, slot)| *slot);
         slot.and_then(|slot| hits.0.get(slot)).copied().unwrap_or(Hit::Missing)
+    }
+
+    /// What was found there, as text.
+    pub(crate) fn read<'a>(&self, hits: &Hits<'a>, pointer: &Pointer) -> Reading<'a> {
+        match self.hit(hits, pointer) {
+            Hit::Missing => Err(NoText::Missing),
+            Hit::Ambiguous => Err(NoText::Ambiguous),
+            Hit::Raw(raw) => text(raw),
+        }
+    }
+
+    /// What was found there, as it stood.
+    pub(crate) fn raw<'a>(&self, hits: &Hits<'a>, pointer: &Pointer) -> Option<&'a str> {
+        if let Hit::Raw(raw) = self.hit(hits, pointer) { Some(raw) } else { None }
     }
 
     fn no_hits<'a>(&self) -> Hits<'a> {
@@ -157,18 +172,19 @@ impl Wanted {
 #[derive(Debug)]
 pub(crate) struct Hits<'a>(Vec<Hit<'a>>);
 
-/// Reads a value that a scan found as text.
-pub(crate) fn scalar(raw: &str) -> Scalar<'_> {
+/// Reads a value that a scan found as text: a string, or a whole number by its literal digits. A fraction, an exponent, a
+/// truth value, an object, a list, or a string that no text can hold is none.
+pub(crate) fn text(raw: &str) -> Reading<'_> {
     match raw.as_bytes().first() {
         Some(b'"') if raw.contains('\\') => {
-            serde_json::from_str::<Text<'_>>(raw).map_or(Scalar::Other, |text| Scalar::Text(text.0))
+            serde_json::from_str::<Text<'_>>(raw).map(|text| text.0).map_err(|_no_text| NoText::Unusable)
         }
-        Some(b'"') => raw.get(1..raw.len() - 1).map_or(Scalar::Other, |text| Scalar::Text(Cow::Borrowed(text))),
+        Some(b'"') => raw.get(1..raw.len() - 1).map(Cow::Borrowed).ok_or(NoText::Unusable),
         Some(b'-' | b'0'..=b'9') if raw.bytes().skip(1).all(|byte| byte.is_ascii_digit()) && raw != "-" => {
-            Scalar::Text(Cow::Borrowed(raw))
+            Ok(Cow::Borrowed(raw))
         }
-        Some(b'n') => Scalar::Null,
-        _ => Scalar::Other,
+        Some(b'n') => Err(NoText::Missing),
+        _ => Err(NoText::Unusable),
     }
 }
 
@@ -346,21 +362,21 @@ mod tests {
 
     #[test]
     fn scalars() {
-        let text = |text: &'static str| Scalar::Text(Cow::Borrowed(text));
+        let of = |text: &'static str| Ok(Cow::Borrowed(text));
         for (raw, expected) in [
-            (r#""a""#, text("a")),
-            (r#""\u0041""#, text("A")),
-            ("12", text("12")),
-            ("-12", text("-12")),
-            ("1.0", Scalar::Other),
-            ("1e5", Scalar::Other),
-            ("true", Scalar::Other),
-            ("null", Scalar::Null),
-            ("{}", Scalar::Other),
-            ("[]", Scalar::Other),
-            (r#""\ud800""#, Scalar::Other),
+            (r#""a""#, of("a")),
+            (r#""\u0041""#, of("A")),
+            ("12", of("12")),
+            ("-12", of("-12")),
+            ("1.0", Err(NoText::Unusable)),
+            ("1e5", Err(NoText::Unusable)),
+            ("true", Err(NoText::Unusable)),
+            ("null", Err(NoText::Missing)),
+            ("{}", Err(NoText::Unusable)),
+            ("[]", Err(NoText::Unusable)),
+            (r#""\ud800""#, Err(NoText::Unusable)),
         ] {
-            assert_eq!(scalar(raw), expected, "{raw}");
+            assert_eq!(text(raw), expected, "{raw}");
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One value inside a JSON body, for whoever routes or orders events.
 
-use super::json::{Hit, Pointer, Scalar, Wanted, scalar};
+use super::json::{Pointer, Wanted, text};
 
 /// A JSON pointer to something inside the body.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -14,28 +14,18 @@ impl BodyPointer {
 
     /// The text or whole number at the pointer; none where there is nothing usable.
     pub fn read(&self, body: &[u8]) -> Option<String> {
-        self.find(body, text)
+        text(self.raw(body)?).ok().map(Into::into)
     }
 
     /// The same, and a number of any kind as it is written.
     pub fn read_number(&self, body: &[u8]) -> Option<String> {
-        let is_number = |raw: &str| raw.starts_with(|first: char| first == '-' || first.is_ascii_digit());
-        self.find(body, |raw| if is_number(raw) { Some(raw.to_owned()) } else { text(raw) })
+        let raw = self.raw(body)?;
+        let is_number = raw.starts_with(|first: char| first == '-' || first.is_ascii_digit());
+        if is_number { Some(raw.to_owned()) } else { text(raw).ok().map(Into::into) }
     }
 
-    fn find<T>(&self, body: &[u8], read: impl FnOnce(&str) -> Option<T>) -> Option<T> {
+    fn raw<'a>(&self, body: &'a [u8]) -> Option<&'a str> {
         let wanted = Wanted::new([&self.0]);
-        let hits = wanted.find(body).ok()?;
-        match wanted.hit(&hits, &self.0) {
-            Hit::Raw(raw) => read(raw),
-            Hit::Missing | Hit::Ambiguous => None,
-        }
-    }
-}
-
-fn text(raw: &str) -> Option<String> {
-    match scalar(raw) {
-        Scalar::Text(text) => Some(text.into_owned()),
-        Scalar::Null | Scalar::Other => None,
+        wanted.raw(&wanted.find(body).ok()?, &self.0)
     }
 }

@@ -6,12 +6,14 @@
 //! Some want their text signed with our key. Where nobody proved who asks, that must not sign events for strangers: only
 //! a plain token is signed, and a body that is one, or empty, is never taken for an event ([`HandshakeRules::may_have_signed`]).
 
+use std::borrow::Cow;
+
 use http::{HeaderName, HeaderValue, Method};
 use subtle::ConstantTimeEq;
 
 use crate::provider::Compiling;
 use crate::provider::description::describe::Handshake;
-use crate::provider::scheme::place::{Part, Place, Reading, View, Wants};
+use crate::provider::scheme::place::{Part, Place, View, Wants};
 use crate::provider::scheme::verifier::Verifier;
 use crate::request::Request;
 use crate::secret::Secret;
@@ -71,11 +73,11 @@ impl Pattern {
 
     fn fill(&self, asked: &Asked<'_, '_, '_>) -> Option<String> {
         let Some(value) = &self.value else { return Some(self.before.clone()) };
-        let text = echo(&value.part.read(asked.view))?;
+        let text = echo(&value.part, asked.view)?;
         let text = match value.signed {
             false => text,
             true if !asked.proved && !is_token(text.as_bytes()) => return None,
-            true => asked.verifier?.answer(&text)?,
+            true => asked.verifier?.answer(&text)?.into(),
         };
         Some(format!("{}{text}{}", self.before, self.after))
     }
@@ -226,15 +228,12 @@ impl Rule {
     /// True when the request is what this rule answers.
     fn is_meant(&self, view: &View<'_, '_>) -> bool {
         let Some((place, wanted)) = &self.handshake.when else { return true };
-        match place.read(view) {
-            Reading::Text(found) => wanted.as_ref().is_none_or(|wanted| *wanted == found),
-            _ => false,
-        }
+        place.read(view).is_ok_and(|found| wanted.as_ref().is_none_or(|wanted| *wanted == found))
     }
 
     fn has_unfit_value(&self, view: &View<'_, '_>) -> bool {
         let mut values = self.handshake.patterns().filter_map(|pattern| pattern.value.as_ref());
-        values.any(|value| matches!(value.part.read(view), reading @ Reading::Text(_) if echo(&reading).is_none()))
+        values.any(|value| value.part.read(view).is_ok_and(|text| !is_echoed(&text)))
     }
 
     fn answer(&self, asked: &Asked<'_, '_, '_>) -> Option<Result<Verdict, Rejection>> {
@@ -242,7 +241,9 @@ impl Rule {
         if !self.is_meant(view) {
             return None;
         }
-        let is_met = |((part, _), expected): (&(Part, String), &Secret)| matches!(part.read(view), Reading::Text(text) if bool::from(text.as_bytes().ct_eq(expected.expose())));
+        let is_met = |((part, _), expected): (&(Part, String), &Secret)| {
+            part.read(view).is_ok_and(|text| text.as_bytes().ct_eq(expected.expose()).into())
+        };
         if !handshake.check.iter().zip(&self.expected).all(is_met) {
             return Some(Err(Reason::Mismatch.into()));
         }
@@ -255,25 +256,21 @@ impl Rule {
         Some(Ok(match &handshake.secret {
             None => Verdict::Handshake(reply),
             Some(part) => {
-                let secret = Secret::new(echo(&part.read(view))?);
+                let secret = Secret::new(echo(part, view)?.into_owned());
                 Verdict::Secret(HandshakeSecret { secret, reply })
             }
         }))
     }
 }
 
-fn echo(reading: &Reading<'_>) -> Option<String> {
-    match reading {
-        Reading::Text(text) if (1..=ECHO_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_echoed) => {
-            Some(text.clone().into_owned())
-        }
-        _ => None,
-    }
+fn echo<'a>(part: &Part, view: &View<'a, '_>) -> Option<Cow<'a, str>> {
+    part.read(view).ok().filter(|text| is_echoed(text))
 }
 
 /// No vendor's challenge holds a tag, and a reader that guesses content types must not find one.
-fn is_echoed(byte: u8) -> bool {
-    matches!(byte, b' '..=b'~') && !matches!(byte, b'<' | b'>')
+fn is_echoed(text: &str) -> bool {
+    let is_plain = |byte: u8| matches!(byte, b' '..=b'~') && !matches!(byte, b'<' | b'>');
+    (1..=ECHO_BYTES_MAX).contains(&text.len()) && text.bytes().all(is_plain)
 }
 
 /// True for what vendors make up as a challenge and what is never an event.

@@ -13,8 +13,9 @@ use std::fmt;
 use http::{HeaderMap, HeaderName};
 
 use crate::provider::identity::batch::{Around, Asked, Element, Parent};
-use crate::read::form::{self, Field};
-use crate::read::json::{self, Hit, Hits, Pointer, Scalar, Wanted};
+use crate::read::form;
+use crate::read::json::{self, Hits, Pointer, Wanted};
+use crate::read::{NoText, Reading};
 use crate::request::Request;
 
 /// Longest id or type, in bytes: what fits an index and a line.
@@ -50,21 +51,6 @@ pub(crate) struct Part {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Composite(Vec<Part>);
 
-/// What was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Reading<'a> {
-    /// Nothing there, or `null`.
-    Missing,
-    /// There more than once.
-    Ambiguous,
-    /// There, but no text that can be kept.
-    Unusable,
-    /// The body is not in the format the place is in.
-    Unreadable,
-    /// The text.
-    Text(Cow<'a, str>),
-}
-
 impl Part {
     /// Reads `kind:name|name|kind:name`, with `?` behind it where all may be missing.
     pub(crate) fn parse(text: &str) -> Option<Self> {
@@ -96,12 +82,12 @@ impl Part {
 
     /// Reads the first place that is there.
     pub(crate) fn read<'a>(&self, view: &View<'a, '_>) -> Reading<'a> {
-        self.locate(view).map_or(Reading::Missing, |(_, reading)| reading)
+        self.locate(view).map_or(Err(NoText::Missing), |(_, reading)| reading)
     }
 
     /// The first place that is there, with what it holds.
     pub(crate) fn locate<'a>(&self, view: &View<'a, '_>) -> Option<(&Place, Reading<'a>)> {
-        self.places.iter().map(|place| (place, view.read(place))).find(|(_, reading)| *reading != Reading::Missing)
+        self.places.iter().map(|place| (place, view.read(place))).find(|(_, reading)| *reading != Err(NoText::Missing))
     }
 }
 
@@ -283,17 +269,17 @@ impl<'a, 'w> View<'a, 'w> {
                 None => self.json(pointer),
             },
             Place::Parent(pointer) => match self.around {
-                None => Reading::Missing,
+                None => Err(NoText::Missing),
                 Some((around, Parent::Document)) => self.document(around, pointer),
                 Some((_, Parent::Itself)) => scan(&self.wants.parent, self.body).read(&self.wants.parent, pointer),
                 Some((around, Parent::Element(index))) => {
                     let hits = around.parents.get(index);
-                    hits.map_or(Reading::Missing, |hits| of_hit(self.wants.parent.hit(hits, pointer)))
+                    hits.map_or(Err(NoText::Missing), |hits| self.wants.parent.read(hits, pointer))
                 }
             },
-            Place::Name(skipped) => json::first_name(self.body, skipped).map_or(Reading::Missing, Reading::Text),
+            Place::Name(skipped) => json::first_name(self.body, skipped).ok_or(NoText::Missing),
             Place::Form(name, pointer) => self.form(name, pointer.as_ref()),
-            Place::Query(name) => of_field(form::field(query(self.target).as_bytes(), name)),
+            Place::Query(name) => form::field(query(self.target).as_bytes(), name),
         }
     }
 
@@ -305,42 +291,40 @@ impl<'a, 'w> View<'a, 'w> {
 
     fn document(&self, around: &Around<'a>, pointer: &Pointer) -> Reading<'a> {
         let hits = around.document.as_ref();
-        hits.map_or(Reading::Unreadable, |hits| of_hit(self.wants.document.hit(hits, pointer)))
+        hits.map_or(Err(NoText::Unreadable), |hits| self.wants.document.read(hits, pointer))
     }
 
     fn header(&self, name: &HeaderName) -> Reading<'a> {
         let mut lines = self.headers.get_all(name).iter();
         match (lines.next(), lines.next()) {
-            (None, _) => Reading::Missing,
-            (Some(_), Some(_)) => Reading::Ambiguous,
+            (None, _) => Err(NoText::Missing),
+            (Some(_), Some(_)) => Err(NoText::Ambiguous),
             (Some(line), None) => match std::str::from_utf8(line.as_bytes()) {
-                Ok(text) if !has_controls(text) => Reading::Text(Cow::Borrowed(text)),
-                _ => Reading::Unusable,
+                Ok(text) if !has_controls(text) => Ok(Cow::Borrowed(text)),
+                _ => Err(NoText::Unusable),
             },
         }
     }
 
     fn form(&self, name: &str, pointer: Option<&Pointer>) -> Reading<'a> {
         if looks_like_json(self.body) {
-            return Reading::Missing;
+            return Err(NoText::Missing);
         }
         let pairs = self.form.get_or_init(|| form::raw_pairs(self.body).collect());
-        let reading = of_field(form::field_of(pairs.iter().copied(), name));
-        let (Reading::Text(text), Some(pointer)) = (&reading, pointer) else { return reading };
+        let reading = form::field_of(pairs.iter().copied(), name);
+        let (Ok(text), Some(pointer)) = (&reading, pointer) else { return reading };
         let wanted = Wanted::new([pointer]);
-        match wanted.find(text.as_bytes()) {
-            Err(json::Unreadable) => Reading::Unreadable,
-            Ok(hits) => into_owned(of_hit(wanted.hit(&hits, pointer))),
-        }
+        let hits = wanted.find(text.as_bytes()).map_err(|json::Unreadable| NoText::Unreadable)?;
+        wanted.read(&hits, pointer).map(|text| Cow::Owned(text.into_owned()))
     }
 }
 
 impl<'a> Json<'a> {
     fn read(&self, wanted: &Wanted, pointer: &Pointer) -> Reading<'a> {
         match self {
-            Self::NotWanted | Self::NotThisBody => Reading::Missing,
-            Self::Unreadable => Reading::Unreadable,
-            Self::Found(hits) => of_hit(wanted.hit(hits, pointer)),
+            Self::NotWanted | Self::NotThisBody => Err(NoText::Missing),
+            Self::Unreadable => Err(NoText::Unreadable),
+            Self::Found(hits) => wanted.read(hits, pointer),
         }
     }
 }
@@ -359,37 +343,6 @@ pub(crate) fn has_controls(text: &str) -> bool {
 /// True when a body starts like a JSON object or list.
 pub(crate) fn looks_like_json(body: &[u8]) -> bool {
     matches!(body.trim_ascii_start().first(), Some(b'{' | b'['))
-}
-
-fn of_hit(hit: Hit<'_>) -> Reading<'_> {
-    match hit {
-        Hit::Missing => Reading::Missing,
-        Hit::Ambiguous => Reading::Ambiguous,
-        Hit::Raw(raw) => match json::scalar(raw) {
-            Scalar::Text(text) => Reading::Text(text),
-            Scalar::Null => Reading::Missing,
-            Scalar::Other => Reading::Unusable,
-        },
-    }
-}
-
-fn of_field(field: Field<'_>) -> Reading<'_> {
-    match field {
-        Field::Missing => Reading::Missing,
-        Field::Ambiguous => Reading::Ambiguous,
-        Field::NotText => Reading::Unusable,
-        Field::Text(text) => Reading::Text(text),
-    }
-}
-
-fn into_owned<'a>(reading: Reading<'_>) -> Reading<'a> {
-    match reading {
-        Reading::Missing => Reading::Missing,
-        Reading::Ambiguous => Reading::Ambiguous,
-        Reading::Unusable => Reading::Unusable,
-        Reading::Unreadable => Reading::Unreadable,
-        Reading::Text(text) => Reading::Text(Cow::Owned(text.into_owned())),
-    }
 }
 
 #[cfg(test)]

@@ -4,8 +4,8 @@
 
 use std::borrow::Cow;
 
-use crate::provider::scheme::place::{Part, Place, Reading, View};
-use crate::read::form;
+use crate::provider::scheme::place::{Part, Place, View};
+use crate::read::{bytes, form};
 use crate::request::Request;
 
 /// A parsed message template.
@@ -130,11 +130,7 @@ impl Piece {
             Self::Url { decode: true } => form::unescape(filling.url.as_bytes(), false),
             Self::Method => Cow::Borrowed(filling.request.method.as_str().as_bytes()),
             Self::Secret => Cow::Borrowed(secret),
-            Self::Value(part) => match part.read(filling.view) {
-                Reading::Text(Cow::Borrowed(text)) => Cow::Borrowed(text.as_bytes()),
-                Reading::Text(Cow::Owned(text)) => Cow::Owned(text.into_bytes()),
-                _ => return None,
-            },
+            Self::Value(part) => bytes(part.read(filling.view).ok()?),
         })
     }
 }

@@ -17,15 +17,14 @@ use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
-use crate::read::json::{self, Hit, Pointer, Scalar, Wanted};
+use crate::read::NoText;
+use crate::read::json::{self, Wanted};
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
 
 const ITEMS: &str = "/notificationItems";
-const ITEM: &str = "/NotificationRequestItem";
-const SIGNATURE: &str = "/NotificationRequestItem/additionalData/hmacSignature";
-const MERCHANT_REFERENCE: usize = 3;
-const SIGNED: [&str; 8] = [
+/// What is read of an item: the values that are signed, then the signature and the notification itself.
+const READ: [&str; 10] = [
     "/NotificationRequestItem/pspReference",
     "/NotificationRequestItem/originalReference",
     "/NotificationRequestItem/merchantAccountCode",
@@ -34,7 +33,12 @@ const SIGNED: [&str; 8] = [
     "/NotificationRequestItem/amount/currency",
     "/NotificationRequestItem/eventCode",
     "/NotificationRequestItem/success",
+    "/NotificationRequestItem/additionalData/hmacSignature",
+    "/NotificationRequestItem",
 ];
+const MERCHANT_REFERENCE: usize = 3;
+const SIGNATURE: usize = 8;
+const ITEM: usize = 9;
 
 /// The scheme with a webhook's keys.
 #[derive(Clone, Debug)]
@@ -50,16 +54,16 @@ impl Adyen {
 
     /// The position of the key that fits an item, and what the item wraps.
     fn verify_item<'a>(&self, item: &'a str) -> Result<(usize, &'a str), Reason> {
-        let reader = Reader::of(item)?;
-        let signature = reader.text(SIGNATURE)?;
+        let hits = VALUES.find(item.as_bytes()).map_err(|json::Unreadable| Reason::MalformedSignature)?;
+        let signature = text(&hits, SIGNATURE)?;
         if signature.trim().is_empty() {
             return Err(Reason::MissingSignature);
         }
         let given = [builtin::decoded(&signature, Encoding::Base64)?];
-        let message = [Cow::Owned(reader.message()?.into_bytes())];
+        let message = message(&hits)?;
         let found = self.keys.iter().position(|key| key.verify(&message, &given));
         let index = found.ok_or(Reason::Mismatch)?;
-        Ok((index, reader.inner()?))
+        Ok((index, VALUES.raw(&hits, VALUES.at(ITEM)).ok_or(Reason::MalformedSignature)?))
     }
 }
 
@@ -79,8 +83,8 @@ impl Verifier for Adyen {
         let items = body.pointer_mut(ITEMS).and_then(Value::as_array_mut).ok_or(SignError::Incomplete)?;
         for item in items {
             let text = item.to_string();
-            let message = Reader::of(&text).and_then(|reader| reader.message());
-            let message = [Cow::Owned(message.map_err(|_unreadable| SignError::Incomplete)?.into_bytes())];
+            let hits = VALUES.find(text.as_bytes()).map_err(|json::Unreadable| SignError::Incomplete)?;
+            let message = message(&hits).map_err(|_unreadable| SignError::Incomplete)?;
             let signature = key.sign(&message).ok_or(SignError::Incomplete)?;
             let inner = item.get_mut("NotificationRequestItem").ok_or(SignError::Incomplete)?;
             inner["additionalData"]["hmacSignature"] = Encoding::Base64.encode(&signature).into();
@@ -92,68 +96,30 @@ impl Verifier for Adyen {
 
 /// The items of a request; an empty batch is refused, since nothing in it is signed.
 fn items(body: &[u8]) -> Result<Vec<&str>, Reason> {
-    static WANTED: LazyLock<(Wanted, Option<Pointer>)> = LazyLock::new(|| {
-        let pointer = Pointer::parse(ITEMS);
-        (Wanted::new(&pointer), pointer)
-    });
-    let (wanted, pointer) = &*WANTED;
-    let hits = wanted.find(body).map_err(|json::Unreadable| Reason::MissingSignature)?;
-    let hit = pointer.as_ref().map_or(Hit::Missing, |pointer| wanted.hit(&hits, pointer));
-    let Hit::Raw(raw) = hit else { return Err(Reason::MissingSignature) };
+    static WANTED: LazyLock<Wanted> = LazyLock::new(|| Wanted::of(&[ITEMS]));
+    let hits = WANTED.find(body).map_err(|json::Unreadable| Reason::MissingSignature)?;
+    let raw = WANTED.raw(&hits, WANTED.at(0)).ok_or(Reason::MissingSignature)?;
     json::elements(raw, BATCH_EVENTS_MAX).ok_or(Reason::MalformedSignature)
 }
 
-/// One item's values.
-struct Reader<'a> {
-    hits: json::Hits<'a>,
+static VALUES: LazyLock<Wanted> = LazyLock::new(|| Wanted::of(&READ));
+
+/// A value of an item as text, by its position; what is not there is empty.
+fn text<'a>(hits: &json::Hits<'a>, index: usize) -> Result<Cow<'a, str>, Reason> {
+    match VALUES.read(hits, VALUES.at(index)) {
+        Err(NoText::Missing) => Ok(Cow::Borrowed("")),
+        read => read.map_err(|_no_text| Reason::MalformedSignature),
+    }
 }
 
-static VALUES: LazyLock<Wanted> = LazyLock::new(|| {
-    let pointers: Vec<Pointer> =
-        SIGNED.iter().chain([&SIGNATURE, &ITEM]).filter_map(|text| Pointer::parse(text)).collect();
-    Wanted::new(&pointers)
-});
-
-impl<'a> Reader<'a> {
-    fn of(item: &'a str) -> Result<Self, Reason> {
-        let hits = VALUES.find(item.as_bytes()).map_err(|json::Unreadable| Reason::MalformedSignature)?;
-        Ok(Self { hits })
-    }
-
-    /// The notification inside its wrapping.
-    fn inner(&self) -> Result<&'a str, Reason> {
-        match Pointer::parse(ITEM).map_or(Hit::Missing, |pointer| VALUES.hit(&self.hits, &pointer)) {
-            Hit::Raw(raw) => Ok(raw),
-            Hit::Missing | Hit::Ambiguous => Err(Reason::MalformedSignature),
+fn message(hits: &json::Hits<'_>) -> Result<[Cow<'static, [u8]>; 1], Reason> {
+    let mut message = String::new();
+    for index in 0..SIGNATURE {
+        let text = text(hits, index)?;
+        if index != MERCHANT_REFERENCE && text.contains(':') {
+            return Err(Reason::MalformedSignature);
         }
+        message.extend([if index > 0 { ":" } else { "" }, &text]);
     }
-
-    /// A value as text; what is not there is empty.
-    fn text(&self, pointer: &str) -> Result<Cow<'a, str>, Reason> {
-        let Some(pointer) = Pointer::parse(pointer) else { return Ok(Cow::Borrowed("")) };
-        match VALUES.hit(&self.hits, &pointer) {
-            Hit::Missing => Ok(Cow::Borrowed("")),
-            Hit::Ambiguous => Err(Reason::MalformedSignature),
-            Hit::Raw(raw) => match json::scalar(raw) {
-                Scalar::Text(text) => Ok(text),
-                Scalar::Null => Ok(Cow::Borrowed("")),
-                Scalar::Other => Err(Reason::MalformedSignature),
-            },
-        }
-    }
-
-    fn message(&self) -> Result<String, Reason> {
-        let mut message = String::new();
-        for (index, pointer) in SIGNED.iter().enumerate() {
-            let text = self.text(pointer)?;
-            if index != MERCHANT_REFERENCE && text.contains(':') {
-                return Err(Reason::MalformedSignature);
-            }
-            if index > 0 {
-                message.push(':');
-            }
-            message.push_str(&text);
-        }
-        Ok(message)
-    }
+    Ok([Cow::Owned(message.into_bytes())])
 }

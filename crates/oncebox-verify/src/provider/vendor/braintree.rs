@@ -18,8 +18,7 @@ use crate::provider::scheme::verifier::Verifier;
 use crate::provider::scheme::{SIGNATURES_MAX, Verified};
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
-use crate::read::form::{self, Field};
-use crate::read::xml;
+use crate::read::{NoText, form, xml};
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{Reason, Rejection};
@@ -83,7 +82,7 @@ impl Verifier for Braintree {
 
     fn sign(&self, mut request: Request, _now: UnixMillis) -> Result<Request, SignError> {
         let key = self.keys.first().ok_or(SignError::Incomplete)?;
-        let Field::Text(payload) = form::field(&request.body, PAYLOAD) else { return Err(SignError::Incomplete) };
+        let Ok(payload) = form::field(&request.body, PAYLOAD) else { return Err(SignError::Incomplete) };
         let pair = self.pair(key, &payload).ok_or(SignError::Incomplete)?;
         request.body = format!("{SIGNATURE}={}&{PAYLOAD}={}", form::encode(&pair), form::encode(&payload)).into();
         Ok(request)
@@ -103,11 +102,11 @@ fn is_challenge(text: &str) -> bool {
 
 fn field<'a>(body: &'a [u8], name: &str) -> Result<Cow<'a, str>, Reason> {
     match form::field(body, name) {
-        Field::Text(text) if text.trim().is_empty() => Err(Reason::MissingSignature),
-        Field::Text(text) => Ok(text),
-        Field::Missing => Err(Reason::MissingSignature),
-        Field::Ambiguous => Err(Reason::TooManySignatures),
-        Field::NotText => Err(Reason::MalformedSignature),
+        Ok(text) if text.trim().is_empty() => Err(Reason::MissingSignature),
+        Ok(text) => Ok(text),
+        Err(NoText::Missing) => Err(Reason::MissingSignature),
+        Err(NoText::Ambiguous) => Err(Reason::TooManySignatures),
+        Err(NoText::Unusable | NoText::Unreadable) => Err(Reason::MalformedSignature),
     }
 }
 

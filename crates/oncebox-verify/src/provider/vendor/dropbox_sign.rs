@@ -16,8 +16,8 @@ use crate::provider::scheme::timestamp::{Unit, Window};
 use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
-use crate::read::form::{self, Field};
-use crate::read::json::{self, Hit, Pointer, Scalar, Wanted};
+use crate::read::json::{self, Wanted};
+use crate::read::{NoText, bytes, form};
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
 
@@ -80,22 +80,14 @@ impl Verifier for DropboxSign {
 }
 
 fn values(document: &[u8]) -> Result<[Cow<'_, str>; 3], Reason> {
-    static WANTED: LazyLock<Wanted> = LazyLock::new(|| {
-        let pointers: Vec<Pointer> = [HASH, TIME, TYPE].into_iter().filter_map(Pointer::parse).collect();
-        Wanted::new(&pointers)
-    });
+    static WANTED: LazyLock<Wanted> = LazyLock::new(|| Wanted::of(&[HASH, TIME, TYPE]));
     let hits = WANTED.find(document).map_err(|json::Unreadable| Reason::MissingSignature)?;
-    let read = |pointer: &str| match Pointer::parse(pointer).map_or(Hit::Missing, |pointer| WANTED.hit(&hits, &pointer))
-    {
-        Hit::Raw(raw) => match json::scalar(raw) {
-            Scalar::Text(text) if !text.is_empty() => Ok(text),
-            Scalar::Text(_) | Scalar::Null => Err(Reason::MissingSignature),
-            Scalar::Other => Err(Reason::MalformedSignature),
-        },
-        Hit::Missing => Err(Reason::MissingSignature),
-        Hit::Ambiguous => Err(Reason::MalformedSignature),
+    let read = |index| match WANTED.read(&hits, WANTED.at(index)) {
+        Ok(text) if !text.is_empty() => Ok(text),
+        Ok(_) | Err(NoText::Missing) => Err(Reason::MissingSignature),
+        Err(_) => Err(Reason::MalformedSignature),
     };
-    Ok([read(HASH)?, read(TIME)?, read(TYPE)?])
+    Ok([read(0)?, read(1)?, read(2)?])
 }
 
 /// The JSON inside the form; none when it is not there exactly once.
@@ -103,11 +95,7 @@ fn document(body: &[u8]) -> Option<Cow<'_, [u8]>> {
     if body.starts_with(b"--") {
         return multipart_field(body).map(Cow::Borrowed);
     }
-    match form::field(body, FIELD) {
-        Field::Text(Cow::Borrowed(text)) => Some(Cow::Borrowed(text.as_bytes())),
-        Field::Text(Cow::Owned(text)) => Some(Cow::Owned(text.into_bytes())),
-        Field::Missing | Field::Ambiguous | Field::NotText => None,
-    }
+    form::field(body, FIELD).ok().map(bytes)
 }
 
 /// The one part named `json`. The boundary is the body's own first line, since no signature covers the content type.

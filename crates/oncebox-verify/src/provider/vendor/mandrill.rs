@@ -14,7 +14,7 @@ use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
 use crate::provider::vendor::twilio::sorted_fields;
-use crate::read::form::{self, Field};
+use crate::read::form;
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
 
@@ -43,11 +43,8 @@ impl Verifier for Mandrill {
         let urls = self.address.urls(&request.target);
         let fits = |key: &Key| urls.iter().any(|url| key.verify(&message(url, &fields), &given));
         let index = self.keys.iter().position(fits).ok_or(Reason::Mismatch)?;
-        let opened = match form::field(&request.body, EVENTS) {
-            Field::Text(text) => Some(text.into_owned().into()),
-            // Kept for a person: it is genuine, but nobody can tell what it holds.
-            Field::Missing | Field::Ambiguous | Field::NotText => None,
-        };
+        // Without it the request is kept for a person: it is genuine, but nobody can tell what it holds.
+        let opened = form::field(&request.body, EVENTS).ok().map(|text| text.into_owned().into());
         Ok(Verified { opened, ..Verified::by_key(index) })
     }
 

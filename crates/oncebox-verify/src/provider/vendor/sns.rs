@@ -7,6 +7,8 @@
 //! the topic stands at the end of what is signed and no value but the message may hold a line feed. Message attributes
 //! are not signed: the digest that the referees see is that of the signed text.
 
+use std::sync::LazyLock;
+
 use data_encoding::BASE64;
 
 use crate::UnixMillis;
@@ -18,12 +20,12 @@ use crate::provider::keys::public_key::Algorithm;
 use crate::provider::keys::vendor_keys::{Missing, VendorKeys, first_match};
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::Encoding;
-use crate::provider::scheme::place::{Place, Reading, View, Wants};
 use crate::provider::scheme::timestamp::{Unit, Window};
 use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
-use crate::read::json::Pointer;
+use crate::read::NoText;
+use crate::read::json::{self, Wanted};
 use crate::request::Request;
 use crate::verdict::{KeyWanted, NamedBy, Proof, Reason, Rejection};
 
@@ -33,7 +35,21 @@ const FUTURE_SECONDS: i64 = 300;
 
 const NOTIFICATION: &[&str] = &["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"];
 const CONFIRMATION: &[&str] = &["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
-const UNSIGNED: &[&str] = &["SignatureVersion", "Signature", "SigningCertURL", "SigningCertUrl"];
+/// Everything that is read of a message.
+const READ: [&str; 12] = [
+    "/Message",
+    "/MessageId",
+    "/Subject",
+    "/Timestamp",
+    "/TopicArn",
+    "/Type",
+    "/SubscribeURL",
+    "/Token",
+    "/SignatureVersion",
+    "/Signature",
+    "/SigningCertURL",
+    "/SigningCertUrl",
+];
 
 /// The scheme with a topic.
 #[derive(Debug)]
@@ -42,7 +58,6 @@ pub(crate) struct Sns {
     topic: String,
     region: Region,
     window: Window,
-    wants: Wants,
 }
 
 impl Sns {
@@ -57,18 +72,19 @@ impl Sns {
             compiling.problem("topic_arn", message, cure);
         }
         let window = compiling.window(PAST_SECONDS, FUTURE_SECONDS);
-        let names = NOTIFICATION.iter().chain(CONFIRMATION).chain(UNSIGNED);
-        let places: Vec<Place> = names.filter_map(|name| place(name)).collect();
-        let wants = Wants::new(&places);
-        Some(Box::new(Self { keys, topic: topic?, region: region?, window, wants }))
+        Some(Box::new(Self { keys, topic: topic?, region: region?, window }))
     }
 
     fn read(&self, request: &Request) -> Result<Message, Reason> {
-        let view = View::new(request, &self.wants);
-        let get = |name: &str| match place(name).map(|place| view.read(&place)) {
-            Some(Reading::Text(text)) => Ok(Some(text.into_owned())),
-            Some(Reading::Missing) | None => Ok(None),
-            Some(Reading::Ambiguous | Reading::Unusable | Reading::Unreadable) => Err(Reason::MalformedSignature),
+        static WANTED: LazyLock<Wanted> = LazyLock::new(|| Wanted::of(&READ));
+        let hits = WANTED.find(&request.body).map_err(|json::Unreadable| Reason::MalformedSignature)?;
+        let get = |name: &str| {
+            let index = READ.iter().position(|pointer| pointer[1..] == *name);
+            match index.map_or(Err(NoText::Missing), |index| WANTED.read(&hits, WANTED.at(index))) {
+                Ok(text) => Ok(Some(text.into_owned())),
+                Err(NoText::Missing) => Ok(None),
+                Err(_) => Err(Reason::MalformedSignature),
+            }
         };
         Message::read(get, &self.region.pin(Rest::Any))
     }
@@ -242,10 +258,6 @@ fn is_certificate(path: &str) -> bool {
     digits.is_some_and(|digits| {
         digits.len() == 32 && digits.bytes().all(|byte| matches!(byte, b'0'..=b'9' | b'a'..=b'f'))
     })
-}
-
-fn place(name: &str) -> Option<Place> {
-    Pointer::parse(&format!("/{name}")).map(Place::Json)
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ use crate::provider::scheme::place::query;
 use crate::provider::scheme::verifier::Verifier;
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
-use crate::read::form;
+use crate::read::{NoText, form};
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
 
@@ -104,9 +104,9 @@ impl Signed {
     /// Reads a request.
     fn new(request: &Request) -> Self {
         match form::field(query(&request.target).as_bytes(), HASH) {
-            form::Field::Missing => Self { fields: sorted_fields(&request.body), body_fits: true },
-            form::Field::Text(hash) => Self { fields: Vec::new(), body_fits: is_hash_of(&hash, &request.body) },
-            form::Field::Ambiguous | form::Field::NotText => Self { fields: Vec::new(), body_fits: false },
+            Err(NoText::Missing) => Self { fields: sorted_fields(&request.body), body_fits: true },
+            Ok(hash) => Self { fields: Vec::new(), body_fits: is_hash_of(&hash, &request.body) },
+            Err(_) => Self { fields: Vec::new(), body_fits: false },
         }
     }
 
@@ -128,7 +128,7 @@ impl Signed {
 }
 
 fn has_hash(target: &str) -> bool {
-    !matches!(form::field(query(target).as_bytes(), HASH), form::Field::Missing)
+    !matches!(form::field(query(target).as_bytes(), HASH), Err(NoText::Missing))
 }
 
 /// Names and values, sorted; a name that stands several times gives its distinct values in order.
