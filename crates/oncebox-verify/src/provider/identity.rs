@@ -16,15 +16,15 @@ use data_encoding::HEXLOWER;
 
 use crate::UnixMillis;
 use crate::digest::{Digest, Fingerprint, Identity, sha256};
-use crate::provider::SourceSpec;
 use crate::provider::description::describe::{IdentityRule, RepeatScope};
-use crate::provider::identity::batch::{Around, Batch, Element};
+use crate::provider::identity::batch::{Around, Element};
 use crate::provider::identity::handshake::HandshakeRules;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::place::{Composite, Part, Place, TEXT_BYTES_MAX, View, Wants, has_controls};
 use crate::provider::scheme::timestamp::Unit;
 use crate::provider::scheme::verifier::Verifier;
-use crate::read::NoText;
+use crate::provider::{Description, SourceSpec};
+use crate::read::{NoText, bytes};
 use crate::request::Request;
 use crate::verdict::{Fingerprints, HeldReason, Identified, IdentityKind, OnOtherBody, OnRepeat, Topic};
 
@@ -32,28 +32,15 @@ use crate::verdict::{Fingerprints, HeldReason, Identified, IdentityKind, OnOther
 #[derive(Debug)]
 pub(crate) struct IdentityRules {
     source: String,
-    rule: IdentityRule,
-    ids: Vec<Composite>,
-    /// What an event without any of the ids is known by; held when absent.
-    otherwise: Option<IdentityRule>,
-    types: Vec<Part>,
-    each: Option<Batch>,
+    description: Description,
     wants: Wants,
     /// What handshakes and signatures read besides, so that a body is scanned once for all.
     wants_of_whole: Wants,
-    id_signed: bool,
-    id_unique: bool,
     body_covered: bool,
-    body_varies: bool,
     /// Some id may stand outside the body, so that the same bytes may come under several ids.
     has_outside_id: bool,
     /// Places inside and outside the body that should hold the same id; none where there is one kind only.
     id_copies: Vec<Place>,
-    scope: RepeatScope,
-    /// Where something stands that is signed for one delivery alone.
-    delivery: Option<Part>,
-    /// Types that the operator expects, though nobody signs them.
-    topics: Vec<String>,
     on_repeat: OnRepeat,
     /// Where the event's own time stands, and the age from which on nobody can tell whether it is new.
     stale: Option<(Part, i64)>,
@@ -88,22 +75,12 @@ impl IdentityRules {
         let doubtful = has_outside_id && !description.id_signed || description.names_delivery() && !body_covered;
         Self {
             source: spec.name.clone(),
-            rule: description.identity,
-            ids: description.id.clone(),
-            otherwise: description.otherwise,
-            types: description.event_type.clone(),
-            each: description.each.clone(),
+            description: description.clone(),
             wants_of_whole,
             wants,
-            id_signed: description.id_signed,
-            id_unique: description.id_unique.unwrap_or(true),
             body_covered,
-            body_varies: description.body_varies,
             has_outside_id,
             id_copies: id_copies(&description.id),
-            scope: description.repeat_scope,
-            delivery: description.delivery.clone(),
-            topics: description.topics.clone(),
             on_repeat: spec.repeated_body.unwrap_or(if doubtful { OnRepeat::Hold } else { OnRepeat::Run }),
             stale,
         }
@@ -116,7 +93,7 @@ impl IdentityRules {
 
     /// True when requests carry batches.
     pub(crate) fn is_batch(&self) -> bool {
-        self.each.is_some()
+        self.description.each.is_some()
     }
 
     /// A look at a request in which events are named and handshakes found.
@@ -133,7 +110,7 @@ impl IdentityRules {
         now: UnixMillis,
     ) -> Vec<Identified> {
         let document = verified.opened.as_ref().unwrap_or(&request.body);
-        let Some(each) = self.each.as_ref().filter(|_| !self.is_named_by_headers(request)) else {
+        let Some(each) = self.description.each.as_ref().filter(|_| !self.is_named_by_headers(request)) else {
             let body = request.body.clone();
             return vec![match &verified.opened {
                 None => self.event(view, body, verified, now),
@@ -169,7 +146,7 @@ impl IdentityRules {
         let nothing = Wants::default();
         let view = View::of_body(request, b"", &nothing);
         let is_outside = |id: &&Composite| id.parts().iter().flat_map(Part::places).all(|place| !place.is_in_body());
-        self.ids.iter().filter(is_outside).any(|id| matches!(read_id(id, &view), Ok(Some(_))))
+        self.description.id.iter().filter(is_outside).any(|id| matches!(read_id(id, &view), Ok(Some(_))))
     }
 
     fn held(&self, body: Bytes, reason: HeldReason) -> Identified {
@@ -181,8 +158,8 @@ impl IdentityRules {
     fn event(&self, view: &View<'_, '_>, body: Bytes, verified: &Verified, now: UnixMillis) -> Identified {
         let digest = sha256(&body);
         let (event_type, odd_type) = self.event_type(view);
-        let (rule, id) = match self.rule {
-            IdentityRule::Id => match (self.id(view), self.otherwise) {
+        let (rule, id) = match self.description.identity {
+            IdentityRule::Id => match (self.id(view), self.description.otherwise) {
                 (Err(HeldReason::NoId | HeldReason::Unreadable), Some(otherwise)) => (otherwise, None),
                 (id, _) => (IdentityRule::Id, Some(id)),
             },
@@ -204,8 +181,8 @@ impl IdentityRules {
             }
         };
         let id_disagrees = self.has_other_id(view, &id);
-        let is_open = id.outside && !self.id_signed && self.body_covered;
-        let with_body = (is_open || !self.id_unique) && !self.body_varies;
+        let is_open = id.outside && !self.description.id_signed && self.body_covered;
+        let with_body = (is_open || self.description.id_unique == Some(false)) && !self.description.body_varies;
         let (identity, identity_kind) = if with_body {
             (Identity::of_id_and_body(&self.source, &id.compared, &fixed), IdentityKind::IdAndBody)
         } else {
@@ -216,7 +193,7 @@ impl IdentityRules {
             identity_kind,
             fingerprint: self.fingerprints(view, verified, &event_type, &fixed),
             on_repeat: self.on_repeat,
-            on_other_body: if self.body_varies { OnOtherBody::Duplicate } else { OnOtherBody::Conflict },
+            on_other_body: if self.description.body_varies { OnOtherBody::Duplicate } else { OnOtherBody::Conflict },
             event_id: id.shown.into_owned(),
             event_type,
             body,
@@ -260,12 +237,13 @@ impl IdentityRules {
         if let (Some(signed), false) = (&signed, self.body_covered) {
             return Some(Fingerprints::Delivery(Fingerprint::of_delivery(&self.source, signed)));
         }
-        if !self.has_outside_id || self.body_varies {
+        if !self.has_outside_id || self.description.body_varies {
             return None;
         }
         let moment = verified.signed_at.map(UnixMillis::to_be_bytes);
-        let signed = signed.as_deref().or(moment.as_ref().map(<[u8; 8]>::as_slice)).filter(|_| !self.id_signed);
-        Some(match (signed, self.scope) {
+        let signed =
+            signed.as_deref().or(moment.as_ref().map(<[u8; 8]>::as_slice)).filter(|_| !self.description.id_signed);
+        Some(match (signed, self.description.repeat_scope) {
             (Some(signed), _) => {
                 Fingerprints::Delivery(Fingerprint::of_delivery_and_body(&self.source, signed, digest))
             }
@@ -279,11 +257,11 @@ impl IdentityRules {
         if let Some(signed) = &verified.delivery {
             return Some(signed.to_vec());
         }
-        self.delivery.as_ref()?.read(view).ok().map(|text| text.into_owned().into_bytes())
+        self.description.delivery.as_ref()?.read(view).ok().map(|text| text.into_owned().into_bytes())
     }
 
     fn topic(&self, event_type: &str, digest: &Digest) -> Topic {
-        let is_listed = self.topics.iter().any(|listed| listed == event_type);
+        let is_listed = self.description.topics.iter().any(|listed| listed == event_type);
         Topic {
             pair: Fingerprint::of_type_and_body(&self.source, event_type, digest),
             body: Fingerprint::of_body(&self.source, digest),
@@ -294,7 +272,7 @@ impl IdentityRules {
     /// The first id of which every part is there. A part that is there but cannot be used ends the search: a weaker id
     /// must not take its place.
     fn id<'a>(&self, view: &View<'a, '_>) -> Result<Id<'a>, HeldReason> {
-        for composite in &self.ids {
+        for composite in &self.description.id {
             if let Some(id) = read_id(composite, view)? {
                 return Ok(id);
             }
@@ -312,7 +290,7 @@ impl IdentityRules {
     fn event_type(&self, view: &View<'_, '_>) -> (String, Option<HeldReason>) {
         let mut joined = String::new();
         let mut odd = None;
-        for part in &self.types {
+        for part in &self.description.event_type {
             match part.read(view) {
                 Ok(text) if is_usable(&text) && !has_controls(&text) => {
                     joined.push_str(if joined.is_empty() { "" } else { "." });
@@ -338,11 +316,7 @@ fn id_copies(ids: &[Composite]) -> Vec<Place> {
 fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'a>>, HeldReason> {
     if let [part] = composite.parts() {
         let Some((shown, outside)) = read_part(part, view)? else { return Ok(None) };
-        let compared = match shown.clone() {
-            Cow::Borrowed(text) => Cow::Borrowed(text.as_bytes()),
-            Cow::Owned(text) => Cow::Owned(text.into_bytes()),
-        };
-        return Ok(Some(Id { shown, compared, outside }));
+        return Ok(Some(Id { compared: bytes(shown.clone()), shown, outside }));
     }
     let mut joined = Joined::default();
     for part in composite.parts() {

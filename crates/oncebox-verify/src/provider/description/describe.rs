@@ -9,6 +9,7 @@ use crate::provider::description::field::Field;
 use crate::provider::identity::batch::Batch;
 use crate::provider::identity::handshake::{Content, Pattern};
 use crate::provider::keys::curve::Curve;
+use crate::provider::keys::jwt::Rule;
 use crate::provider::scheme::mac::{Encoding, KeyForm, Mac};
 use crate::provider::scheme::place::{Composite, Part};
 use crate::provider::scheme::template::Template;
@@ -23,48 +24,6 @@ pub(crate) use carrier::{CarriedAt, SignatureLocation, name_fits};
 
 /// The window where a vendor names none, in seconds.
 pub(crate) const WINDOW_SECONDS: u32 = 300;
-
-/// The keys a description may have.
-pub(crate) const KEYS: &[&str] = &[
-    "scheme",
-    "jwt",
-    "mac",
-    "enc",
-    "key",
-    "msg",
-    "sig",
-    "sig2",
-    "ts",
-    "require",
-    "require_value",
-    "identity",
-    "id",
-    "id_signed",
-    "id_unique",
-    "body_covered",
-    "body_varies",
-    "repeat_scope",
-    "delivery",
-    "topics",
-    "open",
-    "type",
-    "order",
-    "time",
-    "each",
-    "handshake",
-    "success",
-    "body_limit",
-    "retry_window",
-    "deadline",
-    "title",
-    "setup",
-    "secret_hint",
-    "docs",
-    "confidence",
-];
-
-const HANDSHAKE_KEYS: &[&str] =
-    &["method", "when", "check", "reply", "headers", "wrap", "as", "signed", "secret", "show"];
 
 /// What makes an event one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -160,52 +119,57 @@ pub(crate) struct Success {
     pub(crate) body: String,
 }
 
-/// Sets one key.
-pub(crate) fn set(description: &mut Description, field: &Field<'_>, key: &str) -> Result<(), Problem> {
-    match key {
-        "jwt" => description.jwt = Some(crate::provider::keys::jwt::Rule::read(field, setting)?),
-        "scheme" => description.scheme = Some(field.word(&BUILT_IN.each_ref().map(|one| (one.word, one)))?),
-        "mac" => description.mac = Some(field.word(MACS)?),
-        "enc" => description.enc = field.word(ENCODINGS)?,
-        "key" => description.key = field.word(KEY_FORMS)?,
-        "msg" => description.msg = Some(template(field)?),
-        "sig" => description.sig = Some(carrier(field)?),
-        "sig2" => description.sig2 = Some(carrier(field)?),
-        "ts" => description.ts = Some(time(field)?),
-        "require" => description.require = required(field)?,
-        "require_value" => description.require_value = required_values(field)?,
-        "identity" => description.identity = field.word(IDENTITIES)?,
-        "id" => (description.id, description.otherwise) = ids(field)?,
-        "id_unique" => description.id_unique = Some(field.flag()?),
-        "id_signed" => description.id_signed = field.flag()?,
-        "body_covered" => description.body_covered = Some(field.flag()?),
-        "body_varies" => description.body_varies = field.flag()?,
-        "repeat_scope" => {
-            description.repeat_scope = field.word(&[("body", RepeatScope::Body), ("type", RepeatScope::Type)])?;
+/// Makes the list of keys and the function that sets one, so that neither knows a key that the other does not.
+macro_rules! keys {
+    (|$own:ident, $field:ident| $($key:literal => $set:expr,)*) => {
+        pub(crate) const KEYS: &[&str] = &[$($key),*];
+
+        pub(crate) fn set($own: &mut Description, $field: &Field<'_>, key: &str) -> Result<(), Problem> {
+            match key {
+                $($key => $set,)*
+                _ => return Err($field.problem("this key is not known", format!("use one of {}", KEYS.join(", ")))),
+            }
+            Ok(())
         }
-        "delivery" => description.delivery = Some(part(field, field.text()?)?),
-        "topics" => description.topics = field.texts()?.into_iter().map(str::to_owned).collect(),
-        "open" => field.text()?.clone_into(&mut description.open),
-        "type" => {
-            description.event_type =
-                field.texts()?.into_iter().map(|text| part(field, text)).collect::<Result<_, _>>()?
-        }
-        "order" => description.order = Some(order(field)?),
-        "time" => description.time = Some(part(field, field.text()?)?),
-        "each" => description.each = Some(batch(field)?),
-        "handshake" => description.handshake = field.tables().iter().map(handshake).collect::<Result<_, _>>()?,
-        "success" => description.success = Some(success(field)?),
-        "body_limit" => description.body_limit = Some(field.bytes()?),
-        "retry_window" => description.retry_window = Some(field.seconds()?),
-        "deadline" => description.deadline = Some(field.seconds()?),
-        "title" => field.text()?.clone_into(&mut description.title),
-        "setup" => field.text()?.clone_into(&mut description.setup),
-        "secret_hint" => field.text()?.clone_into(&mut description.secret_hint),
-        "docs" => field.text()?.clone_into(&mut description.docs),
-        "confidence" => field.text()?.clone_into(&mut description.confidence),
-        _ => return Err(field.problem("this key is not known", format!("use one of {}", KEYS.join(", ")))),
-    }
-    Ok(())
+    };
+}
+
+keys! { |own, field|
+    "scheme" => own.scheme = Some(field.word(&BUILT_IN.each_ref().map(|one| (one.word, one)))?),
+    "jwt" => own.jwt = Some(Rule::read(field, setting)?),
+    "mac" => own.mac = Some(field.word(MACS)?),
+    "enc" => own.enc = field.word(ENCODINGS)?,
+    "key" => own.key = field.word(KEY_FORMS)?,
+    "msg" => own.msg = Some(template(field)?),
+    "sig" => own.sig = Some(carrier(field)?),
+    "sig2" => own.sig2 = Some(carrier(field)?),
+    "ts" => own.ts = Some(time(field)?),
+    "require" => own.require = required(field)?,
+    "require_value" => own.require_value = required_values(field)?,
+    "identity" => own.identity = field.word(IDENTITIES)?,
+    "id" => (own.id, own.otherwise) = ids(field)?,
+    "id_signed" => own.id_signed = field.flag()?,
+    "id_unique" => own.id_unique = Some(field.flag()?),
+    "body_covered" => own.body_covered = Some(field.flag()?),
+    "body_varies" => own.body_varies = field.flag()?,
+    "repeat_scope" => own.repeat_scope = field.word(&[("body", RepeatScope::Body), ("type", RepeatScope::Type)])?,
+    "delivery" => own.delivery = Some(part(field, field.text()?)?),
+    "topics" => own.topics = field.texts()?.into_iter().map(str::to_owned).collect(),
+    "open" => field.text()?.clone_into(&mut own.open),
+    "type" => own.event_type = field.texts()?.into_iter().map(|text| part(field, text)).collect::<Result<_, _>>()?,
+    "order" => own.order = Some(order(field)?),
+    "time" => own.time = Some(part(field, field.text()?)?),
+    "each" => own.each = Some(batch(field)?),
+    "handshake" => own.handshake = field.tables().iter().map(handshake).collect::<Result<_, _>>()?,
+    "success" => own.success = Some(success(field)?),
+    "body_limit" => own.body_limit = Some(field.bytes()?),
+    "retry_window" => own.retry_window = Some(field.seconds()?),
+    "deadline" => own.deadline = Some(field.seconds()?),
+    "title" => field.text()?.clone_into(&mut own.title),
+    "setup" => field.text()?.clone_into(&mut own.setup),
+    "secret_hint" => field.text()?.clone_into(&mut own.secret_hint),
+    "docs" => field.text()?.clone_into(&mut own.docs),
+    "confidence" => field.text()?.clone_into(&mut own.confidence),
 }
 
 pub(crate) const MACS: &[(&str, Mac)] = &[
@@ -275,7 +239,7 @@ fn template(field: &Field<'_>) -> Result<Template, Problem> {
 fn time(field: &Field<'_>) -> Result<Time, Problem> {
     let mut at = None;
     let (mut unit, mut past, mut future) = (Unit::Seconds, WINDOW_SECONDS, None);
-    for (name, field) in field.table(&["header", "item", "position", "json", "unit", "past", "future"])? {
+    for (name, field) in field.table("header item position json unit past future")? {
         match name {
             "header" => at = Some(TimeAt::Header(part(&field, &format!("header:{}", field.headers()?.join("|")))?)),
             "item" => at = Some(TimeAt::Item(field.text()?.to_owned())),
@@ -322,7 +286,7 @@ fn setting(field: &Field<'_>) -> Result<String, Problem> {
 
 fn order(field: &Field<'_>) -> Result<(Part, Part), Problem> {
     let (mut entity, mut version) = (None, None);
-    for (name, field) in field.table(&["entity", "version"])? {
+    for (name, field) in field.table("entity version")? {
         let read = Some(part(&field, field.text()?)?);
         if name == "entity" { entity = read } else { version = read }
     }
@@ -336,7 +300,7 @@ fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
     let (mut method, mut when, mut check, mut headers) = (Method::POST, None, Vec::new(), Vec::new());
     let (mut reply, mut secret) = (Content::Text(Pattern::default()), None);
     let (mut wrap, mut content_type, mut signed, mut show) = (None, CONTENT_TYPES[0].1, true, false);
-    for (name, field) in field.table(HANDSHAKE_KEYS)? {
+    for (name, field) in field.table("method when check reply headers wrap as signed secret show")? {
         match name {
             "method" => {
                 let words = ["GET", "POST", "HEAD", "OPTIONS"].map(|word| (word, word));
@@ -379,18 +343,13 @@ fn content(field: &Field<'_>) -> Result<Content, Problem> {
 }
 
 fn header_patterns(field: &Field<'_>) -> Result<Vec<(HeaderName, Pattern)>, Problem> {
-    let read = |(name, field): (&str, Field<'_>)| {
-        let header = HeaderName::try_from(name);
-        let header =
-            header.map_err(|_invalid| field.problem("this is no header name", "write { \"x-header\" = \"…\" }"))?;
-        Ok((header, Pattern::parse(field.text()?)))
-    };
+    let read = |(name, field): (&str, Field<'_>)| Ok((header(&field, name)?, Pattern::parse(field.text()?)));
     field.any_table()?.into_iter().map(read).collect()
 }
 
 fn success(field: &Field<'_>) -> Result<Success, Problem> {
     let (mut content_type, mut body) = (CONTENT_TYPES[0].1, String::new());
-    for (name, field) in field.table(&["as", "body"])? {
+    for (name, field) in field.table("as body")? {
         if name == "as" {
             content_type = field.word(CONTENT_TYPES)?;
         } else {

@@ -89,12 +89,13 @@ impl<'a> Field<'a> {
         self.amount(read, "write \"512KiB\" or \"25MiB\"")
     }
 
-    /// The fields of a table, all of them among `names`.
-    pub(crate) fn table(&self, names: &[&str]) -> Result<Vec<(&'a str, Self)>, Problem> {
+    /// The fields of a table, all of them among `names`, which blanks separate.
+    pub(crate) fn table(&self, names: &str) -> Result<Vec<(&'a str, Self)>, Problem> {
         let fields = self.any_table()?;
-        match fields.iter().find(|(name, _)| !names.contains(name)) {
+        match fields.iter().find(|(name, _)| !names.split(' ').any(|known| known == *name)) {
             Some((_, field)) => {
-                Err(field.problem("this field is not known here", format!("use one of {}", names.join(", "))))
+                let cure = format!("use one of {}", names.replace(' ', ", "));
+                Err(field.problem("this field is not known here", cure))
             }
             None => Ok(fields),
         }

@@ -90,19 +90,7 @@ pub(crate) enum CarriedAt {
 pub(super) fn carrier(field: &Field<'_>) -> Result<SignatureLocation, Problem> {
     let mut at = None;
     let mut carrier = SignatureLocation::in_headers(Vec::new());
-    for (name, field) in field.table(&[
-        "header",
-        "json",
-        "every",
-        "form",
-        "query",
-        "group",
-        "split",
-        "item",
-        "lines",
-        "key_param",
-        "mac",
-    ])? {
+    for (name, field) in field.table("header json every form query group split item lines key_param mac")? {
         match name {
             "header" => at = Some(CarriedAt::Headers(field.headers()?)),
             "group" => carrier.group = Some(separator(&field)?),

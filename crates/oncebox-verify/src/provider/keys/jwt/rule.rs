@@ -61,10 +61,7 @@ pub(crate) struct Rule {
     pub(crate) skew: u32,
 }
 
-const NAMES: &[&str] = &[
-    "header", "alg", "keys", "iss", "aud", "equal", "true", "body", "url", "url_hash", "enc", "max_age", "expires",
-    "skew",
-];
+const NAMES: &str = "header alg keys iss aud equal true body url url_hash enc max_age expires skew";
 const ENCODINGS: &[(&str, Encoding)] = &[("hex", Encoding::Hex), ("base64url", Encoding::Base64Url)];
 
 impl Rule {
