@@ -31,44 +31,42 @@ pub fn likely_cause(source: &Source, request: &Request, rejection: &Rejection, n
         };
     };
     let off = rejection.off_by_seconds.unwrap_or_default();
-    match rejection.reason {
-        Reason::Address => Some("it does not come from an address that the source allows".to_owned()),
-        Reason::Method => Some(other_method(request)),
+    let cause = match rejection.reason {
         // Told by a listener before anybody judges; there is nothing to add.
-        Reason::TooLarge | Reason::ContentEncoding | Reason::TooSlow | Reason::BrokenBody => None,
-        Reason::MissingSignature => Some(missing(verifier, request)),
-        Reason::MalformedSignature => {
-            Some("the signature is there, but not in the form this provider writes".to_owned())
+        Reason::TooLarge | Reason::ContentEncoding | Reason::TooSlow | Reason::BrokenBody => return None,
+        Reason::Method => return Some(other_method(request)),
+        Reason::MissingSignature => return Some(missing(verifier, request)),
+        Reason::BadTimestamp => return Some(bad_timestamp(verifier)),
+        Reason::Mismatch => return Some(mismatch(source, verifier, request, now)),
+        Reason::TooOld => {
+            return Some(format!(
+                "the signature is right, but it was made {off} s ago: the request was held up or is a replay, or this clock is ahead"
+            ));
         }
-        Reason::TooManySignatures => Some(
-            "the signature header stands more than once or holds too many signatures; a proxy may have added one"
-                .to_owned(),
-        ),
-        Reason::BadTimestamp => Some(bad_timestamp(verifier)),
-        Reason::TooOld => Some(format!(
-            "the signature is right, but it was made {off} s ago: the request was held up or is a replay, or this clock is ahead"
-        )),
         Reason::TooNew => {
-            Some(format!("the signature is right, but its time is {off} s in the future: one of the clocks is off"))
+            return Some(format!(
+                "the signature is right, but its time is {off} s in the future: one of the clocks is off"
+            ));
         }
-        Reason::NotArmed => {
-            Some("the handshake brings a secret, and nobody ran `oncebox arm` for this source".to_owned())
+        Reason::Address => "it does not come from an address that the source allows",
+        Reason::MalformedSignature => "the signature is there, but not in the form this provider writes",
+        Reason::TooManySignatures => {
+            "the signature header stands more than once or holds too many signatures; a proxy may have added one"
         }
-        Reason::UnfitChallenge => Some(
+        Reason::NotArmed => "the handshake brings a secret, and nobody ran `oncebox arm` for this source",
+        Reason::UnfitChallenge => {
             "the handshake's challenge is not echoed: it holds an angle bracket or another character that no vendor \
              sends, or it is too long"
-                .to_owned(),
-        ),
-        Reason::RequiredHeader => Some("a header that names the key or its version has another value".to_owned()),
-        Reason::UnknownKey => Some("the key that signed is not among those that were given or fetched".to_owned()),
-        Reason::ForeignKey => Some("the address of the certificate is not one of the vendor's hosts".to_owned()),
-        Reason::ExpiredKey => Some("the signature is right, but the certificate is not good at this time".to_owned()),
-        Reason::WrongClaim => Some(
+        }
+        Reason::RequiredHeader => "a header that names the key or its version has another value",
+        Reason::UnknownKey => "the key that signed is not among those that were given or fetched",
+        Reason::ForeignKey => "the address of the certificate is not one of the vendor's hosts",
+        Reason::ExpiredKey => "the signature is right, but the certificate is not good at this time",
+        Reason::WrongClaim => {
             "issuer, audience, topic or account of the message are not those in the settings: it is meant for somebody else"
-                .to_owned(),
-        ),
-        Reason::Mismatch => Some(mismatch(source, verifier, request, now)),
-    }
+        }
+    };
+    Some(cause.to_owned())
 }
 
 fn other_method(request: &Request) -> String {

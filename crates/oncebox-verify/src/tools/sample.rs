@@ -61,52 +61,54 @@ pub fn sample_settings(provider: &str) -> &'static [(&'static str, &'static str)
     }
 }
 
+/// Headers, content type and body of a sample.
+type Made = (Vec<(&'static str, String)>, &'static str, String);
+
 /// Drafts an event as this source's provider would send it; [`Source::sign`] makes it a request.
 pub fn sample(source: &Source, sample: &Sample<'_>, now: UnixMillis) -> Draft {
     let filler = "x".repeat(sample.filler_bytes);
-    let seconds = now.div_euclid(1000);
     let kind = |common: &'static str| sample.event_type.unwrap_or(common).to_owned();
-    if let Some((headers, content_type, body)) = built_in::sample(source.provider(), sample.id, &kind, seconds, &filler)
-    {
-        return draft(source, headers, content_type, body);
+    let made = made(source.provider(), sample.id, &kind, now, &filler);
+    let made = made.or_else(|| built_in::sample(source.provider(), sample.id, &kind, now.div_euclid(1000), &filler));
+    match made {
+        Some((headers, content_type, body)) => draft(source, headers, content_type, body),
+        None => described(source, sample, now, &filler),
     }
-    let (headers, body): (Vec<(&str, String)>, String) = match source.provider() {
-        "stripe" => (Vec::new(), stripe(sample.id, &kind("invoice.paid"), seconds, &filler).to_string()),
+}
+
+fn made(provider: &str, id: &str, kind: Kind<'_>, now: UnixMillis, filler: &str) -> Option<Made> {
+    let seconds = now.div_euclid(1000);
+    let (headers, body) = match provider {
+        "stripe" => (Vec::new(), stripe(id, &kind("invoice.paid"), seconds, filler)),
         "github" => {
             let kind = kind("push");
             let (event, action) =
                 kind.split_once('.').map_or((kind.as_str(), None), |(event, action)| (event, Some(action)));
-            let headers = vec![("x-github-delivery", sample.id.to_owned()), ("x-github-event", event.to_owned())];
-            (headers, github(sample.id, action, &filler).to_string())
+            let headers = vec![("x-github-delivery", id.to_owned()), ("x-github-event", event.to_owned())];
+            (headers, github(id, action, filler))
         }
         "shopify" => {
             let headers = vec![
-                ("x-shopify-webhook-id", sample.id.to_owned()),
+                ("x-shopify-webhook-id", id.to_owned()),
                 ("x-shopify-topic", kind("orders/create")),
                 ("x-shopify-shop-domain", "example.myshopify.com".to_owned()),
             ];
-            (headers, shopify(sample.id, now, &filler).to_string())
+            (headers, shopify(id, now, filler))
         }
-        "slack" => (Vec::new(), slack(sample.id, &kind("app_mention"), seconds, &filler).to_string()),
+        "slack" => (Vec::new(), slack(id, &kind("app_mention"), seconds, filler)),
         "twilio" => {
-            let headers = vec![("i-twilio-idempotency-token", sample.id.to_owned())];
-            return draft(
-                source,
-                headers,
-                "application/x-www-form-urlencoded",
-                twilio(sample.id, &kind("delivered"), &filler),
-            );
+            let headers = vec![("i-twilio-idempotency-token", id.to_owned())];
+            return Some((headers, FORM, twilio(id, &kind("delivered"), filler)));
         }
         "standard-webhooks" | "svix" => {
-            let name = if source.provider() == "svix" { "svix-id" } else { "webhook-id" };
+            let name = if provider == "svix" { "svix-id" } else { "webhook-id" };
             let time = Unit::Rfc3339.format(now);
-            let data = json!({ "id": format!("user_{}", short(sample.id)), "filler": filler });
-            let body = json!({ "type": kind("user.created"), "timestamp": time, "data": data });
-            (vec![(name, sample.id.to_owned())], body.to_string())
+            let data = json!({ "id": format!("user_{}", short(id)), "filler": filler });
+            (vec![(name, id.to_owned())], json!({ "type": kind("user.created"), "timestamp": time, "data": data }))
         }
-        _ => return described(source, sample, now, &filler),
+        _ => return None,
     };
-    draft(source, headers, "application/json", body)
+    Some((headers, JSON, body.to_string()))
 }
 
 fn stripe(id: &str, kind: &str, created: i64, filler: &str) -> Value {

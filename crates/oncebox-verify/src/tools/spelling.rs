@@ -9,18 +9,12 @@ enum Style {
 }
 
 /// What a writer of JSON escapes in strings beyond what it must.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Escapes {
-    /// As they stand.
-    Kept,
-    /// None: the way of JavaScript, Go and Rust.
-    None,
-    /// Slashes: PHP's, when told to leave letters alone.
-    Slashes,
-    /// All that is not ASCII: Python's.
-    Letters,
-    /// Both: PHP's.
-    Both,
+#[derive(Clone, Copy, Debug)]
+struct Escapes {
+    /// As PHP does.
+    slashes: bool,
+    /// All that is not ASCII, as PHP and Python do.
+    letters: bool,
 }
 
 /// Every way of writing that is worth a try, with its name.
@@ -31,12 +25,13 @@ pub(crate) fn spellings(text: &[u8]) -> impl Iterator<Item = (String, Vec<u8>)> 
         (Style::Pretty(2), "over many lines"),
         (Style::Pretty(4), "over many lines"),
     ];
+    let escaped = |slashes, letters| Some(Escapes { slashes, letters });
     let escapes = [
-        (Escapes::Kept, ""),
-        (Escapes::None, ", letters and slashes as they are"),
-        (Escapes::Slashes, ", slashes as \\/"),
-        (Escapes::Letters, ", letters beyond ASCII as \\u and a number"),
-        (Escapes::Both, ", slashes as \\/ and letters beyond ASCII as \\u and a number"),
+        (None, ""),
+        (escaped(false, false), ", letters and slashes as they are"),
+        (escaped(true, false), ", slashes as \\/"),
+        (escaped(false, true), ", letters beyond ASCII as \\u and a number"),
+        (escaped(true, true), ", slashes as \\/ and letters beyond ASCII as \\u and a number"),
     ];
     escapes.into_iter().flat_map(move |(escapes, and)| {
         let rewritten = rewrite(text, escapes);
@@ -44,11 +39,9 @@ pub(crate) fn spellings(text: &[u8]) -> impl Iterator<Item = (String, Vec<u8>)> 
     })
 }
 
-/// Writes the strings anew; what stands between them stays.
-fn rewrite(text: &[u8], escapes: Escapes) -> Vec<u8> {
-    if escapes == Escapes::Kept {
-        return text.to_vec();
-    }
+/// Writes the strings anew, where it is said how; what stands between them stays.
+fn rewrite(text: &[u8], escapes: Option<Escapes>) -> Vec<u8> {
+    let Some(escapes) = escapes else { return text.to_vec() };
     let mut out = Vec::with_capacity(text.len());
     let mut rest = text;
     while let Some(start) = rest.iter().position(|byte| *byte == b'"') {
@@ -66,16 +59,10 @@ fn rewrite(text: &[u8], escapes: Escapes) -> Vec<u8> {
 }
 
 fn write_string(out: &mut Vec<u8>, value: &str, escapes: Escapes) {
-    let (slashes, letters) = match escapes {
-        Escapes::Kept | Escapes::None => (false, false),
-        Escapes::Slashes => (true, false),
-        Escapes::Letters => (false, true),
-        Escapes::Both => (true, true),
-    };
     for part in serde_json::to_string(value).unwrap_or_default().chars() {
         match part {
-            '/' if slashes => out.extend_from_slice(b"\\/"),
-            letter if letters && !letter.is_ascii() => {
+            '/' if escapes.slashes => out.extend_from_slice(b"\\/"),
+            letter if escapes.letters && !letter.is_ascii() => {
                 for unit in letter.encode_utf16(&mut [0; 2]) {
                     out.extend_from_slice(format!("\\u{unit:04x}").as_bytes());
                 }
@@ -160,23 +147,27 @@ fn string_length(text: &[u8]) -> usize {
 mod tests {
     use super::*;
 
+    fn escaped(slashes: bool, letters: bool) -> Option<Escapes> {
+        Some(Escapes { slashes, letters })
+    }
+
     #[test]
     fn strings_are_written_as_others_would() {
         let text = r#"{ "url": "a\/b", "é\u00e9": ["\"/\\", "😀", 1e5, "cut" ] }"#.as_bytes();
-        let check = |escapes: Escapes, expected: &str| {
+        let check = |escapes: Option<Escapes>, expected: &str| {
             assert_eq!(String::from_utf8_lossy(&rewrite(text, escapes)), expected, "{escapes:?}");
         };
-        check(Escapes::Kept, r#"{ "url": "a\/b", "é\u00e9": ["\"/\\", "😀", 1e5, "cut" ] }"#);
-        check(Escapes::None, r#"{ "url": "a/b", "éé": ["\"/\\", "😀", 1e5, "cut" ] }"#);
-        check(Escapes::Slashes, r#"{ "url": "a\/b", "éé": ["\"\/\\", "😀", 1e5, "cut" ] }"#);
-        check(Escapes::Letters, r#"{ "url": "a/b", "\u00e9\u00e9": ["\"/\\", "\ud83d\ude00", 1e5, "cut" ] }"#);
-        check(Escapes::Both, r#"{ "url": "a\/b", "\u00e9\u00e9": ["\"\/\\", "\ud83d\ude00", 1e5, "cut" ] }"#);
+        check(None, r#"{ "url": "a\/b", "é\u00e9": ["\"/\\", "😀", 1e5, "cut" ] }"#);
+        check(escaped(false, false), r#"{ "url": "a/b", "éé": ["\"/\\", "😀", 1e5, "cut" ] }"#);
+        check(escaped(true, false), r#"{ "url": "a\/b", "éé": ["\"\/\\", "😀", 1e5, "cut" ] }"#);
+        check(escaped(false, true), r#"{ "url": "a/b", "\u00e9\u00e9": ["\"/\\", "\ud83d\ude00", 1e5, "cut" ] }"#);
+        check(escaped(true, true), r#"{ "url": "a\/b", "\u00e9\u00e9": ["\"\/\\", "\ud83d\ude00", 1e5, "cut" ] }"#);
     }
 
     #[test]
     fn broken_strings_stay_as_they_are() {
         for text in ["\"", "{\"a", "\"\\ud800\"", "\"\\x\" \"", ""] {
-            assert_eq!(rewrite(text.as_bytes(), Escapes::Both), text.as_bytes());
+            assert_eq!(rewrite(text.as_bytes(), escaped(true, true)), text.as_bytes());
         }
     }
 }

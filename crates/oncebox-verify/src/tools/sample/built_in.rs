@@ -3,12 +3,10 @@
 use data_encoding::BASE64;
 use serde_json::json;
 
-use super::{FORM, JSON, Kind};
-use crate::provider::vendor::braintree;
-use crate::provider::vendor::mandrill;
+use super::{FORM, JSON, Kind, Made};
+use crate::provider::vendor::{braintree, mandrill};
 use crate::read::form;
 
-/// Headers, content type and body of a sample; none for other providers.
 pub(super) fn sample(provider: &str, id: &str, kind: Kind<'_>, seconds: i64, filler: &str) -> Option<Made> {
     let plain = |content_type, body| Some((Vec::new(), content_type, body));
     match provider {
@@ -29,10 +27,8 @@ pub(super) fn sample(provider: &str, id: &str, kind: Kind<'_>, seconds: i64, fil
                 "eventCode": kind("AUTHORISATION"), "eventDate": "2026-01-01T00:00:00+00:00",
                 "merchantAccountCode": "TestMerchant", "merchantReference": "sample", "reason": filler, "success": "true",
             });
-            plain(
-                JSON,
-                json!({ "live": "false", "notificationItems": [{ "NotificationRequestItem": item }] }).to_string(),
-            )
+            let items = json!([{ "NotificationRequestItem": item }]);
+            plain(JSON, json!({ "live": "false", "notificationItems": items }).to_string())
         }
         "braintree" => {
             let escaped = id.replace('&', "&amp;").replace('<', "&lt;");
@@ -58,5 +54,3 @@ pub(super) fn sample(provider: &str, id: &str, kind: Kind<'_>, seconds: i64, fil
         _ => None,
     }
 }
-
-type Made = (Vec<(&'static str, String)>, &'static str, String);

@@ -5,7 +5,7 @@
 use http::HeaderName;
 use serde_json::{Value, json};
 
-use super::{Draft, Sample, draft};
+use super::{Draft, FORM, JSON, Sample, draft};
 use crate::UnixMillis;
 use crate::provider::description::describe::TimeAt;
 use crate::provider::identity::batch::Batch;
@@ -17,10 +17,10 @@ use crate::source::Source;
 const OTHER_PART: &str = "1";
 
 /// Everything a sample is made of, before it becomes a body.
+#[derive(Default)]
 struct Parts {
     headers: Vec<(HeaderName, String)>,
     fields: Vec<(String, String)>,
-    query: Vec<(String, String)>,
     body: Value,
     parent: Value,
     root: Value,
@@ -31,15 +31,7 @@ struct Parts {
 pub(super) fn described(source: &Source, sample: &Sample<'_>, now: UnixMillis, filler: &str) -> Draft {
     let description = source.description();
     let body = json!({ "sample": sample.id, "filler": filler });
-    let mut parts = Parts {
-        headers: Vec::new(),
-        fields: Vec::new(),
-        query: Vec::new(),
-        body,
-        parent: json!({}),
-        root: json!({}),
-        filled: Vec::new(),
-    };
+    let mut parts = Parts { body, parent: json!({}), root: json!({}), ..Parts::default() };
     let kinds = sample.event_type.unwrap_or("sample.created").splitn(description.event_type.len().max(1), '.');
     description.event_type.iter().zip(kinds).for_each(|(part, kind)| parts.write(part, kind));
     let mut own = Some(sample.id);
@@ -83,7 +75,8 @@ impl Parts {
                 pointer.put(&mut inner, text.into());
                 self.fields.push((name.clone(), inner.to_string()));
             }
-            Place::Query(name) => self.query.push((name.clone(), text.to_owned())),
+            // The target is the source's own.
+            Place::Query(_) => {}
         }
     }
 
@@ -92,13 +85,13 @@ impl Parts {
         if !self.fields.is_empty() {
             let pair = |(name, value): &(String, String)| format!("{}={}", form::encode(name), form::encode(value));
             let body = self.fields.iter().map(pair).collect::<Vec<_>>().join("&");
-            return draft(source, headers, "application/x-www-form-urlencoded", body);
+            return draft(source, headers, FORM, body);
         }
         let body = match each {
             Some(each) => wrapped(each.first(), self.body, self.parent, self.root),
             None => merged(self.body, self.root),
         };
-        draft(source, headers, "application/json", body.to_string())
+        draft(source, headers, JSON, body.to_string())
     }
 }
 
