@@ -17,13 +17,12 @@ use crate::provider::identity::IdentityRules;
 use crate::provider::identity::handshake::HandshakeRules;
 use crate::provider::keys::keyring::Keyring;
 use crate::provider::scheme::Verified;
-use crate::provider::scheme::place::View;
-use crate::provider::scheme::verifier::{self, Verifier};
+use crate::provider::scheme::verifier::{self, Refused, Verifier};
 use crate::provider::sign::{Draft, SignError};
 use crate::provider::spec::{Compiling, SourceSpec};
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{Accepted, KeyWanted, OnRepeat, Reason, Rejection, Reply, Verdict, Visit};
+use crate::verdict::{Accepted, KeyWanted, OnRepeat, Reason, Reply, Verdict, Visit};
 pub use head::HeadVerdict;
 use path_token::{fits_a_path, is_token};
 
@@ -130,7 +129,7 @@ impl Source {
 
     /// True when the signature covers a time, so that an old request is refused.
     pub fn signs_time(&self) -> bool {
-        self.verifier.as_deref().is_some_and(Verifier::has_signed_time)
+        self.verifier.is_some() && self.spec.description.signs_time()
     }
 
     /// True when its secret arrives by a handshake.
@@ -161,11 +160,8 @@ impl Source {
     pub fn judge(&self, request: &Request, path_token: Option<&str>, now: UnixMillis) -> Verdict {
         match self.try_judge(request, path_token, now) {
             Ok(verdict) => verdict,
-            Err(rejection) if rejection.reason == Reason::UnknownKey => {
-                let wanted = self.verifier.as_ref().and_then(|verifier| verifier.key_wanted(request, now));
-                wanted.map_or(Verdict::Reject(rejection), Verdict::NeedsKey)
-            }
-            Err(rejection) => Verdict::Reject(rejection),
+            Err(Refused::Rejected(rejection)) => Verdict::Reject(rejection),
+            Err(Refused::NeedsKey(wanted)) => Verdict::NeedsKey(wanted),
         }
     }
 
@@ -222,19 +218,22 @@ impl Source {
         &self.spec
     }
 
-    fn try_judge(&self, request: &Request, path_token: Option<&str>, now: UnixMillis) -> Result<Verdict, Rejection> {
+    fn try_judge(&self, request: &Request, path_token: Option<&str>, now: UnixMillis) -> Result<Verdict, Refused> {
         if !self.methods.contains(&request.method) {
             return Err(Reason::Method.into());
         }
         self.check_path_token(path_token)?;
         let view = self.identity.view(request);
         if let Some(answer) = self.handshakes.answer(request, &view, self.verifier(), false) {
-            return answer;
+            return Ok(answer?);
         }
         let verified = match &self.verifier {
             Some(verifier) => {
-                let verified = verifier.verify_in(request, &view, now);
-                let verified = verified.map_err(|rejection| self.told(rejection, request, &view))?;
+                let verified = verifier.verify_in(request, &view, now).map_err(|refused| {
+                    // A handshake that cannot be answered is no request without a signature.
+                    let is_unfit = self.handshakes.wants_too_much(request, &view);
+                    if is_unfit { Reason::UnfitChallenge.into() } else { refused }
+                })?;
                 // Anybody can have such a signature made.
                 if request.method == Method::POST && self.handshakes.may_have_signed(&request.body) {
                     return Err(Reason::Mismatch.into());
@@ -250,7 +249,7 @@ impl Source {
             return Ok(Verdict::Visit(Visit { url, reply: nothing_to_store() }));
         }
         if let Some(answer) = self.handshakes.answer(request, &view, self.verifier(), true) {
-            return answer;
+            return Ok(answer?);
         }
         if request.method != Method::POST {
             return Err(Reason::Method.into());
@@ -266,14 +265,6 @@ impl Source {
             batch: self.identity.is_batch(),
             reply: self.success.clone(),
         }))
-    }
-
-    /// A handshake that cannot be answered is no request without a signature.
-    fn told(&self, rejection: Rejection, request: &Request, view: &View<'_, '_>) -> Rejection {
-        if !self.handshakes.wants_too_much(request, view) {
-            return rejection;
-        }
-        Reason::UnfitChallenge.into()
     }
 
     fn check_path_token(&self, given: Option<&str>) -> Result<(), Reason> {

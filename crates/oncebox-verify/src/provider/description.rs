@@ -200,6 +200,15 @@ impl Description {
         self.delivery.is_some() || self.scheme.is_some_and(|scheme| scheme.names_delivery)
     }
 
+    /// True when the time is part of what is signed, so that a replay is refused after the window.
+    pub(crate) fn signs_time(&self) -> bool {
+        let in_token = || self.jwt.as_ref().is_some_and(|rule| rule.max_age.is_some() || rule.expires);
+        match self.scheme {
+            None => self.ts.is_some(),
+            Some(scheme) => scheme.signs_time || scheme.word == builtin::JWT && in_token(),
+        }
+    }
+
     /// True when the secret arrives by a handshake and need not be configured.
     pub fn brings_secret(&self) -> bool {
         self.handshake.iter().any(|handshake| handshake.secret.is_some())

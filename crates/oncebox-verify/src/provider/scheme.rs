@@ -25,7 +25,7 @@ use crate::provider::scheme::mac::{Encoding, Key, Mac};
 use crate::provider::scheme::place::{Part, View, Wants};
 use crate::provider::scheme::template::{Filling, Template};
 use crate::provider::scheme::timestamp::{Unit, Window};
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{Refused, Verifier};
 use crate::provider::sign::SignError;
 use crate::read::NoText;
 use crate::read::json::{self, Pointer, Wanted};
@@ -94,11 +94,11 @@ struct Group<'a> {
 }
 
 impl Verifier for Scheme {
-    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Refused> {
         self.verify_by(request, &View::new(request, &self.wants), now)
     }
 
-    fn verify_in<'a>(&self, request: &'a Request, view: &View<'a, '_>, now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify_in<'a>(&self, request: &'a Request, view: &View<'a, '_>, now: UnixMillis) -> Result<Verified, Refused> {
         if view.suits(&self.wants) { self.verify_by(request, view, now) } else { self.verify(request, now) }
     }
 
@@ -110,20 +110,12 @@ impl Verifier for Scheme {
         self.signed(request, now)
     }
 
-    fn has_signed_time(&self) -> bool {
-        self.time.is_some()
-    }
-
     fn answer(&self, challenge: &str) -> Option<String> {
         self.signature_of(challenge)
     }
 
     fn address(&self) -> Option<&Address> {
         self.address.as_ref()
-    }
-
-    fn moved_to(&self, address: Address) -> Option<Box<dyn Verifier>> {
-        Some(Box::new(Self { address: Some(address), ..self.clone() }))
     }
 
     fn described(&self) -> Option<&Scheme> {
@@ -133,7 +125,7 @@ impl Verifier for Scheme {
 
 impl Scheme {
     /// Judges by a view of the request that holds at least what the scheme wants.
-    fn verify_by<'a>(&self, request: &'a Request, view: &View<'a, '_>, now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify_by<'a>(&self, request: &'a Request, view: &View<'a, '_>, now: UnixMillis) -> Result<Verified, Refused> {
         self.check_required(&request.headers)?;
         let mut offset = 0;
         let mut first = None;
@@ -167,7 +159,7 @@ impl Scheme {
         request: &'a Request,
         view: &View<'a, '_>,
         now: UnixMillis,
-    ) -> Result<Verified, Rejection> {
+    ) -> Result<Verified, Refused> {
         if let CarriedAt::Every(list, place) = &carrier.at {
             return Ok(every_token(list, place, keys, &request.body)?);
         }

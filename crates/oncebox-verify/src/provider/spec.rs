@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Description, Problem};
+use crate::provider::scheme::address::Address;
 use crate::provider::scheme::timestamp::Window;
 use crate::secret::Secret;
 use crate::verdict::OnRepeat;
@@ -48,11 +49,13 @@ impl SourceSpec {
 pub(crate) struct Compiling<'s> {
     pub(crate) spec: &'s SourceSpec,
     pub(crate) problems: Vec<Problem>,
+    /// Counts in place of `public_url`, for finding out what is wrong with that.
+    pub(crate) address: Option<Address>,
 }
 
 impl<'s> Compiling<'s> {
     pub(crate) fn new(spec: &'s SourceSpec) -> Self {
-        Self { spec, problems: Vec::new() }
+        Self { spec, problems: Vec::new(), address: None }
     }
 
     pub(crate) fn problem(&mut self, key: &str, message: &str, cure: &str) {

@@ -9,7 +9,7 @@ use crate::UnixMillis;
 use crate::provider::description::describe::{CarriedAt, TimeAt};
 use crate::provider::scheme::mac::KeyForm;
 use crate::provider::scheme::place::looks_like_json;
-use crate::provider::scheme::verifier::{self, Verifier};
+use crate::provider::scheme::verifier::{self, Refused, Verifier};
 use crate::provider::{Compiling, SourceSpec};
 use crate::request::Request;
 use crate::secret::Secret;
@@ -102,7 +102,7 @@ fn mismatch(source: &Source, verifier: &dyn Verifier, request: &Request, now: Un
     }
     other_body(verifier, request, now)
         .or_else(|| other_secret(source.spec(), request, now))
-        .or_else(|| other_address(verifier, request, now))
+        .or_else(|| other_address(source, verifier, request, now))
         .or_else(|| other_credential(source.spec()))
         .unwrap_or_else(|| unexplained(source, verifier))
 }
@@ -212,11 +212,12 @@ fn other_secret(spec: &SourceSpec, request: &Request, now: UnixMillis) -> Option
     fits_with(own, &bare).then(|| "the sender uses the secret without its whsec_ in front".to_owned())
 }
 
-fn other_address(verifier: &dyn Verifier, request: &Request, now: UnixMillis) -> Option<String> {
+fn other_address(source: &Source, verifier: &dyn Verifier, request: &Request, now: UnixMillis) -> Option<String> {
     let variants = verifier.address()?.variants(&request.target);
-    let (what, _) = variants
-        .into_iter()
-        .find(|(_, variant)| verifier.moved_to(variant.clone()).is_some_and(|other| fits(&*other, request, now)))?;
+    let (what, _) = variants.into_iter().find(|(_, variant)| {
+        let mut compiling = Compiling { address: Some(variant.clone()), ..Compiling::new(source.spec()) };
+        verifier::compile(&mut compiling).is_some_and(|other| fits(&*other, request, now))
+    })?;
     Some(format!("the URL that the vendor calls differs from public_url in {what}; {ADDRESS_CURE}"))
 }
 
@@ -224,6 +225,7 @@ fn other_address(verifier: &dyn Verifier, request: &Request, now: UnixMillis) ->
 fn fits(verifier: &dyn Verifier, request: &Request, now: UnixMillis) -> bool {
     match verifier.verify(request, now) {
         Ok(_) => true,
-        Err(rejection) => matches!(rejection.reason, Reason::TooOld | Reason::TooNew),
+        Err(Refused::Rejected(rejection)) => matches!(rejection.reason, Reason::TooOld | Reason::TooNew),
+        Err(Refused::NeedsKey(_)) => false,
     }
 }

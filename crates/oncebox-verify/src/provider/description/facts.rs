@@ -117,8 +117,6 @@ fn not_covered(description: &Description) -> Vec<String> {
     if description.mac.is_none() && description.scheme.is_none() {
         return vec!["nothing is signed: give the source a path_token".to_owned()];
     }
-    let in_token = description.jwt.as_ref().is_some_and(|rule| rule.max_age.is_some() || rule.expires);
-    let signs_time = description.ts.is_some() || description.scheme.is_some_and(|scheme| scheme.signs_time);
     if !description.body_covered() {
         let mut line = "the body: the sender is proved, its bytes are not".to_owned();
         if description.names_delivery() {
@@ -129,14 +127,14 @@ fn not_covered(description: &Description) -> Vec<String> {
     let ids = description.id.iter().flat_map(Composite::parts).flat_map(Part::places);
     let outside: Vec<String> = ids.filter(|place| !place.is_in_body()).map(Place::to_string).collect();
     if !outside.is_empty() && !description.id_signed {
-        let same = match (description.body_covered(), signs_time || in_token) {
+        let same = match (description.body_covered(), description.signs_time()) {
             (true, true) => "the same body with the same signed time or token under another id is held",
             _ => "the same body under another id is held",
         };
         lines.push(format!("the id ({}): {same}", outside.join(", ")));
     }
     lines.extend(open_type(description));
-    if !signs_time && !in_token {
+    if !description.signs_time() {
         lines.push("the time: a captured request stays valid, and the ledger is what stops it".to_owned());
     }
     lines

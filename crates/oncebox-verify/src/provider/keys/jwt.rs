@@ -8,7 +8,6 @@ mod rule;
 mod token;
 
 use std::borrow::Cow;
-use std::sync::Arc;
 
 use data_encoding::BASE64URL_NOPAD;
 use serde_json::{Map, Value};
@@ -21,26 +20,26 @@ use crate::UnixMillis;
 use crate::digest::sha256;
 use crate::provider::Compiling;
 use crate::provider::keys::keyring::Keyring;
-use crate::provider::keys::vendor_keys::{Missing, VendorKeys, first_match};
+use crate::provider::keys::vendor_keys::{VendorKeys, first_match};
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::address::Address;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{Refused, Verifier};
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{KeyWanted, NamedBy, Reason, Rejection};
+use crate::verdict::{Reason, Rejection};
 
 /// How long a token that we sign ourselves is good.
 const OWN_LIFE_SECONDS: i64 = 300;
 
 /// A rule with its keys and the settings that it names.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Jwt {
     rule: Rule,
     shared: Vec<Key>,
-    public: Arc<VendorKeys>,
+    public: VendorKeys,
     address: Option<Address>,
     audience: Option<String>,
     expected: Vec<(String, String)>,
@@ -65,6 +64,7 @@ impl Jwt {
             Signing::Hs256 => shared = shared_keys(compiling),
             Signing::Public(algorithm) => {
                 public = VendorKeys::compile(compiling, algorithm, rule.keys.is_some());
+                public.url = public.url.or_else(|| rule.keys.clone());
             }
         }
         let mut need = |name: &String| compiling.need(name).and_then(|_| compiling.text(name));
@@ -72,28 +72,26 @@ impl Jwt {
         let expected = rule.equal.iter().filter_map(|(claim, name)| Some((claim.clone(), need(name)?))).collect();
         let audience = audience.or_else(|| if rule.aud.is_none() { compiling.text("audience") } else { None });
         let address = if rule.url.is_some() || rule.url_hash.is_some() { Address::of(compiling) } else { None };
-        Some(Box::new(Self { rule, shared, public: Arc::new(public), address, audience, expected }))
+        Some(Box::new(Self { rule, shared, public, address, audience, expected }))
     }
 
-    /// The keys that may have signed a token; [`Missing`] where they would have to be fetched.
-    fn check_signature(&self, token: &Token<'_>, now: UnixMillis) -> Result<usize, Result<Reason, Missing>> {
+    /// The position of the key that signed a token.
+    fn check_signature(&self, token: &Token<'_>, now: UnixMillis) -> Result<usize, Refused> {
         let named = token.header.text("alg") == Some(self.rule.alg.word());
         // A critical extension is one that a reader who does not know it must refuse.
         if !named || token.header.has("crit") {
-            return Err(Ok(Reason::MalformedSignature));
+            return Err(Reason::MalformedSignature.into());
         }
         match self.rule.alg {
             Signing::Hs256 => {
                 let message = [Cow::Borrowed(token.signed.as_bytes())];
                 let given = [token.signature.clone()];
                 let found = self.shared.iter().position(|key| key.verify(&message, &given));
-                found.map(|index| index + 1).ok_or(Ok(Reason::Mismatch))
+                found.map(|index| index + 1).ok_or(Reason::Mismatch.into())
             }
             Signing::Public(algorithm) => {
-                let named = self.rule.keys.as_ref();
-                let named = named.map(|url| KeyWanted { url: url.clone(), named_by: NamedBy::Operator, proof: None });
-                let keys = self.public.find(named, token.header.text("kid"), now).map_err(Err)?;
-                first_match(&keys, algorithm, token.signed.as_bytes(), &token.signature, now).map_err(Ok)
+                let keys = self.public.find(None, token.header.text("kid"), now)?;
+                first_match(&keys, algorithm, token.signed.as_bytes(), &token.signature, now).map_err(Refused::from)
             }
         }
     }
@@ -177,7 +175,7 @@ impl Jwt {
                 key.sign(&[Cow::Borrowed(signed.as_bytes())]).ok_or(SignError::Incomplete)
             }
             Signing::Public(algorithm) => {
-                let key = self.public.signer().ok_or(SignError::PrivateKey)?;
+                let key = self.public.signer.as_ref().ok_or(SignError::PrivateKey)?;
                 key.sign(algorithm, signed.as_bytes()).ok_or(SignError::PrivateKey)
             }
         }
@@ -185,11 +183,10 @@ impl Jwt {
 }
 
 impl Verifier for Jwt {
-    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Refused> {
         let line = builtin::line(&request.headers, &self.rule.header)?;
         let token = Token::parse(bare(line)).ok_or(Reason::MalformedSignature)?;
-        let signed_by = self.check_signature(&token, now);
-        let secret = signed_by.map_err(|refusal| refusal.unwrap_or(Reason::UnknownKey))?;
+        let secret = self.check_signature(&token, now)?;
         self.check_claims(&token.claims, request)?;
         self.check_times(&token.claims, now)?;
         // A token that says nothing about the body may serve many requests.
@@ -218,28 +215,12 @@ impl Verifier for Jwt {
         Ok(request)
     }
 
-    fn has_signed_time(&self) -> bool {
-        self.rule.max_age.is_some() || self.rule.expires
-    }
-
     fn address(&self) -> Option<&Address> {
         self.address.as_ref()
     }
 
-    fn moved_to(&self, address: Address) -> Option<Box<dyn Verifier>> {
-        Some(Box::new(Self { address: Some(address), ..self.clone() }))
-    }
-
-    fn key_wanted(&self, request: &Request, now: UnixMillis) -> Option<KeyWanted> {
-        let token = Token::parse(bare(builtin::line(&request.headers, &self.rule.header).ok()?))?;
-        match self.check_signature(&token, now) {
-            Err(Err(Missing::Fetch(wanted))) => Some(wanted),
-            _ => None,
-        }
-    }
-
     fn keyring(&self) -> Option<&Keyring> {
-        Some(self.public.ring())
+        Some(&self.public.ring)
     }
 }
 

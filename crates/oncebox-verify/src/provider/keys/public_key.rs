@@ -44,7 +44,8 @@ pub(crate) enum Algorithm {
 /// A key that verifies, with what is known about it.
 #[derive(Clone, Debug)]
 pub(crate) struct PublicKey {
-    kid: Option<String>,
+    /// The vendor's name for it.
+    pub(crate) kid: Option<String>,
     kind: Kind,
     valid: Option<Validity>,
 }
@@ -135,11 +136,6 @@ impl PublicKey {
             }
             Kind::P256(_) => false,
         }
-    }
-
-    /// The vendor's name for it.
-    pub(crate) fn kid(&self) -> Option<&str> {
-        self.kid.as_deref()
     }
 
     /// Gives it a name.

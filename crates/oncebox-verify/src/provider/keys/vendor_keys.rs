@@ -7,24 +7,18 @@ use crate::UnixMillis;
 use crate::provider::Compiling;
 use crate::provider::keys::keyring::{Keyring, Look};
 use crate::provider::keys::public_key::{Algorithm, Keys, PrivateKey, PublicKey};
+use crate::provider::scheme::verifier::Refused;
 use crate::verdict::{KeyWanted, NamedBy, Reason};
 
 /// A source's public keys.
 #[derive(Debug, Default)]
 pub(crate) struct VendorKeys {
     given: Vec<(usize, PublicKey)>,
-    signer: Option<PrivateKey>,
-    url: Option<String>,
-    ring: Keyring,
-}
-
-/// A key is not at hand.
-#[derive(Debug)]
-pub(crate) enum Missing {
-    /// It may be had from there.
-    Fetch(KeyWanted),
-    /// It is not the vendor's, as far as we know now.
-    Unknown,
+    /// What signs, where the operator gave a private key.
+    pub(crate) signer: Option<PrivateKey>,
+    /// Where keys are fetched from, whatever a request says.
+    pub(crate) url: Option<String>,
+    pub(crate) ring: Keyring,
 }
 
 impl VendorKeys {
@@ -63,21 +57,22 @@ impl VendorKeys {
         named: Option<KeyWanted>,
         kid: Option<&str>,
         now: UnixMillis,
-    ) -> Result<Vec<(usize, PublicKey)>, Missing> {
-        let fits = |key: &PublicKey| kid.is_none() || key.kid().is_none() || key.kid() == kid;
+    ) -> Result<Vec<(usize, PublicKey)>, Refused> {
+        let fits = |key: &PublicKey| kid.is_none() || key.kid.is_none() || key.kid.as_deref() == kid;
         if !self.given.is_empty() {
             let found: Vec<_> = self.given.iter().filter(|(_, key)| fits(key)).cloned().collect();
-            return if found.is_empty() { Err(Missing::Unknown) } else { Ok(found) };
+            return if found.is_empty() { Err(Reason::UnknownKey.into()) } else { Ok(found) };
         }
-        let wanted = self.wanted(named).ok_or(Missing::Unknown)?;
+        let own = self.url.clone().map(|url| KeyWanted { url, named_by: NamedBy::Operator, proof: None });
+        let wanted = own.or(named).ok_or(Reason::UnknownKey)?;
         match self.ring.look(&wanted.url, now) {
-            Look::Nothing => Err(Missing::Fetch(wanted)),
+            Look::Nothing => Err(Refused::NeedsKey(wanted)),
             Look::Here { keys, may_ask_again } => {
                 let found: Vec<_> = keys.iter().filter(|key| fits(key)).map(|key| (0, key.clone())).collect();
                 match (found.is_empty(), may_ask_again) {
                     (false, _) => Ok(found),
-                    (true, true) => Err(Missing::Fetch(wanted)),
-                    (true, false) => Err(Missing::Unknown),
+                    (true, true) => Err(Refused::NeedsKey(wanted)),
+                    (true, false) => Err(Reason::UnknownKey.into()),
                 }
             }
         }
@@ -88,26 +83,9 @@ impl VendorKeys {
         !self.given.is_empty() || self.url.is_some()
     }
 
-    /// What signs, where the operator gave a private key.
-    pub(crate) fn signer(&self) -> Option<&PrivateKey> {
-        self.signer.as_ref()
-    }
-
     /// The name of the first given key.
     pub(crate) fn first_kid(&self) -> Option<&str> {
-        self.given.first().and_then(|(_, key)| key.kid())
-    }
-
-    /// The fetched keys.
-    pub(crate) fn ring(&self) -> &Keyring {
-        &self.ring
-    }
-
-    fn wanted(&self, named: Option<KeyWanted>) -> Option<KeyWanted> {
-        match &self.url {
-            Some(url) => Some(KeyWanted { url: url.clone(), named_by: NamedBy::Operator, proof: None }),
-            None => named,
-        }
+        self.given.first().and_then(|(_, key)| key.kid.as_deref())
     }
 }
 

@@ -30,6 +30,9 @@ impl Address {
     /// The address of a source whose scheme signs it.
     pub(crate) fn of(compiling: &mut Compiling<'_>) -> Option<Self> {
         let spec = compiling.spec;
+        if compiling.address.is_some() {
+            return compiling.address.clone();
+        }
         let text = spec.settings.get("public_url").map(|url| String::from_utf8_lossy(url.expose()).into_owned());
         let address = text.as_deref().and_then(|url| Self::new(url, &spec.name));
         if address.is_none() {

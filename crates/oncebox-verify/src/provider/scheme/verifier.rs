@@ -10,20 +10,35 @@ use crate::provider::scheme::place::View;
 use crate::provider::scheme::{Scheme, Verified};
 use crate::provider::sign::SignError;
 use crate::request::Request;
-use crate::verdict::{KeyWanted, Rejection};
+use crate::verdict::{KeyWanted, Reason, Rejection};
+
+/// Why a request is not verified.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    Rejected(Rejection),
+    /// It cannot be judged before this key is there.
+    NeedsKey(KeyWanted),
+}
+
+impl From<Rejection> for Refused {
+    fn from(rejection: Rejection) -> Self {
+        Self::Rejected(rejection)
+    }
+}
+
+impl From<Reason> for Refused {
+    fn from(reason: Reason) -> Self {
+        Self::Rejected(reason.into())
+    }
+}
 
 /// A scheme with its keys.
 pub(crate) trait Verifier: fmt::Debug + Send + Sync {
     /// Judges signature, then time.
-    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection>;
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Refused>;
 
     /// The same, by a view that others read from too, so that the body is scanned once.
-    fn verify_in<'a>(
-        &self,
-        request: &'a Request,
-        _view: &View<'a, '_>,
-        now: UnixMillis,
-    ) -> Result<Verified, Rejection> {
+    fn verify_in<'a>(&self, request: &'a Request, _view: &View<'a, '_>, now: UnixMillis) -> Result<Verified, Refused> {
         self.verify(request, now)
     }
 
@@ -35,11 +50,6 @@ pub(crate) trait Verifier: fmt::Debug + Send + Sync {
     /// Adds time and signature to a request, so that `verify` accepts it.
     fn sign(&self, request: Request, now: UnixMillis) -> Result<Request, SignError>;
 
-    /// True when the time is part of what is signed, so that a replay is refused after the window.
-    fn has_signed_time(&self) -> bool {
-        false
-    }
-
     /// What the source's own key makes of a challenge; none where that would sign something else.
     fn answer(&self, _challenge: &str) -> Option<String> {
         None
@@ -47,16 +57,6 @@ pub(crate) trait Verifier: fmt::Debug + Send + Sync {
 
     /// The public URL, where it is signed.
     fn address(&self) -> Option<&Address> {
-        None
-    }
-
-    /// The same at another public URL, for finding out what is wrong with the one in the config.
-    fn moved_to(&self, _address: Address) -> Option<Box<dyn Verifier>> {
-        None
-    }
-
-    /// The key that must be fetched before the request can be judged, after `verify` said that it is not known.
-    fn key_wanted(&self, _request: &Request, _now: UnixMillis) -> Option<KeyWanted> {
         None
     }
 

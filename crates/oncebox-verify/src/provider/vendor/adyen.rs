@@ -14,13 +14,13 @@ use crate::provider::Compiling;
 use crate::provider::identity::batch::BATCH_EVENTS_MAX;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{Refused, Verifier};
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
 use crate::read::NoText;
 use crate::read::json::{self, Wanted};
 use crate::request::Request;
-use crate::verdict::{Reason, Rejection};
+use crate::verdict::Reason;
 
 const ITEMS: &str = "/notificationItems";
 /// What is read of an item: the values that are signed, then the signature and the notification itself.
@@ -68,7 +68,7 @@ impl Adyen {
 }
 
 impl Verifier for Adyen {
-    fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Refused> {
         let items = items(&request.body)?;
         let verified = items.into_iter().map(|item| self.verify_item(item)).collect::<Result<Vec<_>, _>>()?;
         let (index, _) = *verified.first().ok_or(Reason::MissingSignature)?;

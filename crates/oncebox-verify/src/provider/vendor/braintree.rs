@@ -14,14 +14,14 @@ use crate::UnixMillis;
 use crate::digest::sha256;
 use crate::provider::Compiling;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{Refused, Verifier};
 use crate::provider::scheme::{SIGNATURES_MAX, Verified};
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
 use crate::read::{NoText, form, xml};
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{Reason, Rejection};
+use crate::verdict::Reason;
 
 const SIGNATURE: &str = "bt_signature";
 /// The form field that holds the notification.
@@ -65,7 +65,7 @@ impl Braintree {
 }
 
 impl Verifier for Braintree {
-    fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Refused> {
         let signature = field(&request.body, SIGNATURE)?;
         let payload = field(&request.body, PAYLOAD)?;
         let bare = payload.strip_suffix('\n').unwrap_or(&payload);

@@ -17,7 +17,7 @@ use crate::provider::scheme::address::{self, Address};
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::scheme::place::query;
 use crate::provider::scheme::timestamp::{Unit, Window};
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{Refused, Verifier};
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
 use crate::request::Request;
@@ -57,7 +57,7 @@ impl Contentful {
 }
 
 impl Verifier for Contentful {
-    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Refused> {
         let given = [builtin::signature(&request.headers, &SIGNATURE, Encoding::Hex)?];
         let time = signed_at(&request.headers)?;
         let headers = listed(&request.headers, builtin::line(&request.headers, &LIST)?)?;
@@ -89,16 +89,8 @@ impl Verifier for Contentful {
         Ok(request)
     }
 
-    fn has_signed_time(&self) -> bool {
-        true
-    }
-
     fn address(&self) -> Option<&Address> {
         self.address.as_ref()
-    }
-
-    fn moved_to(&self, address: Address) -> Option<Box<dyn Verifier>> {
-        Some(Box::new(Self { address: Some(address), ..self.clone() }))
     }
 }
 

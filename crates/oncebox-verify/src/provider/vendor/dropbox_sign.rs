@@ -13,13 +13,13 @@ use crate::provider::Compiling;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::scheme::timestamp::{Unit, Window};
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{Refused, Verifier};
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
 use crate::read::json::{self, Wanted};
 use crate::read::{NoText, bytes, form};
 use crate::request::Request;
-use crate::verdict::{Reason, Rejection};
+use crate::verdict::Reason;
 
 /// How old an event may be: Dropbox Sign tries for 31 hours, and a retry repeats the time.
 const PAST_SECONDS: i64 = 36 * 3600;
@@ -45,7 +45,7 @@ impl DropboxSign {
 }
 
 impl Verifier for DropboxSign {
-    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Refused> {
         let document = document(&request.body).ok_or(Reason::MissingSignature)?;
         let [hash, time, kind] = values(&document)?;
         let given = [builtin::decoded(&hash, Encoding::Hex)?];
@@ -72,10 +72,6 @@ impl Verifier for DropboxSign {
         event["event_hash"] = Encoding::Hex.encode(&signature).into();
         request.body = format!("{FIELD}={}", form::encode(&value.to_string())).into();
         Ok(request)
-    }
-
-    fn has_signed_time(&self) -> bool {
-        true
     }
 }
 

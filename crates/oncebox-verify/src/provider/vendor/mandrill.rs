@@ -10,7 +10,7 @@ use crate::provider::Compiling;
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::address::Address;
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{Refused, Verifier};
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
 use crate::provider::vendor::twilio::sorted_fields;
@@ -37,7 +37,7 @@ impl Mandrill {
 }
 
 impl Verifier for Mandrill {
-    fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Refused> {
         let given = [builtin::signature(&request.headers, &SIGNATURE, Encoding::Base64)?];
         let fields = sorted_fields(&request.body);
         let urls = self.address.urls(&request.target);
@@ -63,10 +63,6 @@ impl Verifier for Mandrill {
 
     fn address(&self) -> Option<&Address> {
         Some(&self.address)
-    }
-
-    fn moved_to(&self, address: Address) -> Option<Box<dyn Verifier>> {
-        Some(Box::new(Self { address, ..self.clone() }))
     }
 }
 

@@ -13,11 +13,11 @@ use crate::provider::Compiling;
 use crate::provider::keys::keyring::Keyring;
 use crate::provider::keys::pin::{Pin, Rest};
 use crate::provider::keys::public_key::Algorithm;
-use crate::provider::keys::vendor_keys::{Missing, VendorKeys, first_match};
+use crate::provider::keys::vendor_keys::{VendorKeys, first_match};
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::Encoding;
 use crate::provider::scheme::timestamp::{Unit, Window};
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{Refused, Verifier};
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
 use crate::request::Request;
@@ -74,14 +74,13 @@ impl PayPal {
 }
 
 impl Verifier for PayPal {
-    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Refused> {
         let signature = builtin::signature(&request.headers, &SIGNATURE, Encoding::Base64)?;
         if builtin::line(&request.headers, &ALGORITHM)? != ALGORITHM_WORD {
             return Err(Reason::MalformedSignature.into());
         }
         let (signed, time) = self.signed(request)?;
-        let keys = self.keys.find(self.named(&request.headers)?, None, now);
-        let keys = keys.map_err(|_missing| Reason::UnknownKey)?;
+        let keys = self.keys.find(self.named(&request.headers)?, None, now)?;
         let secret = first_match(&keys, Algorithm::RsaSha256, signed.as_bytes(), &signature, now)?;
         Unit::Rfc3339.check(time, now, self.window)?;
         let delivery = builtin::line(&request.headers, &ID)?.as_bytes().into();
@@ -95,7 +94,7 @@ impl Verifier for PayPal {
     }
 
     fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {
-        let signer = self.keys.signer().ok_or(SignError::PrivateKey)?;
+        let signer = self.keys.signer.as_ref().ok_or(SignError::PrivateKey)?;
         let id = crate::digest::sha256(&request.body);
         let headers = &mut request.headers;
         builtin::insert(headers, ID, &data_encoding::HEXLOWER.encode(&id[..16]))?;
@@ -108,19 +107,8 @@ impl Verifier for PayPal {
         Ok(request)
     }
 
-    fn has_signed_time(&self) -> bool {
-        true
-    }
-
-    fn key_wanted(&self, request: &Request, now: UnixMillis) -> Option<KeyWanted> {
-        match self.keys.find(self.named(&request.headers).ok()?, None, now) {
-            Err(Missing::Fetch(wanted)) => Some(wanted),
-            _ => None,
-        }
-    }
-
     fn keyring(&self) -> Option<&Keyring> {
-        Some(self.keys.ring())
+        Some(&self.keys.ring)
     }
 }
 

@@ -17,17 +17,17 @@ use crate::provider::Compiling;
 use crate::provider::keys::keyring::Keyring;
 use crate::provider::keys::pin::{Pin, Rest};
 use crate::provider::keys::public_key::Algorithm;
-use crate::provider::keys::vendor_keys::{Missing, VendorKeys, first_match};
+use crate::provider::keys::vendor_keys::{VendorKeys, first_match};
 use crate::provider::scheme::Verified;
 use crate::provider::scheme::mac::Encoding;
 use crate::provider::scheme::timestamp::{Unit, Window};
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{Refused, Verifier};
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
 use crate::read::NoText;
 use crate::read::json::{self, Wanted};
 use crate::request::Request;
-use crate::verdict::{KeyWanted, NamedBy, Proof, Reason, Rejection};
+use crate::verdict::{KeyWanted, NamedBy, Proof, Reason};
 
 /// How old a message may be: retries of the usual policy end long before.
 const PAST_SECONDS: i64 = 3600;
@@ -100,13 +100,12 @@ impl Sns {
 }
 
 impl Verifier for Sns {
-    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Refused> {
         let message = self.read(request)?;
         if message.topic != self.topic {
             return Err(Reason::WrongClaim.into());
         }
-        let keys = self.keys.find(self.named(&message)?, None, now);
-        let keys = keys.map_err(|_missing| Reason::UnknownKey)?;
+        let keys = self.keys.find(self.named(&message)?, None, now)?;
         let text = message.signed.as_bytes();
         let secret = first_match(&keys, message.algorithm, text, &message.signature, now)?;
         let time = Unit::Rfc3339.parse(&message.timestamp).ok_or(Reason::BadTimestamp)?;
@@ -115,7 +114,7 @@ impl Verifier for Sns {
     }
 
     fn sign(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {
-        let signer = self.keys.signer().ok_or(SignError::PrivateKey)?;
+        let signer = self.keys.signer.as_ref().ok_or(SignError::PrivateKey)?;
         let body: serde_json::Value = serde_json::from_slice(&request.body).unwrap_or_default();
         let mut fields = body.as_object().cloned().unwrap_or_default();
         let certificate = format!("https://{}/SimpleNotificationService-{}.pem", self.region.host(), "0".repeat(32));
@@ -135,20 +134,8 @@ impl Verifier for Sns {
         Ok(request)
     }
 
-    fn has_signed_time(&self) -> bool {
-        true
-    }
-
-    fn key_wanted(&self, request: &Request, now: UnixMillis) -> Option<KeyWanted> {
-        let message = self.read(request).ok()?;
-        match self.keys.find(self.named(&message).ok()?, None, now) {
-            Err(Missing::Fetch(wanted)) => Some(wanted),
-            _ => None,
-        }
-    }
-
     fn keyring(&self) -> Option<&Keyring> {
-        Some(self.keys.ring())
+        Some(&self.keys.ring)
     }
 
     fn visit(&self, request: &Request) -> Option<String> {

@@ -16,7 +16,7 @@ use crate::provider::scheme::Verified;
 use crate::provider::scheme::address::{Address, with_other_port};
 use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::scheme::place::query;
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::verifier::{Refused, Verifier};
 use crate::provider::sign::SignError;
 use crate::provider::vendor::builtin;
 use crate::read::{NoText, form};
@@ -53,7 +53,7 @@ impl Twilio {
 }
 
 impl Verifier for Twilio {
-    fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Rejection> {
+    fn verify(&self, request: &Request, _now: UnixMillis) -> Result<Verified, Refused> {
         let given = [builtin::signature(&request.headers, &SIGNATURE, Encoding::Base64)?];
         let signed = Signed::new(request);
         if self.bodies == Bodies::Hash && !has_hash(&request.target) {
@@ -86,10 +86,6 @@ impl Verifier for Twilio {
 
     fn address(&self) -> Option<&Address> {
         Some(&self.address)
-    }
-
-    fn moved_to(&self, address: Address) -> Option<Box<dyn Verifier>> {
-        Some(Box::new(Self { address, ..self.clone() }))
     }
 }
 
