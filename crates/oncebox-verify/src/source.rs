@@ -11,12 +11,13 @@ use std::time::Duration;
 use http::Method;
 
 use crate::UnixMillis;
-use crate::provider::description::describe::IdentityRule;
+use crate::provider::description::describe::{Handshake, IdentityRule};
 use crate::provider::description::{Description, Problem};
 use crate::provider::identity::IdentityRules;
 use crate::provider::identity::handshake::HandshakeRules;
 use crate::provider::keys::keyring::Keyring;
 use crate::provider::scheme::Verified;
+use crate::provider::scheme::place::View;
 use crate::provider::scheme::verifier::{self, Refused, Verifier};
 use crate::provider::sign::{Draft, SignError};
 use crate::provider::spec::{Compiling, SourceSpec};
@@ -77,7 +78,7 @@ impl Source {
         }
         let identity = IdentityRules::new(&spec, &handshakes, verifier.as_deref());
         let mut methods = vec![Method::POST];
-        for method in handshakes.methods() {
+        for Handshake { method, .. } in &spec.description.handshake {
             if !methods.contains(method) {
                 methods.push(method.clone());
             }
@@ -124,7 +125,7 @@ impl Source {
 
     /// What becomes of a known body under a new identity.
     pub fn on_repeat(&self) -> OnRepeat {
-        self.identity.on_repeat()
+        self.identity.on_repeat
     }
 
     /// True when the signature covers a time, so that an old request is refused.
@@ -223,7 +224,7 @@ impl Source {
             return Err(Reason::Method.into());
         }
         self.check_path_token(path_token)?;
-        let view = self.identity.view(request);
+        let view = View::new(request, &self.identity.wants_of_whole);
         if let Some(answer) = self.handshakes.answer(request, &view, self.verifier(), false) {
             return Ok(answer?);
         }
@@ -262,7 +263,7 @@ impl Source {
             secret: verified.secret,
             signed_at: verified.signed_at,
             events,
-            batch: self.identity.is_batch(),
+            batch: self.spec.description.each.is_some(),
             reply: self.success.clone(),
         }))
     }

@@ -224,7 +224,7 @@ impl Description {
         let covered = || match self.scheme {
             Some(scheme) if scheme.word == builtin::JWT => self.jwt.as_ref().is_some_and(|rule| rule.body.is_some()),
             Some(scheme) => scheme.covers_body,
-            None => self.msg.as_ref().is_some_and(template::Template::covers_body),
+            None => self.msg.as_ref().is_some_and(|msg| msg.holds(&template::Piece::Body)),
         };
         self.body_covered.unwrap_or_else(covered)
     }

@@ -35,13 +35,14 @@ pub(crate) struct IdentityRules {
     description: Description,
     wants: Wants,
     /// What handshakes and signatures read besides, so that a body is scanned once for all.
-    wants_of_whole: Wants,
+    pub(crate) wants_of_whole: Wants,
     body_covered: bool,
     /// Some id may stand outside the body, so that the same bytes may come under several ids.
     has_outside_id: bool,
     /// Places inside and outside the body that should hold the same id; none where there is one kind only.
     id_copies: Vec<Place>,
-    on_repeat: OnRepeat,
+    /// What becomes of a known body under a new identity.
+    pub(crate) on_repeat: OnRepeat,
     /// Where the event's own time stands, and the age from which on nobody can tell whether it is new.
     stale: Option<(Part, i64)>,
 }
@@ -67,7 +68,7 @@ impl IdentityRules {
         let delivery = description.delivery.iter().flat_map(Part::places);
         let places: Vec<&Place> = id_places.chain(types).chain(time).chain(delivery).collect();
         let wants = Wants::new(places);
-        let mut wants_of_whole = wants.with(handshakes.wants());
+        let mut wants_of_whole = wants.with(&handshakes.wants);
         if let Some(scheme) = verifier.and_then(Verifier::described) {
             wants_of_whole = wants_of_whole.with(&scheme.wants);
         }
@@ -84,21 +85,6 @@ impl IdentityRules {
             on_repeat: spec.repeated_body.unwrap_or(if doubtful { OnRepeat::Hold } else { OnRepeat::Run }),
             stale,
         }
-    }
-
-    /// What becomes of a known body under a new identity.
-    pub(crate) fn on_repeat(&self) -> OnRepeat {
-        self.on_repeat
-    }
-
-    /// True when requests carry batches.
-    pub(crate) fn is_batch(&self) -> bool {
-        self.description.each.is_some()
-    }
-
-    /// A look at a request in which events are named and handshakes found.
-    pub(crate) fn view<'a>(&self, request: &'a Request) -> View<'a, '_> {
-        View::new(request, &self.wants_of_whole)
     }
 
     /// The events of a verified request; nothing for an empty batch. `view` is this request's.
@@ -318,47 +304,33 @@ fn read_id<'a>(composite: &Composite, view: &View<'a, '_>) -> Result<Option<Id<'
         let Some((shown, outside)) = read_part(part, view)? else { return Ok(None) };
         return Ok(Some(Id { compared: bytes(shown.clone()), shown, outside }));
     }
-    let mut joined = Joined::default();
+    let (mut shown, mut compared, mut is_outside) = (String::new(), Vec::new(), false);
     for part in composite.parts() {
         let Some((text, outside)) = read_part(part, view)? else { return Ok(None) };
-        joined.add(&text, outside);
-    }
-    if !is_usable(&joined.shown) {
-        return Err(HeldReason::UnusableId);
-    }
-    Ok(Some(Id { shown: Cow::Owned(joined.shown), compared: Cow::Owned(joined.compared), outside: joined.outside }))
-}
-
-/// An id of several parts.
-#[derive(Default)]
-struct Joined {
-    shown: String,
-    compared: Vec<u8>,
-    outside: bool,
-}
-
-impl Joined {
-    fn add(&mut self, text: &str, outside: bool) {
-        if self.compared.is_empty() {
+        if compared.is_empty() {
             // Enough for most, so that it does not grow part by part.
-            self.shown.reserve(128);
-            self.compared.reserve(192);
+            shown.reserve(128);
+            compared.reserve(192);
         }
         // No single id holds a NUL, so a joined one can never equal it.
-        self.compared.extend_from_slice(&(text.len() as u64).to_be_bytes());
-        self.compared.extend_from_slice(text.as_bytes());
+        compared.extend_from_slice(&(text.len() as u64).to_be_bytes());
+        compared.extend_from_slice(text.as_bytes());
         if !text.is_empty() {
-            self.shown.push_str(if self.shown.is_empty() { "" } else { ":" });
-            self.shown.push_str(text);
+            shown.push_str(if shown.is_empty() { "" } else { ":" });
+            shown.push_str(&text);
         }
-        self.outside |= outside;
+        is_outside |= outside;
     }
+    if !is_usable(&shown) {
+        return Err(HeldReason::UnusableId);
+    }
+    Ok(Some(Id { shown: Cow::Owned(shown), compared: Cow::Owned(compared), outside: is_outside }))
 }
 
 /// A part's text, and whether it stands outside the body; none where it is missing and must not be.
 fn read_part<'a>(part: &Part, view: &View<'a, '_>) -> Result<Option<(Cow<'a, str>, bool)>, HeldReason> {
     let Some((place, reading)) = part.locate(view) else {
-        return Ok(part.is_optional().then_some((Cow::Borrowed(""), false)));
+        return Ok(part.optional.then_some((Cow::Borrowed(""), false)));
     };
     match reading {
         Ok(text) if is_usable(&text) => Ok(Some((text, !place.is_in_body()))),

@@ -114,7 +114,7 @@ fn carry(carrier: &SignatureLocation, request: &mut Request, line: &str) -> Resu
         }
         CarriedAt::Place(Place::Json(pointer)) => rewrite(request, |body| pointer.put(body, line.into())),
         CarriedAt::Every(list, pointer) => rewrite(request, |body| {
-            each_element(body, list.first(), &mut |element| pointer.put(element, line.into()));
+            each_element(body, &list.first, &mut |element| pointer.put(element, line.into()));
         }),
         CarriedAt::Place(Place::Query(name)) => {
             let joint = if request.target.contains('?') { '&' } else { '?' };

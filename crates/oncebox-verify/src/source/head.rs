@@ -42,6 +42,6 @@ impl Source {
 
     /// A method other than POST is only there for handshakes; for the rest the head may tell, or the body.
     fn may_be_handshake(&self, head: &Request) -> bool {
-        head.method != Method::POST || self.handshakes.may_be_meant(head, &View::new(head, self.handshakes.wants()))
+        head.method != Method::POST || self.handshakes.may_be_meant(head, &View::new(head, &self.handshakes.wants))
     }
 }

@@ -105,8 +105,6 @@ pub(crate) struct Handshake {
     pub(crate) secret: Option<Part>,
     /// That secret must also be typed in at the vendor, so a person has to see it once.
     pub(crate) show: bool,
-    /// Echo inside a JSON object under this name.
-    pub(crate) wrap: Option<String>,
     pub(crate) content_type: &'static str,
     /// The signature is checked first.
     pub(crate) signed: bool,
@@ -330,7 +328,12 @@ fn handshake(field: &Field<'_>) -> Result<Handshake, Problem> {
     if when.is_none() && method == Method::POST {
         return Err(field.problem("a handshake by POST needs a condition, or it would swallow every event", cure));
     }
-    Ok(Handshake { method, when, check, reply, headers, secret, show, wrap, content_type, signed })
+    // An echo inside a JSON object under this name.
+    let reply = match (reply, wrap) {
+        (Content::Text(pattern), Some(name)) => Content::Object(vec![(name, pattern)]),
+        (reply, _) => reply,
+    };
+    Ok(Handshake { method, when, check, reply, headers, secret, show, content_type, signed })
 }
 
 fn content(field: &Field<'_>) -> Result<Content, Problem> {

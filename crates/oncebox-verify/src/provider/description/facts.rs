@@ -85,7 +85,7 @@ fn signature_line(description: &Description) -> String {
     let Some(mac) = description.mac else { return "nothing is signed".to_owned() };
     let mut line = word_of(MACS, mac).to_owned();
     if let Some(msg) = description.msg.as_ref().filter(|_| !mac.is_token()) {
-        line.push_str(&format!(" over {}", msg.as_str()));
+        line.push_str(&format!(" over {}", msg.source));
     }
     match description.sig.as_ref().map(|sig| &sig.at) {
         Some(CarriedAt::Headers(names)) => line.push_str(&format!(", in {}", names.join(" or "))),

@@ -16,7 +16,8 @@ pub(crate) struct Batch {
     root: Branch,
     /// One JSON document on each line.
     lines: bool,
-    first: Vec<String>,
+    /// The names of the first pattern, `*` included.
+    pub(crate) first: Vec<String>,
 }
 
 /// What is asked of a batch besides its events' bytes.
@@ -97,11 +98,6 @@ impl Batch {
             }
         }
         (!patterns.is_empty()).then_some(batch)
-    }
-
-    /// The names of the first pattern, `*` included.
-    pub(crate) fn first(&self) -> &[String] {
-        &self.first
     }
 
     /// Splits a body; no elements when the batch is empty.

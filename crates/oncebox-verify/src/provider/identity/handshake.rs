@@ -8,7 +8,7 @@
 
 use std::borrow::Cow;
 
-use http::{HeaderName, HeaderValue, Method};
+use http::{HeaderName, HeaderValue};
 use subtle::ConstantTimeEq;
 
 use crate::provider::Compiling;
@@ -17,7 +17,7 @@ use crate::provider::scheme::place::{Part, Place, View, Wants};
 use crate::provider::scheme::verifier::Verifier;
 use crate::request::Request;
 use crate::secret::Secret;
-use crate::verdict::{HandshakeSecret, Reason, Rejection, Reply, Verdict};
+use crate::verdict::{HandshakeSecret, Reason, Reply, Verdict};
 
 /// Longest text that is echoed.
 const ECHO_BYTES_MAX: usize = 1024;
@@ -98,20 +98,15 @@ impl Content {
         }
     }
 
-    fn fill(&self, wrap: Option<&str>, asked: &Asked<'_, '_, '_>) -> Option<String> {
-        let object = |fields: Vec<(&str, String)>| {
-            let fields = fields.into_iter().map(|(name, text)| (name.to_owned(), text.into()));
-            serde_json::Value::Object(fields.collect()).to_string()
-        };
-        Some(match (self, wrap) {
-            (Self::Text(pattern), None) => pattern.fill(asked)?,
-            (Self::Text(pattern), Some(name)) => object(vec![(name, pattern.fill(asked)?)]),
-            (Self::Object(fields), _) => {
-                let fill = |(name, pattern): &'_ (String, Pattern)| Some((name.clone(), pattern.fill(asked)?));
-                let filled: Vec<(String, String)> = fields.iter().map(fill).collect::<Option<_>>()?;
-                object(filled.iter().map(|(name, text)| (name.as_str(), text.clone())).collect())
+    fn fill(&self, asked: &Asked<'_, '_, '_>) -> Option<String> {
+        match self {
+            Self::Text(pattern) => pattern.fill(asked),
+            Self::Object(fields) => {
+                let fill = |(name, pattern): &(String, Pattern)| Some((name.clone(), pattern.fill(asked)?.into()));
+                let filled = fields.iter().map(fill).collect::<Option<_>>()?;
+                Some(serde_json::Value::Object(filled).to_string())
             }
-        })
+        }
     }
 }
 
@@ -127,7 +122,8 @@ struct Asked<'v, 'a, 'w> {
 #[derive(Debug, Default)]
 pub(crate) struct HandshakeRules {
     rules: Vec<Rule>,
-    wants: Wants,
+    /// What they read.
+    pub(crate) wants: Wants,
 }
 
 #[derive(Debug)]
@@ -159,16 +155,6 @@ impl HandshakeRules {
         Self { rules, wants }
     }
 
-    /// The methods handshakes come by.
-    pub(crate) fn methods(&self) -> impl Iterator<Item = &Method> {
-        self.rules.iter().map(|rule| &rule.handshake.method)
-    }
-
-    /// What the handshakes read.
-    pub(crate) fn wants(&self) -> &Wants {
-        &self.wants
-    }
-
     /// Answers a handshake, one that nobody signs or one whose signature was checked; none when the request is not one.
     /// `view` is the request's, with what the handshakes read in it.
     pub(crate) fn answer(
@@ -177,26 +163,25 @@ impl HandshakeRules {
         view: &View<'_, '_>,
         verifier: Option<&dyn Verifier>,
         proved: bool,
-    ) -> Option<Result<Verdict, Rejection>> {
-        let fits = |rule: &&Rule| rule.handshake.signed == proved && rule.handshake.method == request.method;
-        if !self.rules.iter().any(|rule| fits(&rule)) {
-            return None;
-        }
+    ) -> Option<Result<Verdict, Reason>> {
         let asked = Asked { view, verifier, proved };
-        self.rules.iter().filter(fits).find_map(|rule| rule.answer(&asked))
+        self.asked_by(request, proved).find_map(|rule| rule.answer(&asked))
+    }
+
+    fn asked_by(&self, request: &Request, signed: bool) -> impl Iterator<Item = &Rule> {
+        let is_asked = move |rule: &&Rule| rule.handshake.signed == signed && rule.handshake.method == request.method;
+        self.rules.iter().filter(is_asked)
     }
 
     /// True for a handshake that is not answered because of what it wants to hear back: the true reason where its
     /// signature, which handshakes seldom have, is found to be missing.
     pub(crate) fn wants_too_much(&self, request: &Request, view: &View<'_, '_>) -> bool {
-        let is_asked = |rule: &&Rule| !rule.handshake.signed && rule.handshake.method == request.method;
-        self.rules.iter().filter(is_asked).any(|rule| rule.is_meant(view) && rule.has_unfit_value(view))
+        self.asked_by(request, false).any(|rule| rule.is_meant(view) && rule.has_unfit_value(view))
     }
 
     /// True when a request may be an unsigned handshake, as far as its head tells; `view` is the head's.
     pub(crate) fn may_be_meant(&self, head: &Request, view: &View<'_, '_>) -> bool {
-        let is_asked = |rule: &&Rule| !rule.handshake.signed && rule.handshake.method == head.method;
-        self.rules.iter().filter(is_asked).any(|rule| rule.is_told_by_body() || rule.is_meant(view))
+        self.asked_by(head, false).any(|rule| rule.is_told_by_body() || rule.is_meant(view))
     }
 
     /// True when a handshake that anybody may ask for would have signed this body. A token may end where the body begins
@@ -236,7 +221,7 @@ impl Rule {
         values.any(|value| value.part.read(view).is_ok_and(|text| !is_echoed(&text)))
     }
 
-    fn answer(&self, asked: &Asked<'_, '_, '_>) -> Option<Result<Verdict, Rejection>> {
+    fn answer(&self, asked: &Asked<'_, '_, '_>) -> Option<Result<Verdict, Reason>> {
         let (handshake, view) = (&self.handshake, asked.view);
         if !self.is_meant(view) {
             return None;
@@ -245,13 +230,13 @@ impl Rule {
             part.read(view).is_ok_and(|text| text.as_bytes().ct_eq(expected.expose()).into())
         };
         if !handshake.check.iter().zip(&self.expected).all(is_met) {
-            return Some(Err(Reason::Mismatch.into()));
+            return Some(Err(Reason::Mismatch));
         }
         let fill = |(name, pattern): &(HeaderName, Pattern)| {
             Some((name.clone(), HeaderValue::from_str(&pattern.fill(asked)?).ok()?))
         };
         let headers = handshake.headers.iter().map(fill).collect::<Option<Vec<_>>>()?;
-        let body = handshake.reply.fill(handshake.wrap.as_deref(), asked)?;
+        let body = handshake.reply.fill(asked)?;
         let reply = Reply { headers, ..Reply::ok(handshake.content_type, body) };
         Some(Ok(match &handshake.secret {
             None => Verdict::Handshake(reply),

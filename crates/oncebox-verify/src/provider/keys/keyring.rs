@@ -87,27 +87,13 @@ impl Slot {
     }
 }
 
-/// What the ring says about an address.
-#[derive(Debug)]
-pub(crate) enum Look {
-    /// These keys; `may_ask_again` where a name that is not among them justifies another fetch.
-    Here { keys: Arc<[PublicKey]>, may_ask_again: bool },
-    /// Nothing, or nothing that is still good.
-    Nothing,
-}
-
 impl Keyring {
-    /// The keys of an address.
-    pub(crate) fn look(&self, url: &str, now: UnixMillis) -> Look {
+    /// The keys of an address, if they are still good, and whether a name that is not among them justifies another fetch.
+    pub(crate) fn look(&self, url: &str, now: UnixMillis) -> Option<(Arc<[PublicKey]>, bool)> {
         let mut ring = self.lock();
-        match ring.slots.get_mut(url) {
-            Some(slot) if slot.is_good(now) => {
-                slot.used_at = now;
-                let may_ask_again = now.saturating_sub(slot.fetched_at) >= AGAIN_AFTER;
-                Look::Here { keys: slot.keys.clone(), may_ask_again }
-            }
-            _ => Look::Nothing,
-        }
+        let slot = ring.slots.get_mut(url).filter(|slot| slot.is_good(now))?;
+        slot.used_at = now;
+        Some((slot.keys.clone(), now.saturating_sub(slot.fetched_at) >= AGAIN_AFTER))
     }
 
     /// True when a fetch may start now; it is counted.
@@ -195,7 +181,7 @@ mod tests {
     }
 
     fn is_here(ring: &Keyring, url: &str, now: UnixMillis) -> bool {
-        matches!(ring.look(url, now), Look::Here { .. })
+        ring.look(url, now).is_some()
     }
 
     #[test]
@@ -232,7 +218,7 @@ mod tests {
     fn forged_names_do_not_make_a_storm() {
         let ring = Keyring::default();
         ring.put(&wanted("u"), vendor::SNS_CERTIFICATE.as_bytes(), None, NOW);
-        let may = |now| matches!(ring.look("u", now), Look::Here { may_ask_again: true, .. });
+        let may = |now| ring.look("u", now).is_some_and(|(_, may_ask_again)| may_ask_again);
         assert!(!may(NOW + AGAIN_AFTER - 1));
         assert!(may(NOW + AGAIN_AFTER));
         let started = (0..1000).filter(|n| ring.may_start(&named(&format!("junk-{n}")), NOW)).count();

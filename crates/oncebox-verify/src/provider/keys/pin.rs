@@ -15,17 +15,8 @@ const URL_BYTES_MAX: usize = 1024;
 pub(crate) struct Pin {
     /// The hosts, exactly.
     pub(crate) hosts: Vec<String>,
-    /// What may stand behind the host.
-    pub(crate) rest: Rest,
-}
-
-/// What may stand behind the host.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Rest {
-    /// Anything.
-    Any,
-    /// A path of this shape and no query.
-    Path(fn(&str) -> bool),
+    /// The shape of the path, behind which there is no query; anything may stand behind the host when absent.
+    pub(crate) path: Option<fn(&str) -> bool>,
 }
 
 impl Pin {
@@ -39,10 +30,7 @@ impl Pin {
         let is_bare = url.username().is_empty() && url.password().is_none() && url.fragment().is_none();
         let is_plain = url.scheme() == "https" && url.port().is_none() && is_bare && !text.contains('@');
         let is_own = self.hosts.iter().any(|own| own == host);
-        let is_of_shape = match self.rest {
-            Rest::Any => true,
-            Rest::Path(fits) => url.query().is_none() && fits(url.path()),
-        };
+        let is_of_shape = self.path.is_none_or(|fits| url.query().is_none() && fits(url.path()));
         (is_plain && is_own && is_of_shape).then(|| url.to_string())
     }
 }
@@ -51,8 +39,8 @@ impl Pin {
 mod tests {
     use super::*;
 
-    fn pin(rest: Rest) -> Pin {
-        Pin { hosts: vec!["sns.us-east-1.amazonaws.com".to_owned()], rest }
+    fn pin(path: Option<fn(&str) -> bool>) -> Pin {
+        Pin { hosts: vec!["sns.us-east-1.amazonaws.com".to_owned()], path }
     }
 
     #[test]
@@ -62,7 +50,7 @@ mod tests {
             "https://SNS.us-east-1.amazonaws.com:443/a.pem",
             "https://sns.us-east-1.amazonaws.com/?Action=ConfirmSubscription&Token=t",
         ] {
-            assert!(pin(Rest::Any).admit(good).is_some(), "{good}");
+            assert!(pin(None).admit(good).is_some(), "{good}");
         }
         for bad in [
             "http://sns.us-east-1.amazonaws.com/a.pem",
@@ -91,13 +79,13 @@ mod tests {
             "file:///etc/a.pem",
             "",
         ] {
-            assert_eq!(pin(Rest::Any).admit(bad), None, "{bad}");
+            assert_eq!(pin(None).admit(bad), None, "{bad}");
         }
     }
 
     #[test]
     fn a_path_has_its_shape_and_no_query() {
-        let pin = pin(Rest::Path(|path| path == "/key.pem"));
+        let pin = pin(Some(|path| path == "/key.pem"));
         assert!(pin.admit("https://sns.us-east-1.amazonaws.com/key.pem").is_some());
         for bad in ["/", "/key.txt", "/key.pem?a", "/key.pem?", "/x/../other.pem", "/key.pem/", "/?/key.pem"] {
             assert_eq!(pin.admit(&format!("https://sns.us-east-1.amazonaws.com{bad}")), None, "{bad}");

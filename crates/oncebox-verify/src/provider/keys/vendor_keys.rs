@@ -5,7 +5,7 @@
 
 use crate::UnixMillis;
 use crate::provider::Compiling;
-use crate::provider::keys::keyring::{Keyring, Look};
+use crate::provider::keys::keyring::Keyring;
 use crate::provider::keys::public_key::{Algorithm, Keys, PrivateKey, PublicKey};
 use crate::provider::scheme::verifier::Refused;
 use crate::verdict::{KeyWanted, NamedBy, Reason};
@@ -65,16 +65,14 @@ impl VendorKeys {
         }
         let own = self.url.clone().map(|url| KeyWanted { url, named_by: NamedBy::Operator, proof: None });
         let wanted = own.or(named).ok_or(Reason::UnknownKey)?;
-        match self.ring.look(&wanted.url, now) {
-            Look::Nothing => Err(Refused::NeedsKey(wanted)),
-            Look::Here { keys, may_ask_again } => {
-                let found: Vec<_> = keys.iter().filter(|key| fits(key)).map(|key| (0, key.clone())).collect();
-                match (found.is_empty(), may_ask_again) {
-                    (false, _) => Ok(found),
-                    (true, true) => Err(Refused::NeedsKey(wanted)),
-                    (true, false) => Err(Reason::UnknownKey.into()),
-                }
-            }
+        let Some((keys, may_ask_again)) = self.ring.look(&wanted.url, now) else {
+            return Err(Refused::NeedsKey(wanted));
+        };
+        let found: Vec<_> = keys.iter().filter(|key| fits(key)).map(|key| (0, key.clone())).collect();
+        match (found.is_empty(), may_ask_again) {
+            (false, _) => Ok(found),
+            (true, true) => Err(Refused::NeedsKey(wanted)),
+            (true, false) => Err(Reason::UnknownKey.into()),
         }
     }
 

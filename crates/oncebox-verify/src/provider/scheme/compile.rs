@@ -8,7 +8,7 @@ use crate::provider::description::describe::{CarriedAt, Required, SignatureLocat
 use crate::provider::scheme::address::Address;
 use crate::provider::scheme::mac::{Key, Mac};
 use crate::provider::scheme::place::{Place, Wants};
-use crate::provider::scheme::template::Template;
+use crate::provider::scheme::template::{Piece, Template};
 use crate::provider::{Compiling, Description};
 use crate::secret::Secret;
 
@@ -60,15 +60,15 @@ fn template(compiling: &mut Compiling<'_>, mac: Mac) -> Template {
         compiling.problem("msg", "nothing says what is signed", "add msg, for example msg = \"{body}\"");
     }
     let template = template.unwrap_or(empty);
-    if matches!(mac, Mac::Sha1 | Mac::Sha256) && !template.as_str().is_empty() {
-        if !template.covers_secret() {
+    if matches!(mac, Mac::Sha1 | Mac::Sha256) && !template.source.is_empty() {
+        if !template.holds(&Piece::Secret) {
             compiling.problem("msg", "a plain digest without the secret proves nothing", "add {secret} to msg");
         } else if !template.ends_with_secret() {
             let message = "whoever knows a plain digest can add to what comes behind the secret and sign that, too";
             compiling.problem("msg", message, "put {secret} last in msg, or use an hmac if the sender offers one");
         }
     }
-    if template.covers_time() && description.ts.is_none() {
+    if template.holds(&Piece::Time) && description.ts.is_none() {
         compiling.problem("ts", "msg holds {ts} but nothing says where the time is", "add ts = { header = [\"…\"] }");
     }
     template
@@ -105,9 +105,11 @@ fn second_carrier(compiling: &mut Compiling<'_>, mac: Mac) -> Option<(SignatureL
 
 fn signed_time(compiling: &mut Compiling<'_>, time: &Time, template: &Template) -> Option<SignedTime> {
     let is_signed = match &time.at {
-        TimeAt::Item(_) | TimeAt::Position(_) => template.covers_time(),
-        TimeAt::Header(part) => template.covers_time() || part.places().iter().all(|place| template.covers(place)),
-        TimeAt::Json(part) => template.covers_body() || part.places().iter().all(|place| template.covers(place)),
+        TimeAt::Item(_) | TimeAt::Position(_) => template.holds(&Piece::Time),
+        TimeAt::Header(part) => {
+            template.holds(&Piece::Time) || part.places().iter().all(|place| template.covers(place))
+        }
+        TimeAt::Json(part) => template.holds(&Piece::Body) || part.places().iter().all(|place| template.covers(place)),
     };
     if !is_signed {
         let message = "this time is not part of what is signed, so anybody could change it";

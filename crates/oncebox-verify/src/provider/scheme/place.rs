@@ -44,7 +44,8 @@ pub(crate) enum Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Part {
     places: Vec<Place>,
-    optional: bool,
+    /// An id may do without it.
+    pub(crate) optional: bool,
 }
 
 /// Parts that together make one id.
@@ -73,11 +74,6 @@ impl Part {
     /// The places in the order they are tried.
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
-    }
-
-    /// True when an id may do without it.
-    pub(crate) fn is_optional(&self) -> bool {
-        self.optional
     }
 
     /// Reads the first place that is there.
@@ -170,7 +166,7 @@ pub(crate) struct View<'a, 'w> {
     target: &'a str,
     body: &'a [u8],
     wants: &'w Wants,
-    json: OnceCell<Json<'a>>,
+    json: OnceCell<Scanned<'a>>,
     form: OnceCell<Vec<form::Pair<'a>>>,
     around: Option<(&'w Around<'a>, Parent)>,
 }
@@ -217,16 +213,17 @@ impl Wants {
     }
 }
 
-fn scan<'a>(wanted: &Wanted, text: &'a [u8]) -> Json<'a> {
-    if wanted.is_empty() { Json::NotWanted } else { wanted.find(text).map_or(Json::Unreadable, Json::Found) }
+type Scanned<'a> = Result<Hits<'a>, NoText>;
+
+fn scan<'a>(wanted: &Wanted, text: &'a [u8]) -> Scanned<'a> {
+    if wanted.is_empty() {
+        return Err(NoText::Missing);
+    }
+    wanted.find(text).map_err(|json::Unreadable| NoText::Unreadable)
 }
 
-#[derive(Debug)]
-enum Json<'a> {
-    NotWanted,
-    NotThisBody,
-    Unreadable,
-    Found(Hits<'a>),
+fn read<'a>(scanned: &Scanned<'a>, wanted: &Wanted, pointer: &Pointer) -> Reading<'a> {
+    wanted.read(scanned.as_ref().map_err(|no_text| *no_text)?, pointer)
 }
 
 impl<'a, 'w> View<'a, 'w> {
@@ -248,7 +245,7 @@ impl<'a, 'w> View<'a, 'w> {
         wants: &'w Wants,
         around: &'w Around<'a>,
     ) -> Self {
-        let json = element.hits.map_or_else(OnceCell::new, |hits| OnceCell::from(Json::Found(hits)));
+        let json = element.hits.map_or_else(OnceCell::new, |hits| OnceCell::from(Ok(hits)));
         let around = Some((around, element.parent));
         Self { json, around, ..Self::of_body(request, element.text.as_bytes(), wants) }
     }
@@ -271,7 +268,7 @@ impl<'a, 'w> View<'a, 'w> {
             Place::Parent(pointer) => match self.around {
                 None => Err(NoText::Missing),
                 Some((around, Parent::Document)) => self.document(around, pointer),
-                Some((_, Parent::Itself)) => scan(&self.wants.parent, self.body).read(&self.wants.parent, pointer),
+                Some((_, Parent::Itself)) => read(&scan(&self.wants.parent, self.body), &self.wants.parent, pointer),
                 Some((around, Parent::Element(index))) => {
                     let hits = around.parents.get(index);
                     hits.map_or(Err(NoText::Missing), |hits| self.wants.parent.read(hits, pointer))
@@ -285,8 +282,8 @@ impl<'a, 'w> View<'a, 'w> {
 
     fn json(&self, pointer: &Pointer) -> Reading<'a> {
         let is_form = || self.wants.form && !looks_like_json(self.body);
-        let scanned = || if is_form() { Json::NotThisBody } else { scan(&self.wants.json, self.body) };
-        self.json.get_or_init(scanned).read(&self.wants.json, pointer)
+        let scanned = || if is_form() { Err(NoText::Missing) } else { scan(&self.wants.json, self.body) };
+        read(self.json.get_or_init(scanned), &self.wants.json, pointer)
     }
 
     fn document(&self, around: &Around<'a>, pointer: &Pointer) -> Reading<'a> {
@@ -316,16 +313,6 @@ impl<'a, 'w> View<'a, 'w> {
         let wanted = Wanted::new([pointer]);
         let hits = wanted.find(text.as_bytes()).map_err(|json::Unreadable| NoText::Unreadable)?;
         wanted.read(&hits, pointer).map(|text| Cow::Owned(text.into_owned()))
-    }
-}
-
-impl<'a> Json<'a> {
-    fn read(&self, wanted: &Wanted, pointer: &Pointer) -> Reading<'a> {
-        match self {
-            Self::NotWanted | Self::NotThisBody => Err(NoText::Missing),
-            Self::Unreadable => Err(NoText::Unreadable),
-            Self::Found(hits) => wanted.read(hits, pointer),
-        }
     }
 }
 

@@ -12,11 +12,12 @@ use crate::request::Request;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Template {
     pieces: Vec<Piece>,
-    source: String,
+    /// As it is written.
+    pub(crate) source: String,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Piece {
+pub(crate) enum Piece {
     Literal(String),
     Body,
     Time,
@@ -58,24 +59,8 @@ impl Template {
         Ok(Self { pieces, source: text.to_owned() })
     }
 
-    /// The template as written.
-    pub(crate) fn as_str(&self) -> &str {
-        &self.source
-    }
-
-    /// True when the message holds the whole body.
-    pub(crate) fn covers_body(&self) -> bool {
-        self.pieces.contains(&Piece::Body)
-    }
-
-    /// True when the message holds the timestamp.
-    pub(crate) fn covers_time(&self) -> bool {
-        self.pieces.contains(&Piece::Time)
-    }
-
-    /// True when the message holds the secret, as plain digests must.
-    pub(crate) fn covers_secret(&self) -> bool {
-        self.pieces.contains(&Piece::Secret)
+    pub(crate) fn holds(&self, piece: &Piece) -> bool {
+        self.pieces.contains(piece)
     }
 
     /// True when the secret comes last: whoever knows the digest of what begins with a secret can lengthen it.

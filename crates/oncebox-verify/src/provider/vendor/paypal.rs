@@ -11,7 +11,7 @@ use http::{HeaderMap, HeaderName};
 use crate::UnixMillis;
 use crate::provider::Compiling;
 use crate::provider::keys::keyring::Keyring;
-use crate::provider::keys::pin::{Pin, Rest};
+use crate::provider::keys::pin::Pin;
 use crate::provider::keys::public_key::Algorithm;
 use crate::provider::keys::vendor_keys::{VendorKeys, first_match};
 use crate::provider::scheme::Verified;
@@ -67,7 +67,8 @@ impl PayPal {
         if self.keys.are_settled() {
             return Ok(None);
         }
-        let url = certificates().admit(builtin::line(headers, &CERTIFICATE)?);
+        let certificates = Pin { hosts: HOSTS.map(str::to_owned).to_vec(), path: Some(is_certificate) };
+        let url = certificates.admit(builtin::line(headers, &CERTIFICATE)?);
         let url = url.ok_or(Reason::ForeignKey)?;
         Ok(Some(KeyWanted { url, named_by: NamedBy::Request, proof: Some(Proof::Below(DOMAIN)) }))
     }
@@ -110,10 +111,6 @@ impl Verifier for PayPal {
     fn keyring(&self) -> Option<&Keyring> {
         Some(&self.keys.ring)
     }
-}
-
-fn certificates() -> Pin {
-    Pin { hosts: HOSTS.map(str::to_owned).to_vec(), rest: Rest::Path(is_certificate) }
 }
 
 /// `/v1/notifications/certs/CERT-` and up to 64 letters, digits and hyphens: real ones have three groups of hex digits.

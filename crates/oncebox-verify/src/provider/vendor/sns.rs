@@ -15,7 +15,7 @@ use crate::UnixMillis;
 use crate::digest::sha256;
 use crate::provider::Compiling;
 use crate::provider::keys::keyring::Keyring;
-use crate::provider::keys::pin::{Pin, Rest};
+use crate::provider::keys::pin::Pin;
 use crate::provider::keys::public_key::Algorithm;
 use crate::provider::keys::vendor_keys::{VendorKeys, first_match};
 use crate::provider::scheme::Verified;
@@ -86,14 +86,14 @@ impl Sns {
                 Err(_) => Err(Reason::MalformedSignature),
             }
         };
-        Message::read(get, &self.region.pin(Rest::Any))
+        Message::read(get, &self.region.pin(None))
     }
 
     fn named(&self, message: &Message) -> Result<Option<KeyWanted>, Reason> {
         if self.keys.are_settled() {
             return Ok(None);
         }
-        let url = self.region.pin(Rest::Path(is_certificate)).admit(&message.certificate);
+        let url = self.region.pin(Some(is_certificate)).admit(&message.certificate);
         let url = url.ok_or(Reason::ForeignKey)?;
         Ok(Some(KeyWanted { url, named_by: NamedBy::Request, proof: Some(Proof::Named(self.region.names())) }))
     }
@@ -222,8 +222,8 @@ impl Region {
         format!("sns.{}.{}", self.name, self.domain)
     }
 
-    fn pin(&self, rest: Rest) -> Pin {
-        Pin { hosts: vec![self.host()], rest }
+    fn pin(&self, path: Option<fn(&str) -> bool>) -> Pin {
+        Pin { hosts: vec![self.host()], path }
     }
 
     /// What Amazon calls itself in the certificates of this region: older regions share one name, newer ones have their

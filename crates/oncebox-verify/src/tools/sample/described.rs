@@ -88,7 +88,7 @@ impl Parts {
             return draft(source, headers, FORM, body);
         }
         let body = match each {
-            Some(each) => wrapped(each.first(), self.body, self.parent, self.root),
+            Some(each) => wrapped(&each.first, self.body, self.parent, self.root),
             None => merged(self.body, self.root),
         };
         draft(source, headers, JSON, body.to_string())

@@ -34,9 +34,7 @@ impl SignatureLocation {
     pub(crate) fn is_in(&self, header: &HeaderName) -> bool {
         matches!(&self.at, CarriedAt::Headers(names) if names.iter().any(|name| name_fits(name, header)))
     }
-}
 
-impl SignatureLocation {
     /// Signatures in these headers, nothing else.
     pub(crate) fn in_headers(names: Vec<String>) -> Self {
         Self {
