@@ -14,4 +14,5 @@ pub(crate) mod spec;
 pub(crate) mod vendor;
 
 pub(crate) use description::{Description, Problem, SETTINGS};
+pub(crate) use sign::SignError;
 pub(crate) use spec::{Compiling, SourceSpec};

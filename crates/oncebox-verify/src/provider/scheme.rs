@@ -18,23 +18,25 @@ use subtle::ConstantTimeEq;
 
 use crate::UnixMillis;
 use crate::digest::Digest;
+use crate::provider::SignError;
 use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeAt, name_fits};
 use crate::provider::identity::batch::{Asked, Batch};
-use crate::provider::scheme::address::Address;
-use crate::provider::scheme::mac::{Encoding, Key, Mac};
-use crate::provider::scheme::place::{Part, View, Wants};
-use crate::provider::scheme::template::{Filling, Template};
-use crate::provider::scheme::timestamp::{Unit, Window};
-use crate::provider::scheme::verifier::{Refused, Verifier};
-use crate::provider::sign::SignError;
 use crate::read::NoText;
 use crate::read::json::{self, Pointer, Wanted};
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{Reason, Rejection};
+use template::Filling;
 
 mod compile;
 mod head;
+
+pub(crate) use address::Address;
+pub(crate) use mac::{Encoding, Key, KeyForm, Mac};
+pub(crate) use place::{Composite, Part, Place, View, Wants};
+pub(crate) use template::Template;
+pub(crate) use timestamp::{Unit, Window};
+pub(crate) use verifier::{Refused, Verifier};
 
 /// Most signatures tried in one request; more is no rotation but an attack on our time.
 pub(crate) const SIGNATURES_MAX: usize = 8;

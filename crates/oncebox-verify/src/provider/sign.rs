@@ -11,10 +11,8 @@ use serde_json::Value;
 
 use crate::UnixMillis;
 use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeAt};
-use crate::provider::scheme::Scheme;
-use crate::provider::scheme::mac::{Key, Mac};
-use crate::provider::scheme::place::{Place, View};
 use crate::provider::scheme::template::Filling;
+use crate::provider::scheme::{Key, Mac, Place, Scheme, View};
 use crate::read::form;
 use crate::request::Request;
 

@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::{Description, Problem};
-use crate::provider::scheme::address::Address;
-use crate::provider::scheme::timestamp::Window;
+use crate::provider::scheme::{Address, Window};
 use crate::secret::Secret;
 use crate::verdict::OnRepeat;
 

@@ -6,7 +6,7 @@ use http::Method;
 
 use super::Source;
 use crate::UnixMillis;
-use crate::provider::scheme::place::View;
+use crate::provider::scheme::View;
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
 

@@ -4,9 +4,8 @@ use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method};
 
 use super::*;
-use crate::Sample;
-use crate::sample;
 use crate::verdict::Identified;
+use crate::{Sample, sample};
 
 mod build;
 mod built_in;

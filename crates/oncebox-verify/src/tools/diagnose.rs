@@ -7,9 +7,8 @@ use http::Method;
 
 use crate::UnixMillis;
 use crate::provider::description::describe::{CarriedAt, TimeAt};
-use crate::provider::scheme::mac::KeyForm;
 use crate::provider::scheme::place::looks_like_json;
-use crate::provider::scheme::verifier::{self, Refused, Verifier};
+use crate::provider::scheme::{KeyForm, Refused, Verifier, verifier};
 use crate::provider::{Compiling, SourceSpec};
 use crate::request::Request;
 use crate::secret::Secret;

@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 
 use crate::UnixMillis;
 use crate::digest::sha256;
-use crate::provider::scheme::timestamp::Unit;
+use crate::provider::scheme::Unit;
 use crate::provider::sign::Draft;
 use crate::read::form;
 use crate::source::Source;

@@ -10,10 +10,7 @@ use crate::provider::identity::batch::Batch;
 use crate::provider::identity::handshake::{Content, Pattern};
 use crate::provider::keys::curve::Curve;
 use crate::provider::keys::jwt::Rule;
-use crate::provider::scheme::mac::{Encoding, KeyForm, Mac};
-use crate::provider::scheme::place::{Composite, Part};
-use crate::provider::scheme::template::Template;
-use crate::provider::scheme::timestamp::Unit;
+use crate::provider::scheme::{Composite, Encoding, KeyForm, Mac, Part, Template, Unit};
 use crate::provider::vendor::builtin::BUILT_IN;
 use crate::provider::{Description, Problem, SETTINGS};
 

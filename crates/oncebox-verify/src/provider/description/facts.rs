@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use crate::provider::description::describe::{CarriedAt, Handshake, IdentityRule, MACS, RepeatScope, word_of};
-use crate::provider::scheme::place::{Composite, Part, Place};
+use crate::provider::scheme::{Composite, Part, Place};
 use crate::provider::{Description, SETTINGS};
 
 /// What people want to know about a provider before they use it.

@@ -13,8 +13,7 @@ use subtle::ConstantTimeEq;
 
 use crate::provider::Compiling;
 use crate::provider::description::describe::Handshake;
-use crate::provider::scheme::place::{Part, Place, View, Wants};
-use crate::provider::scheme::verifier::Verifier;
+use crate::provider::scheme::{Part, Place, Verifier, View, Wants};
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{HandshakeSecret, Reason, Reply, Verdict};

@@ -18,15 +18,10 @@ use token::{Claims, Token};
 
 use crate::UnixMillis;
 use crate::digest::sha256;
-use crate::provider::Compiling;
-use crate::provider::keys::keyring::Keyring;
-use crate::provider::keys::vendor_keys::{VendorKeys, first_match};
-use crate::provider::scheme::Verified;
-use crate::provider::scheme::address::Address;
-use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
-use crate::provider::scheme::verifier::{Refused, Verifier};
-use crate::provider::sign::SignError;
+use crate::provider::keys::{Keyring, VendorKeys, first_match};
+use crate::provider::scheme::{Address, Encoding, Key, KeyForm, Mac, Refused, Verified, Verifier};
 use crate::provider::vendor::builtin;
+use crate::provider::{Compiling, SignError};
 use crate::request::Request;
 use crate::secret::Secret;
 use crate::verdict::{Reason, Rejection};

@@ -5,9 +5,9 @@
 
 use crate::UnixMillis;
 use crate::provider::Compiling;
-use crate::provider::keys::keyring::Keyring;
-use crate::provider::keys::public_key::{Algorithm, Keys, PrivateKey, PublicKey};
-use crate::provider::scheme::verifier::Refused;
+use crate::provider::keys::public_key::{Keys, PrivateKey, PublicKey};
+use crate::provider::keys::{Algorithm, Keyring};
+use crate::provider::scheme::Refused;
 use crate::verdict::{KeyWanted, NamedBy, Reason};
 
 /// A source's public keys.

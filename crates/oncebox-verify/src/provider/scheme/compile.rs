@@ -5,10 +5,8 @@
 
 use super::{Scheme, SignedTime};
 use crate::provider::description::describe::{CarriedAt, Required, SignatureLocation, Time, TimeAt};
-use crate::provider::scheme::address::Address;
-use crate::provider::scheme::mac::{Key, Mac};
-use crate::provider::scheme::place::{Place, Wants};
-use crate::provider::scheme::template::{Piece, Template};
+use crate::provider::scheme::template::Piece;
+use crate::provider::scheme::{Address, Key, Mac, Place, Template, Wants};
 use crate::provider::{Compiling, Description};
 use crate::secret::Secret;
 

@@ -3,8 +3,7 @@
 use super::{Group, Scheme, SignedTime};
 use crate::UnixMillis;
 use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeAt};
-use crate::provider::scheme::mac::{Key, Mac};
-use crate::provider::scheme::place::{Place, View};
+use crate::provider::scheme::{Key, Mac, Place, View};
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
 

@@ -13,9 +13,8 @@ use std::fmt;
 use http::{HeaderMap, HeaderName};
 
 use crate::provider::identity::batch::{Around, Asked, Element, Parent};
-use crate::read::form;
 use crate::read::json::{self, Hits, Pointer, Wanted};
-use crate::read::{NoText, Reading};
+use crate::read::{NoText, Reading, form};
 use crate::request::Request;
 
 /// Longest id or type, in bytes: what fits an index and a line.

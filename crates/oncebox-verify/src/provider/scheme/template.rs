@@ -4,7 +4,7 @@
 
 use std::borrow::Cow;
 
-use crate::provider::scheme::place::{Part, Place, View};
+use crate::provider::scheme::{Part, Place, View};
 use crate::read::{bytes, form};
 use crate::request::Request;
 

@@ -3,9 +3,8 @@
 //! Strict on purpose: some schemes join time and body without a separator, and a loose reader would let bytes move from
 //! one to the other. The window is inclusive both ways and counted in whole seconds for senders that write seconds.
 
-use crate::UnixMillis;
-use crate::calendar;
 use crate::verdict::{Reason, Rejection};
+use crate::{UnixMillis, calendar};
 
 /// How a sender writes the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -3,12 +3,9 @@
 use std::fmt;
 
 use crate::UnixMillis;
-use crate::provider::Compiling;
-use crate::provider::keys::keyring::Keyring;
-use crate::provider::scheme::address::Address;
-use crate::provider::scheme::place::View;
-use crate::provider::scheme::{Scheme, Verified};
-use crate::provider::sign::SignError;
+use crate::provider::keys::Keyring;
+use crate::provider::scheme::{Address, Scheme, Verified, View};
+use crate::provider::{Compiling, SignError};
 use crate::request::Request;
 use crate::verdict::{KeyWanted, Reason, Rejection};
 

@@ -10,13 +10,10 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use crate::UnixMillis;
-use crate::provider::Compiling;
 use crate::provider::identity::batch::BATCH_EVENTS_MAX;
-use crate::provider::scheme::Verified;
-use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
-use crate::provider::scheme::verifier::{Refused, Verifier};
-use crate::provider::sign::SignError;
+use crate::provider::scheme::{Encoding, Key, KeyForm, Mac, Refused, Verified, Verifier};
 use crate::provider::vendor::builtin;
+use crate::provider::{Compiling, SignError};
 use crate::read::NoText;
 use crate::read::json::{self, Wanted};
 use crate::request::Request;

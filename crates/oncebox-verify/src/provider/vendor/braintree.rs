@@ -12,12 +12,9 @@ use subtle::ConstantTimeEq;
 
 use crate::UnixMillis;
 use crate::digest::sha256;
-use crate::provider::Compiling;
-use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
-use crate::provider::scheme::verifier::{Refused, Verifier};
-use crate::provider::scheme::{SIGNATURES_MAX, Verified};
-use crate::provider::sign::SignError;
+use crate::provider::scheme::{Encoding, Key, KeyForm, Mac, Refused, SIGNATURES_MAX, Verified, Verifier};
 use crate::provider::vendor::builtin;
+use crate::provider::{Compiling, SignError};
 use crate::read::{NoText, form, xml};
 use crate::request::Request;
 use crate::secret::Secret;

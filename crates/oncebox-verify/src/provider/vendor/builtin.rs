@@ -14,11 +14,9 @@ use super::paypal::PayPal;
 use super::sns::Sns;
 use super::twilio::{Bodies, Twilio};
 use crate::SecretForm;
-use crate::provider::Compiling;
-use crate::provider::keys::jwt::Jwt;
-use crate::provider::scheme::mac::Encoding;
-use crate::provider::scheme::verifier::Verifier;
-use crate::provider::sign::SignError;
+use crate::provider::keys::Jwt;
+use crate::provider::scheme::{Encoding, Verifier};
+use crate::provider::{Compiling, SignError};
 use crate::verdict::Reason;
 
 /// A built-in scheme, with what people and the engine want to know about it.

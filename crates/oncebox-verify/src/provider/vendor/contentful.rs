@@ -10,16 +10,13 @@ use http::{HeaderMap, HeaderName};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::UnixMillis;
-use crate::provider::Compiling;
 use crate::provider::description::describe::WINDOW_SECONDS;
-use crate::provider::scheme::Verified;
-use crate::provider::scheme::address::{self, Address};
-use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
 use crate::provider::scheme::place::query;
-use crate::provider::scheme::timestamp::{Unit, Window};
-use crate::provider::scheme::verifier::{Refused, Verifier};
-use crate::provider::sign::SignError;
+use crate::provider::scheme::{
+    Address, Encoding, Key, KeyForm, Mac, Refused, Unit, Verified, Verifier, Window, address,
+};
 use crate::provider::vendor::builtin;
+use crate::provider::{Compiling, SignError};
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
 

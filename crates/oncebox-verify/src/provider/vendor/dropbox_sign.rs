@@ -9,13 +9,9 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use crate::UnixMillis;
-use crate::provider::Compiling;
-use crate::provider::scheme::Verified;
-use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
-use crate::provider::scheme::timestamp::{Unit, Window};
-use crate::provider::scheme::verifier::{Refused, Verifier};
-use crate::provider::sign::SignError;
+use crate::provider::scheme::{Encoding, Key, KeyForm, Mac, Refused, Unit, Verified, Verifier, Window};
 use crate::provider::vendor::builtin;
+use crate::provider::{Compiling, SignError};
 use crate::read::json::{self, Wanted};
 use crate::read::{NoText, bytes, form};
 use crate::request::Request;

@@ -6,14 +6,10 @@
 use http::HeaderName;
 
 use crate::UnixMillis;
-use crate::provider::Compiling;
-use crate::provider::scheme::Verified;
-use crate::provider::scheme::address::Address;
-use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
-use crate::provider::scheme::verifier::{Refused, Verifier};
-use crate::provider::sign::SignError;
+use crate::provider::scheme::{Address, Encoding, Key, KeyForm, Mac, Refused, Verified, Verifier};
 use crate::provider::vendor::builtin;
 use crate::provider::vendor::twilio::sorted_fields;
+use crate::provider::{Compiling, SignError};
 use crate::read::form;
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};

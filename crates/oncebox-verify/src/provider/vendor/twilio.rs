@@ -11,14 +11,11 @@ use subtle::ConstantTimeEq;
 
 use crate::UnixMillis;
 use crate::digest::{Digest, sha256};
-use crate::provider::Compiling;
-use crate::provider::scheme::Verified;
-use crate::provider::scheme::address::{Address, with_other_port};
-use crate::provider::scheme::mac::{Encoding, Key, KeyForm, Mac};
+use crate::provider::scheme::address::with_other_port;
 use crate::provider::scheme::place::query;
-use crate::provider::scheme::verifier::{Refused, Verifier};
-use crate::provider::sign::SignError;
+use crate::provider::scheme::{Address, Encoding, Key, KeyForm, Mac, Refused, Verified, Verifier};
 use crate::provider::vendor::builtin;
+use crate::provider::{Compiling, SignError};
 use crate::read::{NoText, form};
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};

@@ -9,7 +9,7 @@ use super::{Draft, FORM, JSON, Sample, draft};
 use crate::UnixMillis;
 use crate::provider::description::describe::TimeAt;
 use crate::provider::identity::batch::Batch;
-use crate::provider::scheme::place::{Composite, Part, Place};
+use crate::provider::scheme::{Composite, Part, Place};
 use crate::read::form;
 use crate::source::Source;
 

@@ -6,8 +6,7 @@ use super::{MACS, part, setting};
 use crate::Problem;
 use crate::provider::description::field::Field;
 use crate::provider::identity::batch::Batch;
-use crate::provider::scheme::mac::Mac;
-use crate::provider::scheme::place::Place;
+use crate::provider::scheme::{Mac, Place};
 use crate::read::json::Pointer;
 
 /// Where signatures are carried.

@@ -2,9 +2,9 @@
 
 use crate::Problem;
 use crate::provider::description::field::Field;
-use crate::provider::keys::public_key::Algorithm;
+use crate::provider::keys::Algorithm;
 use crate::provider::keys::vendor_keys::unfit_for_keys;
-use crate::provider::scheme::mac::Encoding;
+use crate::provider::scheme::Encoding;
 
 /// How tokens are signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
