@@ -8,7 +8,6 @@ use std::sync::LazyLock;
 
 use super::{Description, Problem};
 
-/// All entries by slug.
 pub(crate) fn entries() -> &'static BTreeMap<String, Description> {
     static ENTRIES: LazyLock<BTreeMap<String, Description>> =
         LazyLock::new(|| read_all().unwrap_or_else(|problem| panic!("the embedded catalogue is wrong: {problem:?}")));

@@ -26,7 +26,6 @@ use crate::read::{NoText, bytes};
 use crate::request::Request;
 use crate::verdict::{Fingerprints, HeldReason, Identified, IdentityKind, OnOtherBody, OnRepeat, Topic};
 
-/// How a source names its events.
 #[derive(Debug)]
 pub(crate) struct IdentityRules {
     source: String,
@@ -45,7 +44,6 @@ pub(crate) struct IdentityRules {
     stale: Option<(Part, i64)>,
 }
 
-/// An id that was found.
 struct Id<'a> {
     shown: Cow<'a, str>,
     /// What is compared: the text, or for joined ids the parts with their lengths, so that `a:b` + `c` is not `a` + `b:c`.
@@ -236,7 +234,6 @@ impl IdentityRules {
         })
     }
 
-    /// Something that was signed for this delivery alone.
     fn signed_for_delivery(&self, view: &View<'_, '_>, verified: &Verified) -> Option<Vec<u8>> {
         if let Some(signed) = &verified.delivery {
             return Some(signed.to_vec());

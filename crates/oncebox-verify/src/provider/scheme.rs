@@ -46,7 +46,6 @@ const NUMBERED_MAX: usize = 100;
 /// Where no URL is signed, an empty one is tried.
 static NO_URL: [String; 1] = [String::new()];
 
-/// A description compiled with its secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Scheme {
     pub(super) mac: Mac,
@@ -59,7 +58,6 @@ pub(crate) struct Scheme {
     pub(super) address: Option<Address>,
 }
 
-/// The signed time with its window.
 #[derive(Clone, Debug)]
 pub(crate) struct SignedTime {
     pub(crate) at: TimeAt,
@@ -76,7 +74,6 @@ pub(crate) struct Verified {
     pub(crate) covered: Option<Digest>,
     /// The document that ids and types are read from, where that is not the body: what a form field or an envelope holds.
     pub(crate) opened: Option<Bytes>,
-    /// The time that was signed.
     pub(crate) signed_at: Option<UnixMillis>,
     /// Something that was signed for this delivery alone, such as its id or a token's.
     pub(crate) delivery: Option<Box<[u8]>>,
@@ -89,7 +86,6 @@ impl Verified {
     }
 }
 
-/// Signatures that share one time.
 struct Group<'a> {
     time: Option<&'a str>,
     signatures: Vec<Vec<u8>>,

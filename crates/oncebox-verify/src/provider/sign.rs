@@ -50,7 +50,6 @@ impl Draft {
 }
 
 impl Scheme {
-    /// Adds time and signature.
     pub(crate) fn signed(&self, mut request: Request, now: UnixMillis) -> Result<Request, SignError> {
         let (carrier, keys) = self.carriers.first().ok_or(SignError::Incomplete)?;
         let key = keys.first().ok_or(SignError::Incomplete)?;
@@ -103,7 +102,6 @@ impl Scheme {
     }
 }
 
-/// Puts a signature where the vendor carries it.
 fn carry(carrier: &SignatureLocation, request: &mut Request, line: &str) -> Result<(), SignError> {
     match &carrier.at {
         CarriedAt::Headers(names) => {

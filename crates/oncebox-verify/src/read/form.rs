@@ -18,12 +18,10 @@ pub(crate) fn pairs(text: &[u8]) -> impl Iterator<Item = (Cow<'_, [u8]>, Cow<'_,
 /// A name and a value as they stand, not decoded.
 pub(crate) type Pair<'a> = (&'a [u8], &'a [u8]);
 
-/// Looks up one field.
 pub(crate) fn field<'a>(text: &'a [u8], name: &str) -> Reading<'a> {
     field_of(raw_pairs(text), name)
 }
 
-/// Looks up one field among pairs.
 pub(crate) fn field_of<'a>(pairs: impl Iterator<Item = Pair<'a>>, name: &str) -> Reading<'a> {
     // Escapes only make a name longer.
     let fits = |known: &[u8]| known.len() >= name.len() && decode(known).as_ref() == name.as_bytes();
@@ -38,7 +36,6 @@ pub(crate) fn field_of<'a>(pairs: impl Iterator<Item = Pair<'a>>, name: &str) ->
     }
 }
 
-/// Encodes text as a form value.
 pub(crate) fn encode(text: &str) -> String {
     form_urlencoded::byte_serialize(text.as_bytes()).collect()
 }

@@ -46,7 +46,6 @@ impl Pointer {
         *at = value;
     }
 
-    /// The names from the outside in.
     pub(crate) fn names(&self) -> &[String] {
         &self.0
     }
@@ -58,18 +57,14 @@ impl fmt::Display for Pointer {
     }
 }
 
-/// What stands at a pointer.
 #[derive(Clone, Copy, Debug)]
 enum Hit<'a> {
-    /// Nothing.
     Missing,
     /// A name on the way stands more than once.
     Ambiguous,
-    /// This text.
     Raw(&'a str),
 }
 
-/// The text is not JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Unreadable;
 
@@ -110,7 +105,6 @@ impl Wanted {
         Self::new(&pointers.iter().filter_map(|text| Pointer::parse(text)).collect::<Vec<_>>())
     }
 
-    /// The pointer at this position.
     pub(crate) fn at(&self, index: usize) -> &Pointer {
         &self.pointers[index].0
     }
@@ -120,7 +114,6 @@ impl Wanted {
         self.pointers.is_empty()
     }
 
-    /// The wanted pointers.
     pub(crate) fn pointers(&self) -> impl Iterator<Item = &Pointer> {
         self.pointers.iter().map(|(pointer, _)| pointer)
     }

@@ -22,10 +22,8 @@ pub(crate) use carrier::{CarriedAt, SignatureLocation, name_fits};
 /// The window where a vendor names none, in seconds.
 pub(crate) const WINDOW_SECONDS: u32 = 300;
 
-/// What makes an event one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum IdentityRule {
-    /// The sender's id.
     #[default]
     Id,
     /// The exact bytes: the sender has no id and repeats them on a retry.
@@ -35,7 +33,6 @@ pub(crate) enum IdentityRule {
 }
 
 impl IdentityRule {
-    /// The rule in words.
     pub(crate) fn line(self) -> &'static str {
         match self {
             Self::Id => "its id",
@@ -48,7 +45,6 @@ impl IdentityRule {
 /// What must be equal for bytes to count as seen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum RepeatScope {
-    /// The body.
     #[default]
     Body,
     /// Type and body, for senders whose types may share one body.
@@ -64,7 +60,6 @@ pub(crate) struct Required {
     pub(crate) optional: bool,
 }
 
-/// The signed timestamp.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Time {
     pub(crate) at: TimeAt,
@@ -73,7 +68,6 @@ pub(crate) struct Time {
     pub(crate) future: u32,
 }
 
-/// Where the timestamp stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum TimeAt {
     /// Headers, the first that is there counts.
@@ -82,7 +76,6 @@ pub(crate) enum TimeAt {
     Item(String),
     /// The item at this position from 1, beside the signatures.
     Position(usize),
-    /// In the body.
     Json(Part),
 }
 
@@ -94,9 +87,7 @@ pub(crate) struct Handshake {
     pub(crate) when: Option<(Part, Option<String>)>,
     /// Places that must hold the value of a setting.
     pub(crate) check: Vec<(Part, String)>,
-    /// The body.
     pub(crate) reply: Content,
-    /// Headers of the reply.
     pub(crate) headers: Vec<(HeaderName, Pattern)>,
     /// The place of a secret that the handshake brings.
     pub(crate) secret: Option<Part>,
@@ -107,7 +98,6 @@ pub(crate) struct Handshake {
     pub(crate) signed: bool,
 }
 
-/// The success body a vendor wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Success {
     pub(crate) content_type: &'static str,

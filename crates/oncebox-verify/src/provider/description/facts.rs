@@ -77,7 +77,6 @@ impl Description {
     }
 }
 
-/// How a request is authenticated, in a line.
 fn signature_line(description: &Description) -> String {
     if let Some(scheme) = description.scheme {
         return scheme.line.to_owned();
@@ -98,7 +97,6 @@ fn signature_line(description: &Description) -> String {
     line
 }
 
-/// What identifies an event, in a line.
 fn identity_line(description: &Description) -> String {
     match description.identity {
         rule @ (IdentityRule::Digest | IdentityRule::None) => rule.line().to_owned(),

@@ -10,7 +10,6 @@ use toml::Value;
 use crate::Problem;
 use crate::units::{parse_duration, parse_size};
 
-/// One key with its value.
 #[derive(Clone, Debug)]
 pub(crate) struct Field<'a> {
     key: String,
@@ -18,22 +17,18 @@ pub(crate) struct Field<'a> {
 }
 
 impl<'a> Field<'a> {
-    /// A key as the operator wrote it.
     pub(crate) fn new(key: impl Into<String>, value: &'a Value) -> Self {
         Self { key: key.into(), value }
     }
 
-    /// The problem that this key has.
     pub(crate) fn problem(&self, message: impl Into<String>, cure: impl Into<String>) -> Problem {
         Problem::new(self.key.as_str(), message, cure)
     }
 
-    /// A text.
     pub(crate) fn text(&self) -> Result<&'a str, Problem> {
         self.value.as_str().ok_or_else(|| self.problem("this must be text", "write it in quotes"))
     }
 
-    /// A text or a list of texts.
     pub(crate) fn texts(&self) -> Result<Vec<&'a str>, Problem> {
         let wrong = || self.problem("this must be text or a list of texts", "write \"…\" or [\"…\", \"…\"]");
         match self.value {
@@ -55,7 +50,6 @@ impl<'a> Field<'a> {
         Ok(texts.iter().map(|text| text.to_ascii_lowercase()).collect())
     }
 
-    /// True or false.
     pub(crate) fn flag(&self) -> Result<bool, Problem> {
         self.value
             .as_bool()
@@ -68,7 +62,6 @@ impl<'a> Field<'a> {
         number.ok_or_else(|| self.problem("this must be a whole number", "write digits without quotes"))
     }
 
-    /// One of a few words.
     pub(crate) fn word<T: Copy>(&self, words: &[(&str, T)]) -> Result<T, Problem> {
         let known = || words.iter().map(|(word, _)| *word).collect::<Vec<_>>().join(", ");
         let found = self.value.as_str().and_then(|text| words.iter().find(|(word, _)| *word == text));
@@ -111,7 +104,6 @@ impl<'a> Field<'a> {
             .collect())
     }
 
-    /// A table, or a list of tables.
     pub(crate) fn tables(&self) -> Vec<Self> {
         match self.value {
             Value::Array(items) => items.iter().map(|item| Self::new(self.key.clone(), item)).collect(),

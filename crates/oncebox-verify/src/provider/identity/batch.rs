@@ -10,7 +10,6 @@ use crate::read::json::{Gathering, Hits, Pointer, Scanner, Unreadable, Wanted};
 /// Most events in one batch; a longer one is held whole, for it would be one commit.
 pub(crate) const BATCH_EVENTS_MAX: usize = 10_000;
 
-/// Where a provider's events stand.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Batch {
     root: Branch,
@@ -31,10 +30,8 @@ pub(crate) struct Asked<'w> {
     pub(crate) document: &'w Wanted,
 }
 
-/// A request's events and what stands around them.
 #[derive(Debug, Default)]
 pub(crate) struct Split<'a> {
-    /// The events.
     pub(crate) elements: Vec<Element<'a>>,
     /// What was asked of the document and of elements that enclose events.
     pub(crate) around: Around<'a>,
@@ -52,9 +49,7 @@ pub(crate) struct Around<'a> {
 /// One event of a batch, as it stood.
 #[derive(Debug)]
 pub(crate) struct Element<'a> {
-    /// Its own bytes.
     pub(crate) text: &'a str,
-    /// What encloses it.
     pub(crate) parent: Parent,
     /// A pattern ends here; otherwise nobody knows what it is.
     pub(crate) known: bool,
@@ -62,7 +57,6 @@ pub(crate) struct Element<'a> {
     pub(crate) hits: Option<Hits<'a>>,
 }
 
-/// What encloses an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Parent {
     /// The whole document, also where no more than that is known yet.
@@ -125,7 +119,6 @@ impl Batch {
     }
 }
 
-/// What was found so far in a document.
 struct Found<'a, 'w> {
     elements: Vec<Element<'a>>,
     parents: Vec<Hits<'a>>,
@@ -243,7 +236,6 @@ impl Met {
         Ok(())
     }
 
-    /// Puts the elements in the order of the patterns.
     fn sort(self, elements: &mut Vec<Element<'_>>) {
         if self.0.is_sorted() {
             return;

@@ -38,12 +38,9 @@ struct Value {
     signed: bool,
 }
 
-/// A reply's body.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Content {
-    /// One text.
     Text(Pattern),
-    /// A JSON object of texts.
     Object(Vec<(String, Pattern)>),
 }
 
@@ -109,11 +106,9 @@ impl Content {
     }
 }
 
-/// A request that may be a handshake.
 struct Asked<'v, 'a, 'w> {
     view: &'v View<'a, 'w>,
     verifier: Option<&'v dyn Verifier>,
-    /// Its signature was checked.
     proved: bool,
 }
 
@@ -121,7 +116,6 @@ struct Asked<'v, 'a, 'w> {
 #[derive(Debug, Default)]
 pub(crate) struct HandshakeRules {
     rules: Vec<Rule>,
-    /// What they read.
     pub(crate) wants: Wants,
 }
 
@@ -132,7 +126,6 @@ struct Rule {
 }
 
 impl HandshakeRules {
-    /// Compiles a spec's handshakes.
     pub(crate) fn compile(compiling: &mut Compiling<'_>) -> Self {
         let mut rules = Vec::new();
         for handshake in &compiling.spec.description.handshake {
@@ -209,7 +202,6 @@ impl Rule {
         self.handshake.when.as_ref().is_some_and(|(part, _)| part.places().iter().any(Place::is_in_body))
     }
 
-    /// True when the request is what this rule answers.
     fn is_meant(&self, view: &View<'_, '_>) -> bool {
         let Some((place, wanted)) = &self.handshake.when else { return true };
         place.read(view).is_ok_and(|found| wanted.as_ref().is_none_or(|wanted| *wanted == found))

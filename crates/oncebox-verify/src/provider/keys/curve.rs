@@ -20,16 +20,13 @@ use crate::provider::scheme::mac::{Message, base64};
 
 const ED25519_OID: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.3.101.112");
 
-/// The curves that vendors sign on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Curve {
-    /// Ed25519.
     Ed25519,
     /// ECDSA on P-256 with SHA-256, signature in DER.
     P256,
 }
 
-/// A vendor's public key.
 #[derive(Clone, Debug)]
 pub(crate) struct PublicKey {
     curve: Curve,
@@ -50,7 +47,6 @@ impl PublicKey {
         wrappings(text).iter().find_map(|bytes| curve.point(bytes).map(public).or_else(|| Self::private(curve, bytes)))
     }
 
-    /// True when one of the signatures belongs to the message.
     pub(crate) fn verify(&self, message: &Message<'_>, signatures: &[Vec<u8>]) -> bool {
         let algorithm: &'static dyn VerificationAlgorithm = match self.curve {
             Curve::Ed25519 => &ED25519,

@@ -34,7 +34,6 @@ const LIFE_MIN: UnixMillis = 3_600_000;
 const LIFE_USUAL: UnixMillis = 6 * 3_600_000;
 const LIFE_MAX: UnixMillis = 24 * 3_600_000;
 
-/// A source's fetched keys.
 #[derive(Debug, Default)]
 pub(crate) struct Keyring(Mutex<Ring>);
 
@@ -49,7 +48,6 @@ struct Ring {
     failed: BTreeMap<String, UnixMillis>,
 }
 
-/// The fetches that began lately.
 #[derive(Clone, Debug, Default)]
 struct Started(VecDeque<UnixMillis>);
 

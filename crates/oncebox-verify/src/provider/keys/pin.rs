@@ -10,10 +10,8 @@ use url::{Host, Url};
 /// Longest URL that a request may name.
 const URL_BYTES_MAX: usize = 1024;
 
-/// The addresses that belong to a vendor.
 #[derive(Clone, Debug)]
 pub(crate) struct Pin {
-    /// The hosts, exactly.
     pub(crate) hosts: Vec<String>,
     /// The shape of the path, behind which there is no query; anything may stand behind the host when absent.
     pub(crate) path: Option<fn(&str) -> bool>,

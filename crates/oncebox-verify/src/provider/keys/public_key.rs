@@ -27,10 +27,8 @@ pub(super) const P256: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.
 
 /// Longest text that is taken for keys: a vendor's whole set is a few kB.
 const TEXT_BYTES_MAX: usize = 64 * 1024;
-/// Most keys in a set.
 const KEYS_MAX: usize = 32;
 
-/// How a public-key signature is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     /// RSA, PKCS#1 v1.5, SHA-256.
@@ -57,7 +55,6 @@ enum Kind {
     P256(Vec<u8>),
 }
 
-/// When a certificate is good.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Validity {
     from: UnixMillis,
@@ -66,13 +63,10 @@ pub(crate) struct Validity {
 
 /// A key that signs, for development.
 pub(crate) enum PrivateKey {
-    /// RSA.
     Rsa(Box<RsaKeyPair>),
-    /// ECDSA on P-256.
     P256(Box<EcdsaKeyPair>),
 }
 
-/// Everything that a text holds.
 #[derive(Debug, Default)]
 pub(crate) struct Keys {
     /// Keys that verify, private ones by their public half.
@@ -138,12 +132,10 @@ impl PublicKey {
         }
     }
 
-    /// Gives it a name.
     pub(crate) fn named(self, kid: Option<String>) -> Self {
         Self { kid: self.kid.or(kid), ..self }
     }
 
-    /// True when it is for this algorithm.
     pub(crate) fn is_for(&self, algorithm: Algorithm) -> bool {
         matches!(self.kind, Kind::P256(_)) == (algorithm == Algorithm::P256Fixed)
     }
@@ -169,7 +161,6 @@ impl PublicKey {
 }
 
 impl PrivateKey {
-    /// Reads a PKCS#8 key.
     pub(crate) fn from_pkcs8(der: &[u8]) -> Option<Self> {
         if let Ok(pair) = RsaKeyPair::from_pkcs8(der) {
             return Some(Self::Rsa(Box::new(pair)));

@@ -10,7 +10,6 @@ use crate::provider::keys::{Algorithm, Keyring};
 use crate::provider::scheme::Refused;
 use crate::verdict::{KeyWanted, NamedBy, Reason};
 
-/// A source's public keys.
 #[derive(Debug, Default)]
 pub(crate) struct VendorKeys {
     given: Vec<(usize, PublicKey)>,
@@ -81,13 +80,11 @@ impl VendorKeys {
         !self.given.is_empty() || self.url.is_some()
     }
 
-    /// The name of the first given key.
     pub(crate) fn first_kid(&self) -> Option<&str> {
         self.given.first().and_then(|(_, key)| key.kid.as_deref())
     }
 }
 
-/// The first key under which the signature is right.
 pub(crate) fn first_match(
     keys: &[(usize, PublicKey)],
     algorithm: Algorithm,

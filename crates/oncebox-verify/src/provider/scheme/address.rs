@@ -18,16 +18,13 @@ pub(crate) struct Address {
 /// How much of the address is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reach {
-    /// Scheme and host.
     Origin,
     /// Also a path, of the server or of the source.
     Base,
-    /// Everything.
     Whole,
 }
 
 impl Address {
-    /// The address of a source whose scheme signs it.
     pub(crate) fn of(compiling: &mut Compiling<'_>) -> Option<Self> {
         let spec = compiling.spec;
         if compiling.address.is_some() {
@@ -120,7 +117,6 @@ pub(crate) fn path(target: &str) -> &str {
     &target[origin(target).len()..]
 }
 
-/// The URL without any port.
 fn without_port(url: &str) -> String {
     let origin = origin(url);
     let digits = origin.rsplit_once(':').filter(|(_, port)| port.bytes().all(|byte| byte.is_ascii_digit()));

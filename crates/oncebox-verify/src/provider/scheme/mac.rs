@@ -13,14 +13,11 @@ use subtle::ConstantTimeEq;
 use crate::provider::keys::curve::{Curve, PublicKey};
 use crate::secret::Secret;
 
-/// How a message is authenticated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mac {
-    /// HMAC with SHA-256.
     HmacSha256,
     /// HMAC with SHA-1, where a vendor offers nothing better.
     HmacSha1,
-    /// HMAC with SHA-512.
     HmacSha512,
     /// A plain SHA-1 over a message that holds the secret.
     Sha1,
@@ -36,7 +33,6 @@ pub(crate) enum Mac {
     Nothing,
 }
 
-/// How signatures are written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Encoding {
     /// Hexadecimal, either case.
@@ -51,12 +47,9 @@ pub(crate) enum Encoding {
 /// How a secret's text becomes key bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum KeyForm {
-    /// The text itself.
     #[default]
     Utf8,
-    /// Hexadecimal.
     Hex,
-    /// Base64.
     Base64,
     /// Base64 behind an optional `whsec_` (or `whpk_`, for public keys).
     Whsec,
@@ -66,7 +59,6 @@ pub(crate) enum KeyForm {
     Nfkd,
 }
 
-/// A key ready for use.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     mac: Mac,
@@ -75,7 +67,6 @@ pub(crate) struct Key {
     public: Option<PublicKey>,
 }
 
-/// A message in pieces.
 pub(crate) type Message<'a> = [Cow<'a, [u8]>];
 
 impl Encoding {
@@ -111,7 +102,6 @@ pub fn webhook_key(secret: &Secret) -> Vec<u8> {
 }
 
 impl KeyForm {
-    /// The key bytes in a secret's text.
     pub(crate) fn decode(self, secret: &[u8]) -> Option<Vec<u8>> {
         let after = |prefix: &[u8]| secret.strip_prefix(prefix);
         match self {
@@ -155,7 +145,6 @@ impl Key {
         self.bytes.expose()
     }
 
-    /// True when one of the signatures belongs to the message.
     pub(crate) fn verify(&self, message: &Message<'_>, signatures: &[Vec<u8>]) -> bool {
         if let Some(public) = &self.public {
             return public.verify(message, signatures);

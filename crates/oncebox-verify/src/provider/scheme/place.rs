@@ -20,7 +20,6 @@ use crate::request::Request;
 /// Longest id or type, in bytes: what fits an index and a line.
 pub(crate) const TEXT_BYTES_MAX: usize = 255;
 
-/// One place in a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Place {
     /// A header's one line.
@@ -35,7 +34,6 @@ pub(crate) enum Place {
     Name(Vec<String>),
     /// A form field, or a JSON value inside it.
     Form(String, Option<Pointer>),
-    /// A field of the query string.
     Query(String),
 }
 
@@ -70,12 +68,10 @@ impl Part {
         Some(Self { places, optional })
     }
 
-    /// The places in the order they are tried.
     pub(crate) fn places(&self) -> &[Place] {
         &self.places
     }
 
-    /// Reads the first place that is there.
     pub(crate) fn read<'a>(&self, view: &View<'a, '_>) -> Reading<'a> {
         self.locate(view).map_or(Err(NoText::Missing), |(_, reading)| reading)
     }
@@ -113,7 +109,6 @@ impl Composite {
         parts.iter().map(|part| Part::parse(part)).collect::<Option<Vec<_>>>().map(Self)
     }
 
-    /// The parts in order.
     pub(crate) fn parts(&self) -> &[Part] {
         &self.0
     }
@@ -137,7 +132,6 @@ impl Place {
         }
     }
 
-    /// True when the place is in the body.
     pub(crate) fn is_in_body(&self) -> bool {
         !matches!(self, Self::Header(_) | Self::Query(_))
     }
@@ -170,7 +164,6 @@ pub(crate) struct View<'a, 'w> {
     around: Option<(&'w Around<'a>, Parent)>,
 }
 
-/// What a set of places needs to be read.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wants {
     json: Wanted,
@@ -181,7 +174,6 @@ pub(crate) struct Wants {
 }
 
 impl Wants {
-    /// Collects what the places need.
     pub(crate) fn new<'p>(places: impl IntoIterator<Item = &'p Place> + Clone) -> Self {
         let pointers =
             |pick: fn(&'p Place) -> Option<&'p Pointer>| Wanted::new(places.clone().into_iter().filter_map(pick));
@@ -206,7 +198,6 @@ impl Wants {
         Self { json, ..self.clone() }
     }
 
-    /// What is asked of a batch.
     pub(crate) fn of_batch(&self) -> Asked<'_> {
         Asked { element: &self.json, parent: &self.parent, document: &self.document }
     }
@@ -226,7 +217,6 @@ fn read<'a>(scanned: &Scanned<'a>, wanted: &Wanted, pointer: &Pointer) -> Readin
 }
 
 impl<'a, 'w> View<'a, 'w> {
-    /// Looks at a whole request.
     pub(crate) fn new(request: &'a Request, wants: &'w Wants) -> Self {
         Self::of_body(request, &request.body, wants)
     }
@@ -255,7 +245,6 @@ impl<'a, 'w> View<'a, 'w> {
         self.wants.form == wants.form
     }
 
-    /// Reads one place.
     pub(crate) fn read(&self, place: &Place) -> Reading<'a> {
         match place {
             Place::Header(name) => self.header(name),

@@ -8,11 +8,9 @@ use crate::provider::scheme::{Part, Place, View};
 use crate::read::{bytes, form};
 use crate::request::Request;
 
-/// A parsed message template.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Template {
     pieces: Vec<Piece>,
-    /// As it is written.
     pub(crate) source: String,
 }
 
@@ -30,9 +28,7 @@ pub(crate) enum Piece {
 /// What a template is filled with, besides the request's own values.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Filling<'f, 'a, 'w> {
-    /// The request.
     pub(crate) request: &'f Request,
-    /// Its values.
     pub(crate) view: &'f View<'a, 'w>,
     /// The timestamp text exactly as sent.
     pub(crate) time: &'f str,
@@ -68,7 +64,6 @@ impl Template {
         self.pieces.last() == Some(&Piece::Secret)
     }
 
-    /// True when the configured URL is part of the message.
     pub(crate) fn needs_url(&self) -> bool {
         self.pieces.iter().any(|piece| matches!(piece, Piece::Url { .. }))
     }
@@ -78,7 +73,6 @@ impl Template {
         self.places().any(|known| known == place)
     }
 
-    /// The places the message reads.
     pub(crate) fn places(&self) -> impl Iterator<Item = &Place> + Clone {
         let parts = self.pieces.iter().filter_map(|piece| match piece {
             Piece::Value(part) => Some(part),

@@ -6,7 +6,6 @@
 use crate::verdict::{Reason, Rejection};
 use crate::{UnixMillis, calendar};
 
-/// How a sender writes the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Unit {
     /// Ten decimal digits.
@@ -18,12 +17,9 @@ pub(crate) enum Unit {
     Rfc3339,
 }
 
-/// How far a signed time may be from ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Window {
-    /// Seconds into the past.
     pub(crate) past: i64,
-    /// Seconds into the future.
     pub(crate) future: i64,
 }
 
@@ -42,7 +38,6 @@ impl Unit {
         [Self::Seconds, Self::Millis, Self::Rfc3339].into_iter().find_map(|unit| unit.parse(text))
     }
 
-    /// Writes a time as the sender would.
     pub(crate) fn format(self, time: UnixMillis) -> String {
         match self {
             Self::Seconds => format!("{:010}", time.div_euclid(1000)),
@@ -51,7 +46,6 @@ impl Unit {
         }
     }
 
-    /// Rejects a time outside the window.
     pub(crate) fn check(self, time: UnixMillis, now: UnixMillis, window: Window) -> Result<(), Rejection> {
         let (age, scale) = match self {
             Self::Seconds => (now.div_euclid(1000) - time.div_euclid(1000), 1),

@@ -9,7 +9,6 @@ use crate::provider::{Compiling, SignError};
 use crate::request::Request;
 use crate::verdict::{KeyWanted, Reason, Rejection};
 
-/// Why a request is not verified.
 #[derive(Debug)]
 pub(crate) enum Refused {
     Rejected(Rejection),
@@ -29,7 +28,6 @@ impl From<Reason> for Refused {
     }
 }
 
-/// A scheme with its keys.
 pub(crate) trait Verifier: fmt::Debug + Send + Sync {
     /// Judges signature, then time.
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Refused>;
@@ -67,13 +65,11 @@ pub(crate) trait Verifier: fmt::Debug + Send + Sync {
         None
     }
 
-    /// The described scheme, if it is one.
     fn described(&self) -> Option<&Scheme> {
         None
     }
 }
 
-/// Compiles a spec's scheme.
 pub(crate) fn compile(compiling: &mut Compiling<'_>) -> Option<Box<dyn Verifier>> {
     match compiling.spec.description.scheme {
         Some(scheme) => (scheme.compile)(compiling),

@@ -37,7 +37,6 @@ const MERCHANT_REFERENCE: usize = 3;
 const SIGNATURE: usize = 8;
 const ITEM: usize = 9;
 
-/// The scheme with a webhook's keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Adyen {
     keys: Vec<Key>,

@@ -21,10 +21,8 @@ use crate::secret::Secret;
 use crate::verdict::Reason;
 
 const SIGNATURE: &str = "bt_signature";
-/// The form field that holds the notification.
 pub(crate) const PAYLOAD: &str = "bt_payload";
 
-/// The scheme with one public key and its private ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Braintree {
     public: Secret,

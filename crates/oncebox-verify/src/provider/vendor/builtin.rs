@@ -29,13 +29,11 @@ pub(crate) struct BuiltIn {
     pub(crate) line: &'static str,
     /// The signature fixes what the whole body says.
     pub(crate) covers_body: bool,
-    /// The time is part of what is signed.
     pub(crate) signs_time: bool,
     /// What is signed names one delivery, which then brings one event.
     pub(crate) names_delivery: bool,
     /// Headers whose values are always part of what is signed.
     pub(crate) signs: &'static [&'static str],
-    /// The settings it reads.
     pub(crate) settings: &'static [&'static str],
     /// The form of its secrets, where it takes one form only.
     pub(crate) secret: Option<SecretForm>,
@@ -155,17 +153,14 @@ pub(crate) fn line<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<&'a 
     }
 }
 
-/// The one signature in a header, decoded.
 pub(crate) fn signature(headers: &HeaderMap, name: &HeaderName, enc: Encoding) -> Result<Vec<u8>, Reason> {
     decoded(line(headers, name)?, enc)
 }
 
-/// A signature, decoded.
 pub(crate) fn decoded(text: &str, enc: Encoding) -> Result<Vec<u8>, Reason> {
     enc.decode(text).filter(|bytes| !bytes.is_empty()).ok_or(Reason::MalformedSignature)
 }
 
-/// Writes a header that signing makes.
 pub(crate) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), SignError> {
     let value = HeaderValue::from_str(value).map_err(|_invalid| SignError::Incomplete)?;
     headers.insert(name, value);

@@ -27,7 +27,6 @@ const TOPIC: HeaderName = HeaderName::from_static("x-contentful-topic");
 /// More headers than this are not signed by the vendor.
 const HEADERS_MAX: usize = 64;
 
-/// The scheme with a space's signing secrets.
 #[derive(Clone, Debug)]
 pub(crate) struct Contentful {
     keys: Vec<Key>,

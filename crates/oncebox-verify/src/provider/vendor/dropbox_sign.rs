@@ -26,7 +26,6 @@ const HASH: &str = "/event/event_hash";
 const TIME: &str = "/event/event_time";
 const TYPE: &str = "/event/event_type";
 
-/// The scheme with an account's API keys.
 #[derive(Clone, Debug)]
 pub(crate) struct DropboxSign {
     keys: Vec<Key>,

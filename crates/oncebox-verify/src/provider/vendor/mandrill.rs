@@ -15,10 +15,8 @@ use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
 
 const SIGNATURE: HeaderName = HeaderName::from_static("x-mandrill-signature");
-/// The form field that holds the events.
 pub(crate) const EVENTS: &str = "mandrill_events";
 
-/// The scheme with a webhook's keys.
 #[derive(Clone, Debug)]
 pub(crate) struct Mandrill {
     keys: Vec<Key>,

@@ -32,7 +32,6 @@ static CHECKSUM: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 /// Whose name the certificate must bear.
 const DOMAIN: &str = "paypal.com";
 
-/// The scheme with a webhook's id.
 #[derive(Debug)]
 pub(crate) struct PayPal {
     keys: VendorKeys,

@@ -28,7 +28,6 @@ const FUTURE_SECONDS: i64 = 300;
 
 const NOTIFICATION: &[&str] = &["Message", "MessageId", "Subject", "Timestamp", "TopicArn", "Type"];
 const CONFIRMATION: &[&str] = &["Message", "MessageId", "SubscribeURL", "Timestamp", "Token", "TopicArn", "Type"];
-/// Everything that is read of a message.
 const READ: [&str; 12] = [
     "/Message",
     "/MessageId",
@@ -44,7 +43,6 @@ const READ: [&str; 12] = [
     "/SigningCertUrl",
 ];
 
-/// The scheme with a topic.
 #[derive(Debug)]
 pub(crate) struct Sns {
     keys: VendorKeys,
@@ -137,7 +135,6 @@ impl Verifier for Sns {
     }
 }
 
-/// The fields of a message that count.
 #[derive(Debug)]
 struct Message {
     kind: String,

@@ -24,7 +24,6 @@ use crate::verdict::{Reason, Rejection};
 const HASH: &str = "bodySHA256";
 const SIGNATURE: HeaderName = HeaderName::from_static("x-twilio-signature");
 
-/// The scheme with an account's tokens.
 #[derive(Clone, Debug)]
 pub(crate) struct Twilio {
     keys: Vec<Key>,
@@ -94,7 +93,6 @@ struct Signed {
 }
 
 impl Signed {
-    /// Reads a request.
     fn new(request: &Request) -> Self {
         match form::field(query(&request.target).as_bytes(), HASH) {
             Err(NoText::Missing) => Self { fields: sorted_fields(&request.body), body_fits: true },
@@ -109,7 +107,6 @@ impl Signed {
         self.body_fits && (matches(url) || matches(&with_other_port(url)))
     }
 
-    /// The signed message.
     fn message<'a>(&'a self, url: &'a str) -> [Cow<'a, [u8]>; 2] {
         [Cow::Borrowed(url.as_bytes()), Cow::Borrowed(&self.fields)]
     }

@@ -6,7 +6,6 @@
 
 use super::{Hit, Hits, Scanner, Unreadable, Wanted};
 
-/// What was found so far of one value.
 #[derive(Debug)]
 pub(crate) struct Gathering<'a, 'w> {
     wanted: &'w Wanted,
@@ -14,7 +13,6 @@ pub(crate) struct Gathering<'a, 'w> {
 }
 
 impl<'a, 'w> Gathering<'a, 'w> {
-    /// Starts before a value.
     pub(crate) fn new(wanted: &'w Wanted) -> Self {
         let hits = if wanted.is_empty() { Hits(Vec::new()) } else { wanted.no_hits() };
         Self { wanted, hits }

@@ -7,7 +7,6 @@ use std::borrow::Cow;
 
 use super::{Text, Unreadable};
 
-/// A place in a text.
 #[derive(Clone, Debug)]
 pub(crate) struct Scanner<'a> {
     text: &'a str,
@@ -15,7 +14,6 @@ pub(crate) struct Scanner<'a> {
 }
 
 impl<'a> Scanner<'a> {
-    /// Starts before the first value.
     pub(crate) fn new(text: &'a str) -> Self {
         Self { text, at: 0 }
     }
@@ -38,22 +36,18 @@ impl<'a> Scanner<'a> {
         is_there
     }
 
-    /// Where the scanner stands.
     pub(crate) fn position(&self) -> usize {
         self.at
     }
 
-    /// What stands between a position and the scanner.
     pub(crate) fn since(&self, start: usize) -> &'a str {
         &self.text[start..self.at]
     }
 
-    /// Nothing but white space follows.
     pub(crate) fn end(&mut self) -> Result<(), Unreadable> {
         if self.peek().is_none() { Ok(()) } else { Err(Unreadable) }
     }
 
-    /// Reads a name and its colon.
     #[inline]
     pub(crate) fn name(&mut self) -> Result<Cow<'a, str>, Unreadable> {
         let start = opening(self.bytes(), self.at)?;
@@ -132,14 +126,12 @@ fn value(text: &[u8], mut at: usize) -> Result<usize, Unreadable> {
     }
 }
 
-/// A name and its colon.
 #[inline]
 fn member(text: &[u8], at: usize) -> Result<usize, Unreadable> {
     let (end, _) = string(text, opening(text, at)?)?;
     byte(text, end, b':')
 }
 
-/// The quote before a name.
 #[inline]
 fn opening(text: &[u8], at: usize) -> Result<usize, Unreadable> {
     byte(text, at, b'"')

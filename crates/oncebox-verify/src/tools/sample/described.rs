@@ -27,7 +27,6 @@ struct Parts {
     filled: Vec<Place>,
 }
 
-/// Drafts an event by the source's description.
 pub(super) fn described(source: &Source, sample: &Sample<'_>, now: UnixMillis, filler: &str) -> Draft {
     let description = source.description();
     let body = json!({ "sample": sample.id, "filler": filler });

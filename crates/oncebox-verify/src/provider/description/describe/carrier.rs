@@ -9,10 +9,8 @@ use crate::provider::identity::batch::Batch;
 use crate::provider::scheme::{Mac, Place};
 use crate::read::json::Pointer;
 
-/// Where signatures are carried.
 #[derive(Clone, Debug)]
 pub(crate) struct SignatureLocation {
-    /// The header, or the field of the request.
     pub(crate) at: CarriedAt,
     /// Parts the text into groups, each with its own time.
     pub(crate) group: Option<String>,
@@ -47,7 +45,6 @@ impl SignatureLocation {
         }
     }
 
-    /// The first header it reads, if it reads headers.
     pub(crate) fn header(&self) -> Option<&str> {
         match &self.at {
             CarriedAt::Headers(names) => names.first().map(String::as_str),
@@ -55,7 +52,6 @@ impl SignatureLocation {
         }
     }
 
-    /// The query field it reads, if it reads one.
     pub(crate) fn query(&self) -> Option<&str> {
         match &self.at {
             CarriedAt::Place(Place::Query(name)) => Some(name),
@@ -72,18 +68,15 @@ pub(crate) fn name_fits(pattern: &str, header: &HeaderName) -> bool {
     }
 }
 
-/// The header, or the field of the request.
 #[derive(Clone, Debug)]
 pub(crate) enum CarriedAt {
     /// Header names, the first that is there counts; `x-name-*` means every one that starts so.
     Headers(Vec<String>),
-    /// A place in body or query.
     Place(Place),
     /// Every element of a list in the body, each with its own.
     Every(Batch, Pointer),
 }
 
-/// Reads `sig` or `sig2`.
 pub(super) fn carrier(field: &Field<'_>) -> Result<SignatureLocation, Problem> {
     let mut at = None;
     let mut carrier = SignatureLocation::in_headers(Vec::new());

@@ -6,7 +6,6 @@ use crate::provider::keys::Algorithm;
 use crate::provider::keys::vendor_keys::unfit_for_keys;
 use crate::provider::scheme::Encoding;
 
-/// How tokens are signed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Signing {
     /// HMAC with SHA-256; the secret is shared.
@@ -28,12 +27,9 @@ const ALGORITHMS: &[(&str, Signing)] = &[
     ("ES256", Signing::Public(Algorithm::P256Fixed)),
 ];
 
-/// What a token must say.
 #[derive(Clone, Debug)]
 pub(crate) struct Rule {
-    /// The header that carries it.
     pub(crate) header: http::HeaderName,
-    /// How it is signed.
     pub(crate) alg: Signing,
     /// Where the vendor's keys are.
     pub(crate) keys: Option<String>,
@@ -51,7 +47,6 @@ pub(crate) struct Rule {
     pub(crate) url: Option<String>,
     /// The claim that holds the URL's SHA-256.
     pub(crate) url_hash: Option<String>,
-    /// How hashes are written.
     pub(crate) enc: Encoding,
     /// How old it may be, by its own `iat`, in seconds.
     pub(crate) max_age: Option<u32>,
@@ -65,7 +60,6 @@ const NAMES: &str = "header alg keys iss aud equal true body url url_hash enc ma
 const ENCODINGS: &[(&str, Encoding)] = &[("hex", Encoding::Hex), ("base64url", Encoding::Base64Url)];
 
 impl Rule {
-    /// Reads the table.
     pub(crate) fn read(
         field: &Field<'_>,
         setting: impl Fn(&Field<'_>) -> Result<String, Problem>,

@@ -18,13 +18,9 @@ const TOKEN_BYTES_MAX: usize = 8 * 1024;
 /// A token that is not yet verified.
 #[derive(Debug)]
 pub(crate) struct Token<'a> {
-    /// What is signed.
     pub(crate) signed: &'a str,
-    /// The signature.
     pub(crate) signature: Vec<u8>,
-    /// The header.
     pub(crate) header: Claims,
-    /// The claims.
     pub(crate) claims: Claims,
 }
 
@@ -62,12 +58,10 @@ impl Claims {
         Some(Self(claims))
     }
 
-    /// True when there is a member of this name.
     pub(crate) fn has(&self, name: &str) -> bool {
         self.0.contains_key(name)
     }
 
-    /// A text.
     pub(crate) fn text(&self, name: &str) -> Option<&str> {
         self.0.get(name)?.as_str()
     }
