@@ -180,13 +180,18 @@ impl Description {
 
     /// True when every id outside the body is part of the signed message, as `id_signed` claims.
     pub(crate) fn signs_its_ids(&self) -> bool {
-        let places = self.id.iter().flat_map(place::Composite::parts).flat_map(place::Part::places);
+        self.id_places().filter(|place| !place.is_in_body()).all(|place| self.signs_place(place))
+    }
+
+    pub(crate) fn id_places(&self) -> impl Iterator<Item = &place::Place> + Clone {
+        self.id.iter().flat_map(place::Composite::parts).flat_map(place::Part::places)
+    }
+
+    /// True when what stands there is part of the signed message, besides the body.
+    pub(crate) fn signs_place(&self, place: &place::Place) -> bool {
         let own = self.scheme.map(|scheme| scheme.signs).unwrap_or_default();
-        let is_signed = |place: &place::Place| match place {
-            place::Place::Header(name) if own.contains(&name.as_str()) => true,
-            _ => self.msg.as_ref().is_some_and(|msg| msg.covers(place)),
-        };
-        places.filter(|place| !place.is_in_body()).all(is_signed)
+        let is_own = matches!(place, place::Place::Header(name) if own.contains(&name.as_str()));
+        is_own || self.msg.as_ref().is_some_and(|msg| msg.covers(place))
     }
 
     /// True when what `delivery` names is part of the signed message.

@@ -55,15 +55,14 @@ impl IdentityRules {
     /// Takes the rules from a spec; what handshakes and signatures read from a body is read together with the ids.
     pub(crate) fn new(spec: &SourceSpec, handshakes: &HandshakeRules, verifier: Option<&dyn Verifier>) -> Self {
         let description = &spec.description;
-        let id_places = description.id.iter().flat_map(Composite::parts).flat_map(Part::places);
+        let id_places = description.id_places();
         let has_outside_id = id_places.clone().any(|place| !place.is_in_body());
         let age = spec.stale_after.map(|age| i64::try_from(age.as_millis()).unwrap_or(i64::MAX));
         let stale = description.time.clone().zip(age);
-        let time = stale.iter().flat_map(|(time, _)| time.places());
+        let time = description.time.iter().filter(|_| stale.is_some()).flat_map(Part::places);
         let types = description.event_type.iter().flat_map(Part::places);
         let delivery = description.delivery.iter().flat_map(Part::places);
-        let places: Vec<&Place> = id_places.chain(types).chain(time).chain(delivery).collect();
-        let wants = Wants::new(places);
+        let wants = Wants::new(id_places.chain(types).chain(time).chain(delivery));
         let mut wants_of_whole = wants.with(&handshakes.wants);
         if let Some(scheme) = verifier.and_then(Verifier::described) {
             wants_of_whole = wants_of_whole.with(&scheme.wants);
@@ -99,7 +98,7 @@ impl IdentityRules {
                 Some(opened) => self.event(&View::of_body(request, opened, &self.wants), body, verified, now),
             }];
         };
-        let Ok(split) = each.split(document, self.wants.of_batch()) else {
+        let Ok(split) = each.split(document, &self.wants) else {
             return vec![self.held(request.body.clone(), HeldReason::Unreadable)];
         };
         // What is fixed of an element is its own bytes.

@@ -20,7 +20,7 @@ use crate::UnixMillis;
 use crate::digest::Digest;
 use crate::provider::SignError;
 use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeAt, name_fits};
-use crate::provider::identity::batch::{Asked, Batch};
+use crate::provider::identity::batch::Batch;
 use crate::read::NoText;
 use crate::read::json::{self, Pointer, Wanted};
 use crate::request::Request;
@@ -340,9 +340,7 @@ impl SignatureLocation {
 /// Each element of a list must carry one of the tokens.
 fn every_token(list: &Batch, place: &Pointer, keys: &[Key], body: &[u8]) -> Result<Verified, Reason> {
     let wanted = Wanted::new([place]);
-    let unread = Wanted::default();
-    let asked = Asked { element: &unread, parent: &unread, document: &unread };
-    let elements = list.split(body, asked).map_err(|_unreadable| Reason::MalformedSignature)?.elements;
+    let elements = list.split(body, &Wants::default()).map_err(|_unreadable| Reason::MalformedSignature)?.elements;
     let mut first = None;
     for element in elements.iter().filter(|element| element.known) {
         let hits = wanted.find(element.text.as_bytes()).map_err(|_not_json| Reason::MalformedSignature)?;
@@ -365,7 +363,7 @@ fn loose(split: Option<&str>) -> (Option<&str>, bool) {
 }
 
 /// The token behind `Bearer`, which senders of static tokens may or may not write.
-fn bearer(text: &str) -> Option<&str> {
+pub(crate) fn bearer(text: &str) -> Option<&str> {
     let (scheme, token) = text.split_at_checked(7)?;
     (scheme.eq_ignore_ascii_case("bearer ") && !token.is_empty()).then_some(token)
 }

@@ -6,13 +6,14 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderName, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method};
 use serde_json::Value;
 
 use crate::UnixMillis;
 use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeAt};
 use crate::provider::scheme::template::Filling;
 use crate::provider::scheme::{Key, Mac, Place, Scheme, View};
+use crate::provider::vendor::builtin::insert;
 use crate::read::form;
 use crate::request::Request;
 
@@ -106,7 +107,7 @@ fn carry(carrier: &SignatureLocation, request: &mut Request, line: &str) -> Resu
     match &carrier.at {
         CarriedAt::Headers(names) => {
             let name = names.first().ok_or(SignError::Incomplete)?.replace('*', "1");
-            insert(&mut request.headers, &name, line)
+            insert(&mut request.headers, name.as_str(), line)
         }
         CarriedAt::Place(Place::Json(pointer)) => rewrite(request, |body| pointer.put(body, line.into())),
         CarriedAt::Every(list, pointer) => rewrite(request, |body| {
@@ -140,11 +141,4 @@ fn each_element(value: &mut Value, pattern: &[String], change: &mut dyn FnMut(&m
             }
         }
     }
-}
-
-fn insert(headers: &mut HeaderMap, name: &str, value: &str) -> Result<(), SignError> {
-    let name = HeaderName::try_from(name).map_err(|_invalid| SignError::Incomplete)?;
-    let value = HeaderValue::from_str(value).map_err(|_invalid| SignError::Incomplete)?;
-    headers.insert(name, value);
-    Ok(())
 }

@@ -122,8 +122,8 @@ fn not_covered(description: &Description) -> Vec<String> {
         }
         lines.push(line);
     }
-    let ids = description.id.iter().flat_map(Composite::parts).flat_map(Part::places);
-    let outside: Vec<String> = ids.filter(|place| !place.is_in_body()).map(Place::to_string).collect();
+    let outside: Vec<String> =
+        description.id_places().filter(|place| !place.is_in_body()).map(Place::to_string).collect();
     if !outside.is_empty() && !description.id_signed {
         let same = match (description.body_covered(), description.signs_time()) {
             (true, true) => "the same body with the same signed time or token under another id is held",
@@ -140,12 +140,7 @@ fn not_covered(description: &Description) -> Vec<String> {
 
 /// The type where it stands outside the body and is not signed.
 fn open_type(description: &Description) -> Option<String> {
-    let own = description.scheme.map(|scheme| scheme.signs).unwrap_or_default();
-    let is_open = |place: &&Place| match place {
-        place if place.is_in_body() => false,
-        Place::Header(name) if own.contains(&name.as_str()) => false,
-        place => !description.msg.as_ref().is_some_and(|msg| msg.covers(place)),
-    };
+    let is_open = |place: &&Place| !place.is_in_body() && !description.signs_place(place);
     let places = description.event_type.iter().flat_map(Part::places);
     let open: Vec<String> = places.filter(is_open).map(Place::to_string).collect();
     let shared = match description.repeat_scope {

@@ -5,7 +5,8 @@
 //! Nothing may vanish: an element in which no pattern finds anything further is an event by itself. What is wanted of
 //! an element or of what encloses it is read while its end is looked for, so that the text is scanned once.
 
-use crate::read::json::{Gathering, Hits, Pointer, Scanner, Unreadable, Wanted};
+use crate::provider::scheme::Wants;
+use crate::read::json::{Gathering, Hits, Pointer, Scanner, Unreadable};
 
 /// Most events in one batch; a longer one is held whole, for it would be one commit.
 pub(crate) const BATCH_EVENTS_MAX: usize = 10_000;
@@ -17,17 +18,6 @@ pub(crate) struct Batch {
     lines: bool,
     /// The names of the first pattern, `*` included.
     pub(crate) first: Vec<String>,
-}
-
-/// What is asked of a batch besides its events' bytes.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked<'w> {
-    /// Of each event.
-    pub(crate) element: &'w Wanted,
-    /// Of an element that encloses events.
-    pub(crate) parent: &'w Wanted,
-    /// Of the whole document, which may enclose events too.
-    pub(crate) document: &'w Wanted,
 }
 
 #[derive(Debug, Default)]
@@ -95,18 +85,18 @@ impl Batch {
     }
 
     /// Splits a body; no elements when the batch is empty.
-    pub(crate) fn split<'a>(&self, body: &'a [u8], asked: Asked<'_>) -> Result<Split<'a>, Unreadable> {
+    pub(crate) fn split<'a>(&self, body: &'a [u8], wants: &Wants) -> Result<Split<'a>, Unreadable> {
         // A name that stands twice must not turn one document into lines.
-        let split = if self.lines && whole(body).is_err() { lines(body)? } else { self.split_document(body, asked)? };
+        let split = if self.lines && whole(body).is_err() { lines(body)? } else { self.split_document(body, wants)? };
         if split.elements.len() > BATCH_EVENTS_MAX { Err(Unreadable) } else { Ok(split) }
     }
 
-    fn split_document<'a>(&self, body: &'a [u8], asked: Asked<'_>) -> Result<Split<'a>, Unreadable> {
+    fn split_document<'a>(&self, body: &'a [u8], wants: &Wants) -> Result<Split<'a>, Unreadable> {
         let mut scanner = Scanner::of_bytes(body)?;
         scanner.peek();
         let start = scanner.position();
-        let mut found = Found { elements: Vec::new(), parents: Vec::new(), asked };
-        let mut document = Gathering::new(asked.document);
+        let mut found = Found { elements: Vec::new(), parents: Vec::new(), wants };
+        let mut document = Gathering::new(&wants.document);
         let has_list = self.root.descend(&mut scanner, Some(&mut document), &mut found)?;
         let text = scanner.since(start);
         scanner.end()?;
@@ -122,7 +112,7 @@ impl Batch {
 struct Found<'a, 'w> {
     elements: Vec<Element<'a>>,
     parents: Vec<Hits<'a>>,
-    asked: Asked<'w>,
+    wants: &'w Wants,
 }
 
 impl Branch {
@@ -201,12 +191,12 @@ impl Branch {
         scanner.peek();
         let (start, before) = (scanner.position(), found.elements.len());
         if self.each.is_none() && self.names.is_empty() {
-            let asked = found.asked.element;
+            let asked = &found.wants.json;
             let hits = if asked.is_empty() { scanner.skip().map(|()| None)? } else { Some(asked.find_next(scanner)?) };
             let text = scanner.since(start);
             found.elements.push(Element { text, parent: Parent::Document, known: self.ends, hits });
         } else {
-            let mut around = Gathering::new(found.asked.parent);
+            let mut around = Gathering::new(&found.wants.parent);
             self.descend(scanner, Some(&mut around), found)?;
             let text = scanner.since(start);
             if found.elements.len() == before {
@@ -271,9 +261,7 @@ mod tests {
     fn check(patterns: &[&str], body: &str, expected: &str) {
         let batch = Batch::parse(patterns).unwrap();
         let shown = |element: &Element<'_>| format!("{}{}", if element.known { "" } else { "?" }, element.text);
-        let nothing = Wanted::default();
-        let asked = Asked { element: &nothing, parent: &nothing, document: &nothing };
-        let found = match batch.split(body.as_bytes(), asked) {
+        let found = match batch.split(body.as_bytes(), &Wants::default()) {
             Ok(split) => split.elements.iter().map(shown).collect::<Vec<_>>().join(" "),
             Err(Unreadable) => "unreadable".to_owned(),
         };

@@ -142,8 +142,7 @@ impl HandshakeRules {
             }
             rules.push(Rule { handshake: handshake.clone(), expected });
         }
-        let places: Vec<&Place> = rules.iter().flat_map(Rule::places).collect();
-        let wants = Wants::new(places);
+        let wants = Wants::new(rules.iter().flat_map(Rule::places));
         Self { rules, wants }
     }
 

@@ -19,7 +19,7 @@ use token::{Claims, Token};
 use crate::UnixMillis;
 use crate::digest::sha256;
 use crate::provider::keys::{Keyring, VendorKeys, first_match};
-use crate::provider::scheme::{Address, Encoding, Key, KeyForm, Mac, Refused, Verified, Verifier};
+use crate::provider::scheme::{Address, Encoding, Key, KeyForm, Mac, Refused, Verified, Verifier, bearer};
 use crate::provider::vendor::builtin;
 use crate::provider::{Compiling, SignError};
 use crate::request::Request;
@@ -180,7 +180,7 @@ impl Jwt {
 impl Verifier for Jwt {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Refused> {
         let line = builtin::line(&request.headers, &self.rule.header)?;
-        let token = Token::parse(bare(line)).ok_or(Reason::MalformedSignature)?;
+        let token = Token::parse(bearer(line).unwrap_or(line)).ok_or(Reason::MalformedSignature)?;
         let secret = self.check_signature(&token, now)?;
         self.check_claims(&token.claims, request)?;
         self.check_times(&token.claims, now)?;
@@ -192,7 +192,7 @@ impl Verifier for Jwt {
 
     fn judge_head(&self, head: &Request, now: UnixMillis) -> Result<(), Rejection> {
         let line = builtin::line(&head.headers, &self.rule.header)?;
-        let token = Token::parse(bare(line)).ok_or(Reason::MalformedSignature)?;
+        let token = Token::parse(bearer(line).unwrap_or(line)).ok_or(Reason::MalformedSignature)?;
         self.check_times(&token.claims, now)
     }
 
@@ -231,11 +231,4 @@ fn shared_keys(compiling: &mut Compiling<'_>) -> Vec<Key> {
     let next = compiling.setting("next");
     keys.extend(next.and_then(make));
     keys
-}
-
-fn bare(line: &str) -> &str {
-    match line.split_at_checked(7) {
-        Some((scheme, token)) if scheme.eq_ignore_ascii_case("bearer ") => token,
-        _ => line,
-    }
 }

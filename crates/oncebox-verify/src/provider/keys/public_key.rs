@@ -6,8 +6,9 @@
 //! as an HMAC key.
 
 use std::fmt;
+use std::ops::RangeInclusive;
 
-use data_encoding::{BASE64, BASE64_NOPAD, BASE64URL_NOPAD};
+use data_encoding::BASE64URL_NOPAD;
 use ring::rand::SystemRandom;
 use ring::signature::{self, EcdsaKeyPair, KeyPair as _, RsaKeyPair};
 use rustls_pki_types::CertificateDer;
@@ -20,6 +21,7 @@ use x509_cert::spki::SubjectPublicKeyInfoRef;
 use x509_cert::time::Time;
 
 use crate::UnixMillis;
+use crate::provider::scheme::mac::base64;
 
 const RSA: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.113549.1.1.1");
 pub(super) const EC: ObjectIdentifier = ObjectIdentifier::new_unwrap("1.2.840.10045.2.1");
@@ -45,7 +47,8 @@ pub(crate) struct PublicKey {
     /// The vendor's name for it.
     pub(crate) kid: Option<String>,
     kind: Kind,
-    valid: Option<Validity>,
+    /// When a certificate is good.
+    valid: Option<RangeInclusive<UnixMillis>>,
 }
 
 #[derive(Clone, Debug)]
@@ -53,12 +56,6 @@ enum Kind {
     RsaDer(Vec<u8>),
     RsaNumbers { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Validity {
-    from: UnixMillis,
-    until: UnixMillis,
 }
 
 /// A key that signs, for development.
@@ -142,7 +139,7 @@ impl PublicKey {
 
     /// True unless a certificate's own dates say otherwise.
     pub(crate) fn is_valid_at(&self, now: UnixMillis) -> bool {
-        self.valid.is_none_or(|valid| (valid.from..=valid.until).contains(&now))
+        self.valid.as_ref().is_none_or(|valid| valid.contains(&now))
     }
 
     /// True when it comes from a certificate, which says how long it is good.
@@ -215,7 +212,7 @@ fn from_pem(text: &[u8]) -> Option<Keys> {
 }
 
 fn from_base64(text: &[u8]) -> Option<Keys> {
-    let der = BASE64.decode(text).or_else(|_unpadded| BASE64_NOPAD.decode(text)).ok()?;
+    let der = base64(text)?;
     let mut keys = Keys::default();
     keys.add_der(&der)?;
     Some(keys)
@@ -226,7 +223,7 @@ fn from_certificate(der: &[u8]) -> Option<PublicKey> {
     let body = &certificate.tbs_certificate;
     let spki = body.subject_public_key_info.to_der().ok()?;
     let millis = |time: Time| UnixMillis::try_from(time.to_unix_duration().as_millis()).unwrap_or(UnixMillis::MAX);
-    let valid = Validity { from: millis(body.validity.not_before), until: millis(body.validity.not_after) };
+    let valid = millis(body.validity.not_before)..=millis(body.validity.not_after);
     Some(PublicKey { valid: Some(valid), ..from_spki(&spki)? })
 }
 

@@ -42,7 +42,7 @@ impl Scheme {
         let time = description.ts.as_ref().and_then(|time| signed_time(compiling, time, &template));
         let address = if template.needs_url() { Address::of(compiling) } else { None };
         let require = required(compiling);
-        let wants = Wants::new(wanted(&template, &carriers, time.as_ref()).collect::<Vec<_>>());
+        let wants = Wants::new(wanted(&template, &carriers, time.as_ref()));
         Some(Self { mac, enc: description.enc, carriers, template, time, require, wants, address })
     }
 }

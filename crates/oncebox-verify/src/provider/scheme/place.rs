@@ -12,7 +12,7 @@ use std::fmt;
 
 use http::{HeaderMap, HeaderName};
 
-use crate::provider::identity::batch::{Around, Asked, Element, Parent};
+use crate::provider::identity::batch::{Around, Element, Parent};
 use crate::read::json::{self, Hits, Pointer, Wanted};
 use crate::read::{NoText, Reading, form};
 use crate::request::Request;
@@ -166,40 +166,36 @@ pub(crate) struct View<'a, 'w> {
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Wants {
-    json: Wanted,
-    parent: Wanted,
+    pub(crate) json: Wanted,
+    pub(crate) parent: Wanted,
     /// Also what is wanted of a parent, since a batch's document may be one.
-    document: Wanted,
+    pub(crate) document: Wanted,
     form: bool,
 }
 
 impl Wants {
-    pub(crate) fn new<'p>(places: impl IntoIterator<Item = &'p Place> + Clone) -> Self {
-        let pointers =
-            |pick: fn(&'p Place) -> Option<&'p Pointer>| Wanted::new(places.clone().into_iter().filter_map(pick));
-        Self {
-            // Outside a batch the whole document is the one that is read anyway.
-            json: pointers(|place| match place {
-                Place::Json(pointer) | Place::Root(pointer) => Some(pointer),
-                _ => None,
-            }),
-            parent: pointers(|place| if let Place::Parent(pointer) = place { Some(pointer) } else { None }),
-            document: pointers(|place| match place {
-                Place::Root(pointer) | Place::Parent(pointer) => Some(pointer),
-                _ => None,
-            }),
-            form: places.clone().into_iter().any(|place| matches!(place, Place::Form(..))),
+    pub(crate) fn new<'p>(places: impl IntoIterator<Item = &'p Place>) -> Self {
+        let (mut json, mut parent, mut document, mut form) = (Vec::new(), Vec::new(), Vec::new(), false);
+        for place in places {
+            match place {
+                Place::Json(pointer) => json.push(pointer),
+                // Outside a batch the whole document is the one that is read anyway.
+                Place::Root(pointer) => [&mut json, &mut document].into_iter().for_each(|wanted| wanted.push(pointer)),
+                Place::Parent(pointer) => {
+                    [&mut parent, &mut document].into_iter().for_each(|wanted| wanted.push(pointer))
+                }
+                Place::Form(..) => form = true,
+                Place::Header(_) | Place::Name(_) | Place::Query(_) => {}
+            }
         }
+        let [json, parent, document] = [json, parent, document].map(Wanted::new);
+        Self { json, parent, document, form }
     }
 
     /// The same with the values that others want from the whole body.
     pub(crate) fn with(&self, others: &Self) -> Self {
         let json = Wanted::new(self.json.pointers().chain(others.json.pointers()));
         Self { json, ..self.clone() }
-    }
-
-    pub(crate) fn of_batch(&self) -> Asked<'_> {
-        Asked { element: &self.json, parent: &self.parent, document: &self.document }
     }
 }
 

@@ -161,7 +161,8 @@ pub(crate) fn decoded(text: &str, enc: Encoding) -> Result<Vec<u8>, Reason> {
     enc.decode(text).filter(|bytes| !bytes.is_empty()).ok_or(Reason::MalformedSignature)
 }
 
-pub(crate) fn insert(headers: &mut HeaderMap, name: HeaderName, value: &str) -> Result<(), SignError> {
+pub(crate) fn insert(headers: &mut HeaderMap, name: impl TryInto<HeaderName>, value: &str) -> Result<(), SignError> {
+    let name = name.try_into().map_err(|_invalid| SignError::Incomplete)?;
     let value = HeaderValue::from_str(value).map_err(|_invalid| SignError::Incomplete)?;
     headers.insert(name, value);
     Ok(())
