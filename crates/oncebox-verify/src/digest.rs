@@ -81,7 +81,7 @@ impl Fingerprint {
     }
 
     /// The same, where it tells one delivery from another only together with the bytes, such as a time.
-    pub fn of_delivery_and_body(source: &str, signed: &[u8], body: &Digest) -> Self {
+    pub(crate) fn of_delivery_and_body(source: &str, signed: &[u8], body: &Digest) -> Self {
         Self(key(b"delivery+body", &[source.as_bytes(), signed, body]))
     }
 

@@ -202,7 +202,8 @@ impl Source {
 
     /// Signs a draft as the provider would, with the first secret, so that [`Source::judge`] accepts it.
     pub fn sign(&self, draft: Draft, now: UnixMillis) -> Result<Request, SignError> {
-        let request = draft.into_request();
+        let Draft { target, headers, body } = draft;
+        let request = Request { method: Method::POST, target, headers, body };
         match &self.verifier {
             Some(verifier) => verifier.sign(request, now),
             None => Ok(request),

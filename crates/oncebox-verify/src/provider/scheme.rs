@@ -19,7 +19,7 @@ use subtle::ConstantTimeEq;
 use crate::UnixMillis;
 use crate::digest::Digest;
 use crate::provider::SignError;
-use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeAt, name_fits};
+use crate::provider::description::describe::{CarriedAt, SignatureLocation, Time, TimeAt, name_fits};
 use crate::provider::identity::batch::Batch;
 use crate::read::NoText;
 use crate::read::json::{self, Pointer, Wanted};
@@ -52,17 +52,10 @@ pub(crate) struct Scheme {
     pub(super) enc: Encoding,
     pub(crate) carriers: Vec<(SignatureLocation, Vec<Key>)>,
     pub(super) template: Template,
-    pub(crate) time: Option<SignedTime>,
+    pub(crate) time: Option<Time>,
     pub(super) require: Vec<(HeaderName, Secret)>,
     pub(crate) wants: Wants,
     pub(super) address: Option<Address>,
-}
-
-#[derive(Clone, Debug)]
-pub(crate) struct SignedTime {
-    pub(crate) at: TimeAt,
-    pub(super) unit: Unit,
-    pub(super) window: Window,
 }
 
 /// A request whose signature and time are right.

@@ -6,7 +6,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue};
 use serde_json::Value;
 
 use crate::UnixMillis;
@@ -41,13 +41,6 @@ pub enum SignError {
     /// A value that is signed is missing from the draft, or cannot stand in a header.
     #[error("a header or field that this provider signs is missing from the draft")]
     Incomplete,
-}
-
-impl Draft {
-    /// The request without a signature.
-    pub fn into_request(self) -> Request {
-        Request { method: Method::POST, target: self.target, headers: self.headers, body: self.body }
-    }
 }
 
 impl Scheme {

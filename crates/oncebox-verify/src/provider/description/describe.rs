@@ -10,7 +10,7 @@ use crate::provider::identity::batch::Batch;
 use crate::provider::identity::handshake::{Content, Pattern};
 use crate::provider::keys::curve::Curve;
 use crate::provider::keys::jwt::Rule;
-use crate::provider::scheme::{Composite, Encoding, KeyForm, Mac, Part, Template, Unit};
+use crate::provider::scheme::{Composite, Encoding, KeyForm, Mac, Part, Template, Unit, Window};
 use crate::provider::vendor::builtin::BUILT_IN;
 use crate::provider::{Description, Problem, SETTINGS};
 
@@ -20,7 +20,7 @@ use carrier::carrier;
 pub(crate) use carrier::{CarriedAt, SignatureLocation, name_fits};
 
 /// The window where a vendor names none, in seconds.
-pub(crate) const WINDOW_SECONDS: u32 = 300;
+pub(crate) const WINDOW_SECONDS: i64 = 300;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum IdentityRule {
@@ -64,8 +64,7 @@ pub(crate) struct Required {
 pub(crate) struct Time {
     pub(crate) at: TimeAt,
     pub(crate) unit: Unit,
-    pub(crate) past: u32,
-    pub(crate) future: u32,
+    pub(crate) window: Window,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -234,13 +233,13 @@ fn time(field: &Field<'_>) -> Result<Time, Problem> {
             },
             "json" => at = Some(TimeAt::Json(part(&field, &format!("json:{}", field.text()?))?)),
             "unit" => unit = field.word(UNITS)?,
-            "past" => past = field.seconds()?,
-            _ => future = Some(field.seconds()?),
+            "past" => past = field.seconds()?.into(),
+            _ => future = Some(field.seconds()?.into()),
         }
     }
     let cure = "add header = [\"…\"], item = \"t=\", position = 1 or json = \"/…\"";
     let at = at.ok_or_else(|| field.problem("this does not say where the time is", cure))?;
-    Ok(Time { at, unit, past, future: future.unwrap_or(past.min(WINDOW_SECONDS)) })
+    Ok(Time { at, unit, window: Window { past, future: future.unwrap_or(past.min(WINDOW_SECONDS)) } })
 }
 
 fn required(field: &Field<'_>) -> Result<Vec<Required>, Problem> {

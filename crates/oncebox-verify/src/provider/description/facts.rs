@@ -92,7 +92,7 @@ fn signature_line(description: &Description) -> String {
         None => {}
     }
     if let Some(ts) = &description.ts {
-        line.push_str(&format!(", at most {} s old", ts.past));
+        line.push_str(&format!(", at most {} s old", ts.window.past));
     }
     line
 }

@@ -10,6 +10,8 @@ mod token;
 use std::borrow::Cow;
 
 use data_encoding::BASE64URL_NOPAD;
+use http::HeaderName;
+use http::header::AUTHORIZATION;
 use serde_json::{Map, Value};
 use subtle::ConstantTimeEq;
 
@@ -33,6 +35,7 @@ const OWN_LIFE_SECONDS: i64 = 300;
 #[derive(Debug)]
 pub(crate) struct Jwt {
     rule: Rule,
+    header: HeaderName,
     shared: Vec<Key>,
     public: VendorKeys,
     address: Option<Address>,
@@ -67,7 +70,8 @@ impl Jwt {
         let expected = rule.equal.iter().filter_map(|(claim, name)| Some((claim.clone(), need(name)?))).collect();
         let audience = audience.or_else(|| if rule.aud.is_none() { compiling.text("audience") } else { None });
         let address = if rule.url.is_some() || rule.url_hash.is_some() { Address::of(compiling) } else { None };
-        Some(Box::new(Self { rule, shared, public, address, audience, expected }))
+        let header = rule.header.clone().unwrap_or(AUTHORIZATION);
+        Some(Box::new(Self { rule, header, shared, public, address, audience, expected }))
     }
 
     /// The position of the key that signed a token.
@@ -179,7 +183,7 @@ impl Jwt {
 
 impl Verifier for Jwt {
     fn verify(&self, request: &Request, now: UnixMillis) -> Result<Verified, Refused> {
-        let line = builtin::line(&request.headers, &self.rule.header)?;
+        let line = builtin::line(&request.headers, &self.header)?;
         let token = Token::parse(bearer(line).unwrap_or(line)).ok_or(Reason::MalformedSignature)?;
         let secret = self.check_signature(&token, now)?;
         self.check_claims(&token.claims, request)?;
@@ -191,7 +195,7 @@ impl Verifier for Jwt {
     }
 
     fn judge_head(&self, head: &Request, now: UnixMillis) -> Result<(), Rejection> {
-        let line = builtin::line(&head.headers, &self.rule.header)?;
+        let line = builtin::line(&head.headers, &self.header)?;
         let token = Token::parse(bearer(line).unwrap_or(line)).ok_or(Reason::MalformedSignature)?;
         self.check_times(&token.claims, now)
     }
@@ -204,9 +208,9 @@ impl Verifier for Jwt {
         let part = |value: &Value| BASE64URL_NOPAD.encode(value.to_string().as_bytes());
         let signed = format!("{}.{}", part(&header), part(&self.own_claims(&request, now).into()));
         let signature = BASE64URL_NOPAD.encode(&self.own_signature(&signed)?);
-        let bearer = if self.rule.header == http::header::AUTHORIZATION { "Bearer " } else { "" };
+        let bearer = if self.header == AUTHORIZATION { "Bearer " } else { "" };
         let line = format!("{bearer}{signed}.{signature}");
-        builtin::insert(&mut request.headers, self.rule.header.clone(), &line)?;
+        builtin::insert(&mut request.headers, self.header.clone(), &line)?;
         Ok(request)
     }
 

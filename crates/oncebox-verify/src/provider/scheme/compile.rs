@@ -3,7 +3,7 @@
 //! Whatever would weaken a source is refused here and not at the first request: a blank secret, a digest without the
 //! secret in it, a time that nothing signs, a URL that is signed but not known.
 
-use super::{Scheme, SignedTime};
+use super::Scheme;
 use crate::provider::description::describe::{CarriedAt, Required, SignatureLocation, Time, TimeAt};
 use crate::provider::scheme::template::Piece;
 use crate::provider::scheme::{Address, Key, Mac, Place, Template, Wants};
@@ -101,7 +101,7 @@ fn second_carrier(compiling: &mut Compiling<'_>, mac: Mac) -> Option<(SignatureL
     Some((carrier, keys))
 }
 
-fn signed_time(compiling: &mut Compiling<'_>, time: &Time, template: &Template) -> Option<SignedTime> {
+fn signed_time(compiling: &mut Compiling<'_>, time: &Time, template: &Template) -> Option<Time> {
     let is_signed = match &time.at {
         TimeAt::Item(_) | TimeAt::Position(_) => template.holds(&Piece::Time),
         TimeAt::Header(part) => {
@@ -114,8 +114,8 @@ fn signed_time(compiling: &mut Compiling<'_>, time: &Time, template: &Template) 
         compiling.problem("ts", message, "add {ts} to msg, or remove ts");
         return None;
     }
-    let window = compiling.window(i64::from(time.past), i64::from(time.future));
-    Some(SignedTime { at: time.at.clone(), unit: time.unit, window })
+    let window = compiling.window(time.window.past, time.window.future);
+    Some(Time { window, ..time.clone() })
 }
 
 fn required(compiling: &mut Compiling<'_>) -> Vec<(http::HeaderName, Secret)> {
@@ -133,7 +133,7 @@ fn required(compiling: &mut Compiling<'_>) -> Vec<(http::HeaderName, Secret)> {
 fn wanted<'s>(
     template: &'s Template,
     carriers: &'s [(SignatureLocation, Vec<Key>)],
-    time: Option<&'s SignedTime>,
+    time: Option<&'s Time>,
 ) -> impl Iterator<Item = &'s Place> {
     let carried = carriers.iter().filter_map(|(carrier, _)| match &carrier.at {
         CarriedAt::Place(place) => Some(place),

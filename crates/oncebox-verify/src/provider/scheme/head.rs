@@ -1,8 +1,8 @@
 //! What a described scheme can tell from a request's head: whether a signature is there, has its form, and is of now.
 
-use super::{Group, Scheme, SignedTime};
+use super::{Group, Scheme};
 use crate::UnixMillis;
-use crate::provider::description::describe::{CarriedAt, SignatureLocation, TimeAt};
+use crate::provider::description::describe::{CarriedAt, SignatureLocation, Time, TimeAt};
 use crate::provider::scheme::{Key, Mac, Place, View};
 use crate::request::Request;
 use crate::verdict::{Reason, Rejection};
@@ -52,7 +52,7 @@ impl Scheme {
     /// One of the times must be near enough; which of them counts, the signature tells later.
     fn head_window(
         &self,
-        signed: &SignedTime,
+        signed: &Time,
         groups: &[Group<'_>],
         view: &View<'_, '_>,
         now: UnixMillis,

@@ -41,7 +41,7 @@ impl Contentful {
         let keys = compiling.keys(|secret| Key::new(Mac::HmacSha256, KeyForm::Utf8, secret));
         let has_url = compiling.spec.settings.contains_key("public_url");
         let address = if has_url { Some(Address::of(compiling)?) } else { None };
-        let window = compiling.window(i64::from(WINDOW_SECONDS), i64::from(WINDOW_SECONDS));
+        let window = compiling.window(WINDOW_SECONDS, WINDOW_SECONDS);
         Some(Box::new(Self { keys, address, window }))
     }
 

@@ -6,9 +6,10 @@ use crate::provider::keys::Algorithm;
 use crate::provider::keys::vendor_keys::unfit_for_keys;
 use crate::provider::scheme::Encoding;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Signing {
     /// HMAC with SHA-256; the secret is shared.
+    #[default]
     Hs256,
     /// With the vendor's private key.
     Public(Algorithm),
@@ -27,9 +28,10 @@ const ALGORITHMS: &[(&str, Signing)] = &[
     ("ES256", Signing::Public(Algorithm::P256Fixed)),
 ];
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rule {
-    pub(crate) header: http::HeaderName,
+    /// The header that carries it; `authorization` when absent.
+    pub(crate) header: Option<http::HeaderName>,
     pub(crate) alg: Signing,
     /// Where the vendor's keys are.
     pub(crate) keys: Option<String>,
@@ -64,27 +66,12 @@ impl Rule {
         field: &Field<'_>,
         setting: impl Fn(&Field<'_>) -> Result<String, Problem>,
     ) -> Result<Self, Problem> {
-        let mut rule = Self {
-            header: http::header::AUTHORIZATION,
-            alg: Signing::Hs256,
-            keys: None,
-            iss: Vec::new(),
-            aud: None,
-            equal: Vec::new(),
-            is_true: Vec::new(),
-            body: None,
-            url: None,
-            url_hash: None,
-            enc: Encoding::Hex,
-            max_age: None,
-            expires: false,
-            skew: 60,
-        };
+        let mut rule = Self { skew: 60, ..Self::default() };
         let mut alg = None;
         for (name, field) in field.table(NAMES)? {
             let texts = || field.texts().map(|texts| texts.into_iter().map(str::to_owned).collect());
             match name {
-                "header" => rule.header = header(&field)?,
+                "header" => rule.header = Some(header(&field)?),
                 "alg" => alg = Some(field.word(ALGORITHMS)?),
                 "keys" => rule.keys = Some(keys_address(&field)?),
                 "iss" => rule.iss = texts()?,
