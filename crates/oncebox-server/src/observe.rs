@@ -4,6 +4,7 @@ pub(crate) mod clock_skew;
 pub(crate) mod diagnosis;
 pub(crate) mod gauges;
 pub(crate) mod json_lines;
+pub(crate) mod line_writer;
 #[cfg(feature = "otel")]
 pub(crate) mod otel;
 pub(crate) mod rejections;

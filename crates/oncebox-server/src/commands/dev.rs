@@ -24,7 +24,7 @@ pub(crate) async fn run(args: &DevArgs, log: &str) -> anyhow::Result<ExitCode> {
     let secrets = DevSecrets::load_or_create(&args.database, &names).context("cannot keep development secrets")?;
     let config = || dev_config(args.listen, args.admin_listen, &args.database, &secrets).map_err(wrong_usage);
     let first = config()?;
-    telemetry::init_logs(first.log, log, &Spans::default());
+    let _last_lines = telemetry::init_logs(first.log, log, &Spans::default())?;
     let metrics = telemetry::init_metrics()?;
     let Some(server) = signals.unless_stopped(Server::open(&first, Faults::none())).await else {
         return Ok(ExitCode::SUCCESS);

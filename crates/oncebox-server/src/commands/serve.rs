@@ -16,7 +16,7 @@ pub(crate) async fn run(args: &ServeArgs, log: &str) -> anyhow::Result<ExitCode>
     let mut signals = Signals::listen()?;
     let config = Config::load(&args.config.config, &args.config.overrides())?;
     let spans = Spans::start(&config.telemetry)?;
-    telemetry::init_logs(config.log, log, &spans);
+    let _last_lines = telemetry::init_logs(config.log, log, &spans)?;
     for warning in &config.warnings {
         tracing::warn!("{warning}");
     }

@@ -13,6 +13,7 @@ use tracing_subscriber::{EnvFilter, Layer as _};
 
 use crate::config::server::LogFormat;
 use crate::observe::json_lines::JsonLines;
+use crate::observe::line_writer::{LastLines, LineWriter};
 use crate::observe::spans::Spans;
 
 /// Bounds of the acknowledgement histogram, in seconds: from one quick flush to a sender's deadline.
@@ -23,13 +24,14 @@ const HANDLER_BUCKETS: &[f64] =
     &[0.0001, 0.0005, 0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0];
 
 /// Starts logging, and spans where somebody wants them. A filter that cannot be read falls back to `info`.
-pub(crate) fn init_logs(format: LogFormat, filter: &str, spans: &Spans) {
+pub(crate) fn init_logs(format: LogFormat, filter: &str, spans: &Spans) -> anyhow::Result<LastLines> {
     // Spans are none of the log's business.
     let guarded = |filter: &str| format!("{filter},{TARGET}=off");
     let filter = EnvFilter::try_new(guarded(filter)).unwrap_or_else(|_| EnvFilter::new(guarded("info")));
     let filter = filter.and(filter_fn(shows_no_payload));
     let terminal = std::io::stderr().is_terminal();
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let (writer, last_lines) = LineWriter::start()?;
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let json = format == LogFormat::Json || (format == LogFormat::Auto && !terminal);
     let lines = if json {
         lines.event_format(JsonLines).with_filter(filter).boxed()
@@ -39,6 +41,7 @@ pub(crate) fn init_logs(format: LogFormat, filter: &str, spans: &Spans) {
     let layers: Vec<_> = spans.layer().into_iter().chain([lines]).collect();
     // A second subscriber in one process is a test's doing and harmless.
     let _ = tracing_subscriber::registry().with(layers).try_init();
+    Ok(last_lines)
 }
 
 /// The database driver logs whole payloads with its statements: never below info, whatever the filter says of which part
