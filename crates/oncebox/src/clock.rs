@@ -1,4 +1,4 @@
-//! The one place where the library learns the time. The program time in a [`Clock`]; tests hand in one they move.
+//! The one place where the library learns the time. The program hands in a [`Clock`]; tests hand in one that they move.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};

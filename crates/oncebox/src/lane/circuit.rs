@@ -68,7 +68,7 @@ impl Circuit {
     }
 
     /// How long nothing but a probe may pass; none while the circuit is closed.
-    pub fn closed_for(&self, now: Duration) -> Option<Duration> {
+    pub fn open_for(&self, now: Duration) -> Option<Duration> {
         match self.state {
             State::Closed { .. } => None,
             State::Open { until, .. } => Some(until.saturating_sub(now)),
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(circuit.ask(s(3)), Pass::Wait(s(1)));
         assert_eq!(circuit.ask(s(4)), Pass::Probe);
         circuit.tell(Reached::Yes, s(4));
-        assert_eq!((circuit.ask(s(4)), circuit.closed_for(s(4))), (Pass::Go, None));
+        assert_eq!((circuit.ask(s(4)), circuit.open_for(s(4))), (Pass::Go, None));
     }
 
     #[test]

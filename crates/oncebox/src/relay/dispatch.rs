@@ -109,7 +109,7 @@ impl Dispatch {
         self.lanes.retain(|_, lane| !lane.lock().is_over());
         let now = self.caller.clock.monotonic();
         // The probe's own time is part of it.
-        let spared = |lane: &Shared| lane.lock().circuit.closed_for(now);
+        let spared = |lane: &Shared| lane.lock().circuit.open_for(now);
         let spared = self.lanes.iter().filter_map(|(name, lane)| Some((name.clone(), spared(lane)?)));
         self.spared.set(spared, self.caller.clock.now());
     }

@@ -219,13 +219,13 @@ impl Lane {
     pub(super) fn resumes_in(&self, now: Duration) -> Option<Duration> {
         let waits = !self.queue.is_empty() || (self.wanted && (self.may_have_work || self.backlog));
         let rate = self.rate.as_ref().map(|rate| rate.wait(now)).unwrap_or_default();
-        let pause = rate.max(self.circuit.closed_for(now).unwrap_or_default());
+        let pause = rate.max(self.circuit.open_for(now).unwrap_or_default());
         (waits && self.running.len() < self.spec.concurrency.max(1) && pause > Duration::ZERO).then_some(pause)
     }
 
     /// How long nothing may be begun, because nobody is there; the probe may.
     pub(super) fn spared_for(&self, now: Duration) -> Option<Duration> {
-        self.circuit.closed_for(now).filter(|_| !self.circuit.is_probing())
+        self.circuit.open_for(now).filter(|_| !self.circuit.is_probing())
     }
 
     fn is_late(&self, one: &InHand, now: Duration) -> bool {
@@ -321,7 +321,7 @@ mod tests {
     #[test]
     fn half_a_hand_is_claimed_at_a_time() {
         let mut lane = lane(2);
-        let want = lane.want(ms(0)).expect("it is may_have_work at first");
+        let want = lane.want(ms(0)).expect("it may have work at first");
         assert_eq!((want.limit, want.bytes), (16, MESSAGES_BYTES_MAX));
         assert!(lane.want(ms(0)).is_none(), "one claim at a time");
         lane.take(messages(16, 1), 0, &want, ms(0));

@@ -303,8 +303,7 @@ pub(super) mod postgres {
     pub(in crate::store) const FIND_FINGERPRINTS: &str = include_str!("../../sql/postgres/find_fingerprints.sql");
     pub(in crate::store) const INSERT_BATCH: &str = include_str!("../../sql/postgres/insert_batch.sql");
     pub(in crate::store) const CONFIRM: &str = include_str!("../../sql/postgres/confirm.sql");
-    pub(in crate::store) const INSERT_EVENTS: &str = include_str!("../../sql/postgres/insert_events.sql");
-    pub(in crate::store) const INSERT_PAYLOADS: &str = include_str!("../../sql/postgres/insert_payloads.sql");
+    pub(in crate::store) const INSERT_ROWS: &str = include_str!("../../sql/postgres/insert_rows.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/postgres/finish.sql");
     pub(in crate::store) const WRITE_BEGUN: &str = include_str!("../../sql/postgres/write_begun.sql");
@@ -321,7 +320,6 @@ pub(super) mod postgres {
     pub(in crate::store) const LEDGER_KEYS: &str = include_str!("../../sql/postgres/ledger_keys.sql");
     pub(in crate::store) const LOCK_NODE: &str = include_str!("../../sql/postgres/lock_node.sql");
     pub(in crate::store) const NODE_IS_GONE: &str = include_str!("../../sql/postgres/node_is_gone.sql");
-    pub(in crate::store) const INSERT_DELIVERIES: &str = include_str!("../../sql/postgres/insert_deliveries.sql");
     pub(in crate::store) const LOCK_RETENTION: &str = include_str!("../../sql/postgres/lock_retention.sql");
     pub(in crate::store) const LOCK_PAYLOADS: &str = include_str!("../../sql/postgres/lock_payloads.sql");
     pub(in crate::store) const REMOVE_PAYLOADS: &str = include_str!("../../sql/postgres/remove_payloads.sql");

@@ -32,14 +32,14 @@ impl KeyFetcher {
 
     /// Fetches a key into the source's ring, or waits for whoever is fetching it.
     pub(crate) async fn fetch_key(&self, source: &Source, wanted: &KeyWanted, clock: &Clock) -> Result<(), OutOfReach> {
-        // The ring is the source's own, and so is the fetch_state.
+        // The ring is the source's own, and so is the fetch.
         let name = format!("{} {}", source.name(), wanted.url);
         let fetch_state = self.lock().entry(name.clone()).or_default().clone();
         let mut outcome = fetch_state.lock().await;
         if let Some(outcome) = *outcome {
             return outcome;
         }
-        // Whoever comes later starts a fetch_state of their own, should the key still be missing; also when this one is dropped.
+        // Whoever comes later starts a fetch of their own, should the key still be missing; also when this one is dropped.
         let _finished = Finished { fetcher: self, name: &name, fetch_state: &fetch_state };
         let fetched = self.fetch(source, wanted, clock).await;
         *outcome = Some(fetched);
@@ -79,7 +79,7 @@ impl KeyFetcher {
     }
 }
 
-/// Takes the fetch_state off the list, however it ends.
+/// Takes the fetch off the list, however it ends.
 struct Finished<'a> {
     fetcher: &'a KeyFetcher,
     name: &'a str,

@@ -271,7 +271,7 @@ impl Lane {
 
     /// What waits although its target is spared, or although the handler is gone; and for how long it must wait.
     pub(super) fn put_back(&mut self, now: Duration) -> Option<(Vec<Fence>, Duration)> {
-        let pause = if self.wanted { self.circuit.closed_for(now)? } else { Duration::ZERO };
+        let pause = if self.wanted { self.circuit.open_for(now)? } else { Duration::ZERO };
         if self.queue.is_empty() {
             return None;
         }

@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::task::Poll;
 
-use futures_util::future::{join, try_join3};
+use futures_util::future::join;
 use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -76,10 +76,11 @@ impl Tx {
         trip: Trip,
         steady: Option<UnixMillis>,
     ) -> Result<Settled<Vec<Owner>>, StoreError> {
-        let columns = TripColumns::of(&trip, steady);
+        let columns = Columns::of(&trip.events, &trip.rows, steady);
+        let ids: Vec<Uuid> = trip.wanted.iter().map(|(identity, _)| Uuid::from_bytes(*identity.as_bytes())).collect();
         let asked = async |client: &Object| {
             let statement = client.prepare_cached(sql::INSERT_BATCH).await?;
-            let rows = client.query(&statement, &columns.params()).await?;
+            let rows = client.query(&statement, &columns.behind(&ids)).await?;
             if rows.len() == trip.wanted.len() && rows.iter().all(is_fresh) {
                 return Ok(None);
             }
@@ -88,7 +89,7 @@ impl Tx {
                 // Ours already: an earlier try was committed and its answer lost.
                 client.query(sql::CONFIRM, &[]).await?;
             }
-            let missing: Vec<Uuid> = columns.ids.iter().filter(|id| !found.contains_key(*id)).copied().collect();
+            let missing: Vec<Uuid> = ids.iter().filter(|id| !found.contains_key(*id)).copied().collect();
             if !missing.is_empty() {
                 found.extend(find_owners(client, sql::FIND_IDENTITIES, &missing).await?);
             }
@@ -151,26 +152,18 @@ impl Staged {
     }
 
     async fn insert_with(&self, client: &Object, last: impl AsyncFnOnce() -> Result<(), Error>) -> Result<(), Error> {
-        let (events, rows) = (&self.events[..], &self.rows[..]);
-        let event = EventColumns::of(events, rows);
-        let payload = PayloadColumns::of(events, rows);
-        let delivery = DeliveryColumns { steady: self.steady, ..DeliveryColumns::of(events, rows) };
+        let columns = Columns::of(&self.events, &self.rows, self.steady);
+        let originals: Vec<Option<EventKey>> = self.rows.iter().map(|row| row.original).collect();
         // Prepared before anything is sent: a statement that had to be prepared first would come after COMMIT.
-        let insert_events = client.prepare_cached(sql::INSERT_EVENTS).await?;
-        let insert_payloads = client.prepare_cached(sql::INSERT_PAYLOADS).await?;
-        let insert_deliveries = client.prepare_cached(sql::INSERT_DELIVERIES).await?;
-        let (event, payload, delivery) = (event.params(), payload.params(), delivery.params());
-        let mut inserts = pin!(try_join3(
-            client.execute(&insert_events, &event),
-            client.execute(&insert_payloads, &payload),
-            client.execute(&insert_deliveries, &delivery),
-        ));
-        // The first poll sends all three; one that could not even be sent must not be followed by COMMIT.
-        if let Poll::Ready(outcome) = poll_fn(|cx| Poll::Ready(inserts.as_mut().poll(cx))).await {
+        let statement = client.prepare_cached(sql::INSERT_ROWS).await?;
+        let values = columns.behind(&originals);
+        let mut insert = pin!(client.execute(&statement, &values));
+        // The first poll sends it; one that could not even be sent must not be followed by COMMIT.
+        if let Poll::Ready(outcome) = poll_fn(|cx| Poll::Ready(insert.as_mut().poll(cx))).await {
             outcome?;
             return last().await;
         }
-        let (inserted, ended) = join(inserts, last()).await;
+        let (inserted, ended) = join(insert, last()).await;
         inserted.map(drop).and(ended)
     }
 }
@@ -207,55 +200,9 @@ fn read_owner(row: &tokio_postgres::Row) -> Result<(Uuid, Owner), Error> {
     Ok((row.try_get(0)?, Owner::Known { key, body_sha256 }))
 }
 
-type Params<'a> = Vec<&'a (dyn ToSql + Sync)>;
-
-/// What `insert_batch.sql` is given.
-struct TripColumns<'a> {
-    ids: Vec<Uuid>,
-    event: EventColumns<'a>,
-    payload: PayloadColumns<'a>,
-    delivery: DeliveryColumns<'a>,
-}
-
-impl<'a> TripColumns<'a> {
-    fn of(trip: &'a Trip, steady: Option<UnixMillis>) -> Self {
-        let (events, rows) = (&trip.events[..], &trip.rows[..]);
-        Self {
-            ids: trip.wanted.iter().map(|(identity, _)| Uuid::from_bytes(*identity.as_bytes())).collect(),
-            event: EventColumns::of(events, rows),
-            payload: PayloadColumns::of(events, rows),
-            delivery: DeliveryColumns { steady, ..DeliveryColumns::of(events, rows) },
-        }
-    }
-
-    fn params(&self) -> Params<'_> {
-        let Self { ids, event, payload, delivery } = self;
-        vec![
-            ids,
-            &event.keys,
-            &event.sources,
-            &event.event_ids,
-            &event.types,
-            &event.identities,
-            &event.digests,
-            &event.states,
-            &event.reasons,
-            &event.received,
-            &payload.remotes,
-            &payload.headers,
-            &payload.bodies,
-            &delivery.keys,
-            &delivery.deliveries,
-            &delivery.handlers,
-            &delivery.states,
-            &delivery.order_keys,
-            &delivery.steady,
-        ]
-    }
-}
-
+/// What the statements of a batch are given, a column each.
 #[derive(Default)]
-struct EventColumns<'a> {
+struct Columns<'a> {
     keys: Vec<EventKey>,
     sources: Vec<&'a str>,
     event_ids: Vec<&'a str>,
@@ -264,13 +211,21 @@ struct EventColumns<'a> {
     digests: Vec<&'a [u8]>,
     states: Vec<&'a str>,
     reasons: Vec<Option<&'a str>>,
-    originals: Vec<Option<EventKey>>,
     received: Vec<i64>,
+    remotes: Vec<&'a str>,
+    headers: Vec<&'a [u8]>,
+    bodies: Vec<&'a [u8]>,
+    delivered_keys: Vec<EventKey>,
+    deliveries: Vec<DeliveryKey>,
+    handlers: Vec<&'a str>,
+    delivery_states: Vec<&'a str>,
+    order_keys: Vec<Option<Mark>>,
+    steady: Option<UnixMillis>,
 }
 
-impl<'a> EventColumns<'a> {
-    fn of(events: &'a [NewEvent], rows: &[NewRow]) -> Self {
-        let mut columns = Self::default();
+impl<'a> Columns<'a> {
+    fn of(events: &'a [NewEvent], rows: &[NewRow], steady: Option<UnixMillis>) -> Self {
+        let mut columns = Self { steady, ..Self::default() };
         for row in rows {
             let new = &events[row.index];
             columns.keys.push(new.key);
@@ -281,14 +236,27 @@ impl<'a> EventColumns<'a> {
             columns.digests.push(&new.event.body_sha256);
             columns.states.push(row.state.as_str());
             columns.reasons.push(row.reason);
-            columns.originals.push(row.original);
             columns.received.push(new.received_at);
+            columns.remotes.push(&new.remote);
+            columns.headers.push(&new.headers);
+            columns.bodies.push(&new.event.body);
+            for (state, delivery) in
+                delivery_state(row.state).into_iter().flat_map(|state| new.handlers.iter().map(move |to| (state, to)))
+            {
+                columns.delivered_keys.push(new.key);
+                columns.deliveries.push(new.key.of_delivery(&delivery.handler));
+                columns.handlers.push(&delivery.handler);
+                columns.delivery_states.push(state);
+                columns.order_keys.push(delivery.order_key);
+            }
         }
         columns
     }
 
-    fn params(&self) -> Params<'_> {
-        vec![
+    /// Behind the one column that the two statements do not share.
+    fn behind<'p>(&'p self, first: &'p (dyn ToSql + Sync)) -> [&'p (dyn ToSql + Sync); 19] {
+        [
+            first,
             &self.keys,
             &self.sources,
             &self.event_ids,
@@ -297,65 +265,16 @@ impl<'a> EventColumns<'a> {
             &self.digests,
             &self.states,
             &self.reasons,
-            &self.originals,
             &self.received,
+            &self.remotes,
+            &self.headers,
+            &self.bodies,
+            &self.delivered_keys,
+            &self.deliveries,
+            &self.handlers,
+            &self.delivery_states,
+            &self.order_keys,
+            &self.steady,
         ]
-    }
-}
-
-#[derive(Default)]
-struct PayloadColumns<'a> {
-    keys: Vec<EventKey>,
-    remotes: Vec<&'a str>,
-    headers: Vec<&'a [u8]>,
-    bodies: Vec<&'a [u8]>,
-}
-
-impl<'a> PayloadColumns<'a> {
-    fn of(events: &'a [NewEvent], rows: &[NewRow]) -> Self {
-        let mut columns = Self::default();
-        for new in rows.iter().map(|row| &events[row.index]) {
-            columns.keys.push(new.key);
-            columns.remotes.push(&new.remote);
-            columns.headers.push(&new.headers);
-            columns.bodies.push(&new.event.body);
-        }
-        columns
-    }
-
-    fn params(&self) -> Params<'_> {
-        vec![&self.keys, &self.remotes, &self.headers, &self.bodies]
-    }
-}
-
-#[derive(Default)]
-struct DeliveryColumns<'a> {
-    deliveries: Vec<DeliveryKey>,
-    keys: Vec<EventKey>,
-    handlers: Vec<&'a str>,
-    states: Vec<&'a str>,
-    order_keys: Vec<Option<Mark>>,
-    steady: Option<UnixMillis>,
-}
-
-impl<'a> DeliveryColumns<'a> {
-    fn of(events: &'a [NewEvent], rows: &[NewRow]) -> Self {
-        let mut columns = Self::default();
-        for row in rows {
-            let Some(state) = delivery_state(row.state) else { continue };
-            let new = &events[row.index];
-            for delivery in &new.handlers {
-                columns.deliveries.push(new.key.of_delivery(&delivery.handler));
-                columns.keys.push(new.key);
-                columns.handlers.push(&delivery.handler);
-                columns.states.push(state);
-                columns.order_keys.push(delivery.order_key);
-            }
-        }
-        columns
-    }
-
-    fn params(&self) -> Params<'_> {
-        vec![&self.deliveries, &self.keys, &self.handlers, &self.states, &self.order_keys, &self.steady]
     }
 }
