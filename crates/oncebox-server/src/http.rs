@@ -22,7 +22,6 @@ use http_body_util::Full;
 /// A target longer than this is answered 414.
 pub(crate) const TARGET_BYTES_MAX: usize = 8 * 1024;
 
-/// A small JSON answer.
 pub(crate) fn json(body: String) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::new(Bytes::from(body)));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));

@@ -72,7 +72,6 @@ struct Inner {
 pub(crate) struct Caps {
     /// Requests whose body is there.
     pub(crate) in_flight: usize,
-    /// Body bytes.
     pub(crate) in_flight_bytes: usize,
     /// Bodies that are not there at once.
     pub(crate) slow_bodies: usize,
@@ -81,7 +80,6 @@ pub(crate) struct Caps {
 }
 
 impl Public {
-    /// Builds the service.
     pub(crate) fn new(
         (store, setup): (Store, Arc<ArcSwap<Setup>>),
         ingest: Ingest,
@@ -105,12 +103,10 @@ impl Public {
         }))
     }
 
-    /// Where refused requests are written down.
     pub(crate) fn rejections(&self) -> Rejections {
         self.0.rejections.clone()
     }
 
-    /// The service of one connection.
     pub(crate) fn for_peer(&self, peer: Peer) -> PublicConnection {
         PublicConnection { inner: self.0.clone(), peer }
     }

@@ -241,7 +241,6 @@ impl Store {
         self.query(&sql::PING, Vec::new()).await.map(drop)
     }
 
-    /// Reads outside any transaction.
     async fn query(&self, statement: &Statement, values: Vec<Value>) -> Result<Vec<Row>, StoreError> {
         let (sql, values) = (statement.in_dialect(self.dialect()), statement.with(values, self.steady.now()));
         by_database!(Database, &self.database, database => database.query(sql, values).await)

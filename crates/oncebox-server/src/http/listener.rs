@@ -49,7 +49,6 @@ const REFUSALS_MAX: usize = 256;
 /// What a connection knows about its peer.
 #[derive(Clone, Debug)]
 pub(crate) struct Peer {
-    /// Its address.
     pub(crate) address: SocketAddr,
 }
 
@@ -59,7 +58,6 @@ pub(crate) type ResponseFuture<B> = Pin<Box<dyn Future<Output = Result<Response<
 /// On which terms a listener serves.
 #[derive(Debug)]
 pub(crate) struct Terms {
-    /// Most connections at once.
     pub(crate) connections: usize,
     /// How long a stop waits for what is running.
     pub(crate) grace: Duration,

@@ -27,12 +27,10 @@ impl Problem {
         Self::new(StatusCode::UNAUTHORIZED, "unauthorized", "the request could not be verified")
     }
 
-    /// No such source, page or thing.
     pub(crate) const fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "not-found", "there is nothing here")
     }
 
-    /// Another method is wanted.
     pub(crate) fn method(allow: String) -> Self {
         let problem = Self::new(StatusCode::METHOD_NOT_ALLOWED, "method-not-allowed", "this URL answers other methods");
         // Without a list of ours, the router adds the methods that it knows.
@@ -50,17 +48,14 @@ impl Problem {
             .closing()
     }
 
-    /// The body came too slowly.
     pub(crate) const fn too_slow() -> Self {
         Self::new(StatusCode::REQUEST_TIMEOUT, "too-slow", "the body did not arrive in time").closing()
     }
 
-    /// The target is over its limit.
     pub(crate) const fn target_too_long() -> Self {
         Self::new(StatusCode::URI_TOO_LONG, "target-too-long", "the request target is too long").closing()
     }
 
-    /// The head is over its limits.
     pub(crate) const fn head_too_large() -> Self {
         let status = StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE;
         Self::new(status, "head-too-large", "the request has too many headers, or too long ones").closing()
@@ -108,7 +103,6 @@ impl Problem {
         Self { detail, ..self }
     }
 
-    /// The status of the answer.
     pub(crate) const fn status(&self) -> StatusCode {
         self.status
     }
@@ -149,7 +143,6 @@ impl Problem {
         )
     }
 
-    /// The answer.
     pub(crate) fn into_response(self) -> Response<Full<Bytes>> {
         let mut response = Response::new(Full::new(Bytes::from(self.body())));
         *response.status_mut() = self.status;

@@ -44,7 +44,6 @@ impl StrictHead {
         Self { stream, scan: Scan::default(), heard: Some(heard), problem_body: None, refusals, remote }
     }
 
-    /// The stream itself.
     pub(crate) fn into_inner(self) -> TcpStream {
         self.stream
     }

@@ -22,12 +22,10 @@ pub(crate) struct WriteTimeout<S> {
 }
 
 impl<S> WriteTimeout<S> {
-    /// Watches a stream.
     pub(crate) fn new(stream: S, wait: Duration) -> Self {
         Self { stream, wait, patience: None }
     }
 
-    /// The stream itself.
     pub(crate) fn into_inner(self) -> S {
         self.stream
     }

@@ -29,11 +29,9 @@ const FIRST_BUFFER: usize = 4 * 1024;
 /// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyError {
-    /// Longer than the source allows.
     TooLarge,
     /// No bytes left in the budget.
     NoBudget,
-    /// Not there in time.
     TooSlow,
     /// The client hung up or broke the protocol.
     Broken,

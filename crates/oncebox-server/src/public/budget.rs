@@ -88,7 +88,6 @@ impl Share {
         if self.fits(&self.budget.used(), small, large) { Ok(()) } else { Err(Spent) }
     }
 
-    /// Takes more bytes.
     pub(crate) fn take(&mut self, bytes: usize) -> Result<(), Spent> {
         let (small, large) = self.parts(bytes);
         let budget = self.budget.clone();

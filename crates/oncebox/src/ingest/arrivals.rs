@@ -12,7 +12,6 @@ use crate::store::ArrivalCount;
 pub(super) struct Arrivals(HashMap<EventKey, ArrivalCount>);
 
 impl Arrivals {
-    /// Counts one.
     pub(super) fn count(&mut self, key: EventKey, at: UnixMillis, remote: &str) {
         if self.0.len() >= ARRIVALS_KEYS_MAX && !self.0.contains_key(&key) {
             tracing::warn!(%key, "an arrival is not counted: too many wait to be written");
@@ -25,12 +24,10 @@ impl Arrivals {
         one.recent.truncate(ARRIVALS_RECENT_MAX);
     }
 
-    /// True when nothing waits.
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Hands out what waits.
     pub(super) fn take(&mut self) -> Vec<ArrivalCount> {
         std::mem::take(&mut self.0).into_values().collect()
     }

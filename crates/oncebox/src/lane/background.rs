@@ -63,12 +63,10 @@ impl<C> Running<C> {
         Self { config, stopping, grace, living, tasks }
     }
 
-    /// Takes a changed config.
     pub(crate) fn set(&self, config: C) {
         self.config.send_replace(config);
     }
 
-    /// The config, now and later.
     pub(crate) fn config(&self) -> watch::Receiver<C> {
         self.config.subscribe()
     }

@@ -285,9 +285,7 @@ pub(super) mod postgres {
     /// BEGIN with a mark that ends with the transaction: `claim_identities.sql` looks for it.
     pub(in crate::store) const BEGIN: &str = include_str!("../../sql/postgres/begin.sql");
     pub(in crate::store) const DEADLINE: &str = include_str!("../../sql/postgres/deadline.sql");
-    /// A session for reports.
     pub(in crate::store) const READER: &str = session!("postgres/reader.sql");
-    /// A session of the ingest path.
     pub(in crate::store) const INGEST_SESSION: &str =
         session!("postgres/ingest_session.sql", "postgres/durable_session.sql");
     /// The same where nothing is promised.

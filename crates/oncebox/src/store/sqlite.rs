@@ -233,7 +233,6 @@ impl Tx {
         wait.await.unwrap_or_else(|_| Err(self.why_gone()))
     }
 
-    /// Keeps a job for the commit.
     pub(super) async fn keep_for_commit(
         &mut self,
         job: impl FnOnce(&Connection) -> Result<(), StoreError> + Send + 'static,

@@ -134,7 +134,6 @@ fn panic_text(error: tokio::task::JoinError) -> String {
     text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "no reason given".to_owned())
 }
 
-/// Decides about a failed attempt.
 fn failure(spec: &HandlerSpec, claim: &Claimed, failed: Failed, error: String, status: Option<u16>) -> Failure {
     let next = after_failure(&spec.retry, claim.attempt, claim.attempts_before, failed, chance());
     Failure { fence: claim.fence, next, error, status }

@@ -7,7 +7,6 @@ use crate::store::{Database, Store, StoreError, Tx};
 #[cfg(feature = "sqlite")]
 use crate::store::{Value, sql};
 
-/// The length of a [`BegunClaim`].
 pub(in crate::store) const MARK_BYTES: usize = 16;
 
 /// What stands for a claim in the record: the last halves of its id and of its token.

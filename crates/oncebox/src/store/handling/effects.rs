@@ -176,7 +176,6 @@ impl Tx {
     }
 }
 
-/// One statement for one event.
 pub(in crate::store) struct Step {
     pub(in crate::store) index: usize,
     pub(in crate::store) sql: String,

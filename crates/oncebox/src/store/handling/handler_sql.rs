@@ -126,7 +126,6 @@ impl Bind {
         Self::Attempt,
     ];
 
-    /// Reads a name with its colon.
     fn named(written: &str) -> Option<Self> {
         HandlerSql::BINDS.iter().position(|known| *known == written).map(|index| Self::ALL[index])
     }

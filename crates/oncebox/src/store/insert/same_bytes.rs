@@ -34,7 +34,6 @@ pub(in crate::store) struct Repeats {
 pub(in crate::store) struct Repeat {
     /// The event that brought it first.
     pub(in crate::store) first: EventKey,
-    /// What it was.
     pub(in crate::store) reason: HeldReason,
 }
 

@@ -140,7 +140,6 @@ pub(in crate::store) struct Staged {
 }
 
 impl Staged {
-    /// Sends the rows.
     pub(in crate::store) async fn insert(&self, client: &Object) -> Result<(), Error> {
         self.insert_with(client, async || Ok(())).await
     }

@@ -52,7 +52,6 @@ pub(in crate::store) struct Facts {
     encoding: String,
     in_recovery: bool,
     read_only: bool,
-    /// The process that serves it.
     pub(in crate::store) backend: i32,
 }
 

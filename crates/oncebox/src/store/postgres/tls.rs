@@ -55,7 +55,6 @@ pub(in crate::store) fn read_mode(url: &str) -> (String, Proof) {
     (format!("{base}?{}", options.join("&")), proof)
 }
 
-/// How connections are encrypted.
 pub(in crate::store) fn connector(proof: &Proof) -> Result<MakeRustlsConnect, StoreError> {
     let provider = Arc::new(ring::default_provider());
     let builder = ClientConfig::builder_with_provider(provider.clone())

@@ -155,7 +155,6 @@ impl Tx {
         self.dirty = true;
     }
 
-    /// Keeps rows for the commit.
     pub(in crate::store) async fn stage(&mut self, staged: Staged) -> Result<(), StoreError> {
         self.send_staged().await?;
         self.staged = Some(staged);

@@ -47,7 +47,6 @@ impl Insert {
 }
 
 impl Values<'_, '_> {
-    /// Binds the next value.
     pub(in crate::store) fn bind(&mut self, value: impl ToSql) -> rusqlite::Result<()> {
         self.bound += 1;
         self.statement.raw_bind_parameter(self.bound, value)

@@ -62,12 +62,10 @@ struct Unit<'a> {
     slow: bool,
     /// Runs on a session of its own.
     apart: bool,
-    /// A session was lost.
     deadly: bool,
     failed: usize,
 }
 
-/// What became of one transaction.
 enum Ran {
     /// Committed; what became of each, in their order.
     Committed(Vec<Plan>),
