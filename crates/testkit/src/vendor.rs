@@ -214,8 +214,12 @@ impl VendorServer {
         self.requests.lock().unwrap_or_else(PoisonError::into_inner).push(line);
         let rest = self.answers.lock().unwrap_or_else(PoisonError::into_inner).get(&path).cloned();
         let rest = rest.unwrap_or_else(|| b"404 Not Found\r\ncontent-length: 0\r\n\r\n".to_vec());
+        // Said as well as done: a client that keeps a connection which is about to close loses its next request.
+        let status = rest.windows(2).position(|two| two == b"\r\n").map_or(0, |at| at + 2);
+        let (status, rest) = rest.split_at(status);
+        let closing: &[u8] = if status.is_empty() { b"" } else { b"connection: close\r\n" };
         // A client that stopped reading is what some tests are about.
-        let _ = stream.write_all(&[b"HTTP/1.1 ".as_slice(), &rest].concat()).await;
+        let _ = stream.write_all(&[b"HTTP/1.1 ".as_slice(), status, closing, rest].concat()).await;
         let _ = stream.shutdown().await;
     }
 }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::task::JoinSet;
+use tokio::time::error::Elapsed;
 
 use super::arrival_recorder::{self, Entry};
 use super::{Ingest, SenderClock, metric};
@@ -191,39 +192,30 @@ impl Writer {
     /// One commit. Busy is tried once more: the lock or the deadlock's victim is free by then. So is one whose session was
     /// lost, while the sender still waits: those that were lost with it are known by now. Where it was committed all the
     /// same, the second try finds the rows under our own keys.
-    async fn commit(&self, events: &Arc<[NewEvent]>) -> Result<Settled<Vec<Inserted>>, StoreError> {
+    async fn commit(&self, events: &Arc<[NewEvent]>) -> Outcome {
         let countdown = Countdown::from(WRITE_WAIT);
-        let may_repeat = |error: &StoreError| error.is_session_lost() && countdown.left() > WRITE_WAIT / 2;
         let is_repeatable = events.iter().all(NewEvent::has_one_referee);
-        match self.try_commit(events, WRITE_WAIT).await {
-            Err(StoreError::Busy(_)) => self.try_commit(events, WRITE_WAIT).await,
-            Err(error) if may_repeat(&error) => self.repeat(events, error, countdown.left()).await,
-            Ok(Settled::Unknown(error)) if is_repeatable && may_repeat(&error) => {
-                self.repeat(events, error, countdown.left()).await
-            }
-            outcome => outcome,
+        let outcome = self.try_commit(events, WRITE_WAIT).await;
+        let lost = match &outcome {
+            Err(StoreError::Busy(_)) => return self.try_commit(events, WRITE_WAIT).await,
+            Err(error) => error,
+            Ok(Settled::Unknown(error)) if is_repeatable => error,
+            Ok(_) => return outcome,
+        };
+        if !lost.is_session_lost() || countdown.left() <= WRITE_WAIT / 2 {
+            return outcome;
         }
-    }
-
-    async fn repeat(
-        &self,
-        events: &Arc<[NewEvent]>,
-        lost: StoreError,
-        wait: Duration,
-    ) -> Result<Settled<Vec<Inserted>>, StoreError> {
         tracing::warn!("a batch of {} is tried on another connection: {}", events.len(), lost.chain());
-        self.try_commit(events, wait).await
+        self.try_commit(events, countdown.left()).await
     }
 
-    async fn try_commit(&self, events: &Arc<[NewEvent]>, wait: Duration) -> Result<Settled<Vec<Inserted>>, StoreError> {
-        // Somebody else's slow statements may stand before ours; a sender waits only so long.
-        match tokio::time::timeout(wait, self.store.insert(events)).await {
-            Ok(outcome) => outcome,
-            Err(elapsed) => Ok(Settled::Unknown(StoreError::Disconnected(elapsed.into()))),
-        }
+    /// Somebody else's slow statements may stand before ours; a sender waits only so long.
+    async fn try_commit(&self, events: &Arc<[NewEvent]>, wait: Duration) -> Outcome {
+        let unknown = |elapsed: Elapsed| Ok(Settled::Unknown(StoreError::Disconnected(elapsed.into())));
+        tokio::time::timeout(wait, self.store.insert(events)).await.unwrap_or_else(unknown)
     }
 
-    fn answer(&self, batch: Batch, outcome: Result<Settled<Vec<Inserted>>, StoreError>) {
+    fn answer(&self, batch: Batch, outcome: Outcome) {
         let requests = batch.waiting.len();
         match outcome {
             Ok(Settled::Committed(outcomes)) => self.answer_committed(batch, &outcomes),
@@ -258,6 +250,8 @@ impl Writer {
         }
     }
 }
+
+type Outcome = Result<Settled<Vec<Inserted>>, StoreError>;
 
 /// The events of several requests, and who waits for them.
 struct Batch {
