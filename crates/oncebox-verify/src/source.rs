@@ -175,6 +175,11 @@ impl Source {
         self.keyring().is_some_and(|ring| ring.may_start(wanted, now))
     }
 
+    /// True when a key was fetched a moment ago, so that nobody has to fetch it again.
+    pub fn has_just_fetched(&self, wanted: &KeyWanted, now: UnixMillis) -> bool {
+        self.keyring().is_some_and(|ring| ring.is_just_fetched(&wanted.url, now))
+    }
+
     /// Remembers for a while that a key could not be fetched.
     pub fn key_failed(&self, wanted: &KeyWanted, now: UnixMillis) {
         if let Some(ring) = self.keyring() {

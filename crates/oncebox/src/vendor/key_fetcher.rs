@@ -39,9 +39,11 @@ impl KeyFetcher {
         if let Some(outcome) = *outcome {
             return outcome;
         }
+        // Somebody else's fetch ended after our request was judged.
+        let is_there = source.has_just_fetched(wanted, clock.now());
         // Whoever comes later starts a fetch of their own, should the key still be missing; also when this one is dropped.
         let _finished = Finished { fetcher: self, name: &name, fetch_state: &fetch_state };
-        let fetched = self.fetch(source, wanted, clock).await;
+        let fetched = if is_there { Ok(()) } else { self.fetch(source, wanted, clock).await };
         *outcome = Some(fetched);
         fetched
     }

@@ -30,6 +30,8 @@ const FAILED_FOR: UnixMillis = 5_000;
 const FAILED_MAX: usize = 64;
 /// How long a certificate that cannot be fetched again stays in use.
 const GRACE: UnixMillis = 7 * 24 * 3_600_000;
+/// A request that was judged before a fetch ended asks for the same fetch at most so much later.
+const JUST_NOW: UnixMillis = 1_000;
 const LIFE_MIN: UnixMillis = 3_600_000;
 const LIFE_USUAL: UnixMillis = 6 * 3_600_000;
 const LIFE_MAX: UnixMillis = 24 * 3_600_000;
@@ -92,6 +94,11 @@ impl Keyring {
         let slot = ring.slots.get_mut(url).filter(|slot| slot.is_good(now))?;
         slot.used_at = now;
         Some((slot.keys.clone(), now.saturating_sub(slot.fetched_at) >= AGAIN_AFTER))
+    }
+
+    /// True when an address was fetched so lately that whoever missed its keys found out before.
+    pub(crate) fn is_just_fetched(&self, url: &str, now: UnixMillis) -> bool {
+        self.lock().slots.get(url).is_some_and(|slot| now.saturating_sub(slot.fetched_at) < JUST_NOW)
     }
 
     /// True when a fetch may start now; it is counted.
