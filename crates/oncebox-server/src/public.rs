@@ -63,14 +63,12 @@ struct Inner {
     arrived: ArrivedSecrets,
     ready: Ready,
     draining: Shutdown,
-    /// Looked up once.
     ack_seconds: Histogram,
 }
 
 /// How much is held at once.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Caps {
-    /// Requests whose body is there.
     pub(crate) in_flight: usize,
     pub(crate) in_flight_bytes: usize,
     /// Bodies that are not there at once.

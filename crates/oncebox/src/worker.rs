@@ -130,7 +130,6 @@ struct Worker {
 struct Unit {
     handler: Arc<str>,
     fences: Vec<Fence>,
-    /// Of the bodies.
     bytes: usize,
     /// Whether one of them was lost with its worker before.
     lost: bool,

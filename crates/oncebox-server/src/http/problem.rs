@@ -67,13 +67,11 @@ impl Problem {
         Self { detail: Some(detail.into()), ..problem }
     }
 
-    /// Known, but not allowed from here.
     pub(crate) fn forbidden(detail: impl Into<String>) -> Self {
         let problem = Self::new(StatusCode::FORBIDDEN, "forbidden", "this is not allowed");
         Self { detail: Some(detail.into()), ..problem }
     }
 
-    /// It contradicts what happened before.
     pub(crate) fn conflict(detail: impl Into<String>) -> Self {
         let problem = Self::new(StatusCode::CONFLICT, "conflict", "this contradicts what happened before");
         Self { detail: Some(detail.into()), ..problem }

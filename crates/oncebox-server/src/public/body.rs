@@ -26,7 +26,6 @@ const POLL_EVERY: Duration = Duration::from_secs(1);
 /// What the buffer of a body of unknown length begins with.
 const FIRST_BUFFER: usize = 4 * 1024;
 
-/// Why a body could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum BodyError {
     TooLarge,

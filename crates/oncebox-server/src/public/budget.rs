@@ -23,7 +23,6 @@ struct Inner {
     used: Mutex<Used>,
 }
 
-/// How much there is.
 #[derive(Clone, Copy, Debug)]
 struct Limits {
     bytes: usize,
@@ -31,7 +30,6 @@ struct Limits {
     slow: usize,
 }
 
-/// What is taken.
 #[derive(Debug, Default)]
 struct Used {
     bytes: usize,
@@ -59,7 +57,6 @@ pub(crate) struct Share {
     slow: bool,
 }
 
-/// There is no room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Spent;
 

@@ -15,13 +15,12 @@ pub(super) fn rejected(source: &str, rejection: &Rejection) {
         .increment(1);
 }
 
-/// The counters of secrets that matched, found by their source: looking one up by its labels costs more than counting.
+/// The counters of secrets that matched, found by their source and position: looking one up by its labels costs more than
+/// counting. The weak pointer keeps the source's address from being used again.
 #[derive(Clone, Debug, Default)]
-pub(super) struct SecretMatches(Arc<Mutex<HashMap<usize, OfSource>>>);
+pub(super) struct SecretMatches(Arc<Mutex<HashMap<(usize, usize), OfSource>>>);
 
-/// The weak pointer keeps the source's address from being used again.
-#[derive(Debug)]
-struct OfSource(Weak<Source>, HashMap<usize, Counter>);
+type OfSource = (Weak<Source>, Counter);
 
 impl SecretMatches {
     pub(super) fn count(&self, source: &Arc<Source>, position: usize) {
@@ -29,14 +28,13 @@ impl SecretMatches {
             return;
         }
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let address = Arc::as_ptr(source).addr();
-        if !known.contains_key(&address) {
+        let place = (Arc::as_ptr(source).addr(), position);
+        if !known.contains_key(&place) {
             // Sources that a reload replaced.
-            known.retain(|_, OfSource(source, _)| source.strong_count() > 0);
+            known.retain(|_, (source, _)| source.strong_count() > 0);
         }
-        let OfSource(_, counters) =
-            known.entry(address).or_insert_with(|| OfSource(Arc::downgrade(source), HashMap::new()));
-        counters.entry(position).or_insert_with(|| secret_matches(source, position)).increment(1);
+        let new = || (Arc::downgrade(source), secret_matches(source, position));
+        known.entry(place).or_insert_with(new).1.increment(1);
     }
 }
 

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use crate::clock::{Clock, UnixMillis};
 
-/// Signed times that are kept.
 const KEPT_MAX: usize = 64;
 /// What is older says nothing about now.
 const FRESH: Duration = Duration::from_secs(600);

@@ -31,7 +31,6 @@ pub(crate) struct Running<C> {
     config: watch::Sender<C>,
     stopping: Shutdown,
     grace: watch::Sender<Duration>,
-    /// Ends with the loop.
     living: watch::Receiver<()>,
     tasks: JoinSet<()>,
 }

@@ -62,7 +62,6 @@ const VERSION_WITHDRAWN: i32 = 3_052_000;
 #[derive(Clone, Debug)]
 pub(super) struct Database {
     writer: mpsc::Sender<Begin>,
-    /// Closed with the writer thread's end.
     ended: watch::Receiver<()>,
     readers: Arc<Readers>,
     unsafe_because: Option<String>,

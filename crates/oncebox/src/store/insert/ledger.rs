@@ -158,6 +158,7 @@ async fn insert(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, 
 }
 
 /// A batch while it is being decided.
+#[derive(Default)]
 pub(super) struct Batch<'a> {
     events: &'a [NewEvent],
     repeats: Repeats,
@@ -178,17 +179,7 @@ impl<'a> Batch<'a> {
         for (index, new) in events.iter().enumerate() {
             firsts.entry(new.event.identity).or_insert(index);
         }
-        let outcomes = vec![None; events.len()];
-        Self {
-            events,
-            repeats: Repeats::default(),
-            firsts,
-            owners: Vec::new(),
-            aliases: Vec::new(),
-            conflicts: BTreeMap::new(),
-            rows: Vec::new(),
-            outcomes,
-        }
+        Self { events, firsts, outcomes: vec![None; events.len()], ..Self::default() }
     }
 
     pub(super) fn identities_wanted(&self) -> Vec<(Identity, EventKey)> {

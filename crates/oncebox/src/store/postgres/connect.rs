@@ -45,7 +45,6 @@ pub(in crate::store) struct Session {
     /// What the server warned of last, unasked.
     warned: Warned,
     born: Era,
-    /// The process that serves it.
     backend: i32,
 }
 
@@ -89,7 +88,6 @@ impl Session {
 /// What a pool's sessions are for.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::store) struct Purpose {
-    /// What each is set to.
     pub(in crate::store) settings: &'static str,
     /// How long what was sent may go unacknowledged. A server that is busy with a statement reads nothing meanwhile, so
     /// this is longer where statements are not ours.

@@ -9,7 +9,6 @@ use crate::store::postgres::{Database, Object, Tx, by_index, classify, in_time, 
 use crate::store::sql::{CLAIM_IN_ORDER_POSTGRES, CLAIM_POSTGRES, postgres as sql};
 use crate::store::{Fence, StoreError, Want};
 
-/// The last column of a claim.
 const FITS: usize = 17;
 
 impl Tx {

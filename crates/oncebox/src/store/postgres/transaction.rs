@@ -33,7 +33,6 @@ const END_WAIT: Duration = Duration::from_secs(2);
 #[derive(Debug)]
 pub(in crate::store) struct Tx {
     client: Option<Object>,
-    /// What the session is set to.
     session: &'static str,
     begun: bool,
     failed: bool,

@@ -50,7 +50,6 @@ pub(in crate::store) fn write(
     drop(file);
 }
 
-/// Why the writer thread ends.
 enum End {
     Asked,
     HandlesGone,

@@ -70,12 +70,20 @@ enum Ran {
     /// Committed; what became of each, in their order.
     Committed(Vec<Plan>),
     /// Rolled back, because one of them failed; it is not always known which.
-    Failed { at: Option<usize>, failed: Failed, error: String },
+    Failed {
+        at: Option<usize>,
+        failed: Failed,
+        error: String,
+    },
     /// Rolled back, because the session was lost while its statements ran; perhaps they ended it.
-    SessionLost { error: String },
+    SessionLost {
+        error: String,
+    },
     /// Rolled back, because of what the session was left with: statements from before the application changed what they
     /// read, or a setting that lets nobody write.
-    Stale { error: String },
+    Stale {
+        error: String,
+    },
     /// Rolled back, because these belong to somebody else by now.
     LeaseLost(Vec<DeliveryKey>),
     /// Rolled back, because the database did not do its part.
@@ -83,7 +91,6 @@ enum Ran {
     /// Rolled back at the commit by an answer that may be another one next time; a rule of the application's own may give it
     /// every time.
     NotCommitted(StoreError),
-    /// Nobody knows.
     Unknown(StoreError),
 }
 
