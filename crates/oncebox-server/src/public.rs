@@ -14,7 +14,6 @@ use std::time::Instant;
 
 use arc_swap::ArcSwap;
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use http::header::{CONNECTION, CONTENT_ENCODING, TRANSFER_ENCODING};
 use http::{HeaderMap, HeaderValue, Method, Request, Response};
 use http_body_util::Full;
@@ -172,7 +171,10 @@ impl Inner {
         let started = Instant::now();
         match request.uri().path() {
             "/healthz" => return health(request.method()).unwrap_or_else(Problem::into_response),
-            "/readyz" => return self.answer_ready(request.method()).await,
+            // Boxed, as everything that a webhook does not need: the future of a request is made for each of them.
+            "/readyz" => {
+                return Box::pin(self.ready.answer(request.method())).await.unwrap_or_else(Problem::into_response);
+            }
             _ => {}
         }
         let peer = peer.address.ip();
@@ -184,12 +186,6 @@ impl Inner {
         };
         self.ack_seconds.record(started.elapsed().as_secs_f64());
         response
-    }
-
-    /// Boxed, as everything that a webhook does not need on its way: its future is made for each request, and a large one
-    /// costs more than all the rest.
-    fn answer_ready<'a>(&'a self, method: &'a Method) -> BoxFuture<'a, Response<Full<Bytes>>> {
-        Box::pin(async { self.ready.answer(method).await.unwrap_or_else(Problem::into_response) })
     }
 
     /// The source that a request is for.

@@ -122,7 +122,6 @@ impl Ingest {
         let source = context.source.clone();
         let (mut verdict, mut request) = judge(source, context.path_token, request, self.clock.now()).await;
         if let Verdict::NeedsKey(wanted) = &verdict {
-            // Boxed, because the future of a request is made for each of them.
             if Box::pin(self.vendors.fetch_key(context.source, wanted, &self.clock)).await.is_err() {
                 return self.out_of_reach(&context);
             }

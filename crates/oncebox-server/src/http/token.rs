@@ -4,7 +4,6 @@ use std::io;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// Bytes that nobody can guess.
 pub(crate) fn random<const N: usize>() -> io::Result<[u8; N]> {
     let mut bytes = [0; N];
     match SystemRandom::new().fill(&mut bytes) {

@@ -276,7 +276,6 @@ impl Batch {
         Self { events: events.into(), waiting }
     }
 
-    /// A batch for each request.
     fn one_by_one(self) -> impl Iterator<Item = Self> {
         let mut from = 0;
         self.waiting.into_iter().map(move |one| {

@@ -187,7 +187,6 @@ impl Lane {
         HANDLER_BYTES_MAX.saturating_sub(self.bytes)
     }
 
-    /// Body bytes in hand.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }

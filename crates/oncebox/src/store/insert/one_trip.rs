@@ -23,7 +23,6 @@ pub enum Settled<T> {
 #[derive(Debug)]
 pub(in crate::store) struct Trip {
     pub(in crate::store) events: Arc<[NewEvent]>,
-    /// Sorted.
     pub(in crate::store) wanted: Vec<(Identity, EventKey)>,
     /// One for each identity, in the same order.
     pub(in crate::store) rows: Vec<NewRow>,

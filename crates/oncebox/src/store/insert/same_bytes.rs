@@ -32,7 +32,6 @@ pub(in crate::store) struct Repeats {
 /// Something that came before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store) struct Repeat {
-    /// The event that brought it first.
     pub(in crate::store) first: EventKey,
     pub(in crate::store) reason: HeldReason,
 }
