@@ -59,7 +59,6 @@ impl Drop for LastLines {
     }
 }
 
-/// Takes one line.
 #[derive(Debug)]
 pub(crate) struct Line<'a> {
     to: &'a LineWriter,
