@@ -339,9 +339,9 @@ impl Changing<'_> {
         };
         let (old, new) = (self.setup.load_full(), build_setup(config));
         let told = [
-            reload::told("source", old.configured.keys(), new.configured.keys()),
-            reload::told("handler", old.routes.handlers(), new.routes.handlers()),
-            reload::told("destination", &old.destinations, &new.destinations),
+            reload::summary("source", old.configured.keys(), new.configured.keys()),
+            reload::summary("handler", old.routes.handlers(), new.routes.handlers()),
+            reload::summary("destination", &old.destinations, &new.destinations),
         ];
         for (name, source) in &new.sources {
             // What was fetched stays: a reload while the vendor is out of reach must cost nothing.
