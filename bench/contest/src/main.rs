@@ -17,6 +17,9 @@ use testkit::postgres::{Cluster, Options};
 use contender::{Contender, Kind};
 use report::Round;
 
+/// Of 16 MiB each.
+const WAL_FILES: usize = 240;
+
 /// Runs Oncebox beside other servers and prints ratios.
 #[derive(Debug, Parser)]
 #[command(name = "contest")]
@@ -66,7 +69,10 @@ async fn main() -> anyhow::Result<()> {
 
 async fn contest(args: &Args) -> anyhow::Result<()> {
     // One for all of them: whoever has more memory or another disk would win by that.
-    let cluster = Cluster::start(Options::default().setting("shared_buffers=256MB").setting("max_wal_size=4GB"));
+    let cluster = Cluster::start(
+        Options::default().setting("shared_buffers=256MB").setting("max_wal_size=4GB").setting("min_wal_size=4GB"),
+    );
+    make_wal_files(&cluster).await?;
     let mut contenders = vec![Contender::new(Kind::Ceiling, &cluster), Contender::new(Kind::Naive, &cluster)];
     for (name, path) in builds(&args.builds)? {
         for kind in [Kind::OnPostgres, Kind::OnSqlite] {
@@ -87,6 +93,20 @@ async fn contest(args: &Args) -> anyhow::Result<()> {
     }
     let names: Vec<_> = contenders.iter().map(Contender::name).collect();
     report::print(args, &names, &rounds)
+}
+
+/// A server that has run for a day writes into WAL files that it has used before. A new one makes each file while somebody
+/// waits for a commit, which stops everybody for some milliseconds, several times a second.
+async fn make_wal_files(cluster: &Cluster) -> anyhow::Result<()> {
+    let (client, connection) = tokio_postgres::connect(&cluster.url("postgres"), tokio_postgres::NoTls).await?;
+    let session = tokio::spawn(connection);
+    for _ in 0..WAL_FILES {
+        client.batch_execute("SELECT pg_logical_emit_message(true, '', ''); SELECT pg_switch_wal()").await?;
+    }
+    client.batch_execute("CHECKPOINT").await?;
+    drop(client);
+    session.abort();
+    Ok(())
 }
 
 /// Names and paths; a single build needs no name.
