@@ -39,7 +39,6 @@ shared! {
     EVENT_BY_KEY = "shared/event_by_key.sql";
     EVENT_BY_IDENTITY = "shared/event_by_identity.sql";
     EVENTS_BY_ID = "shared/events_by_id.sql";
-    EVENTS_BY_JOINED_ID = "shared/events_by_joined_id.sql";
     EVENTS_PAGE = "shared/events_page.sql";
     EVENTS_FLOOR = "shared/events_floor.sql";
     WAITING_PAGE = "shared/waiting_page.sql";
@@ -300,6 +299,7 @@ pub(super) mod postgres {
     pub(in crate::store) const FIND_IDENTITIES: &str = include_str!("../../sql/postgres/find_identities.sql");
     pub(in crate::store) const FIND_FINGERPRINTS: &str = include_str!("../../sql/postgres/find_fingerprints.sql");
     pub(in crate::store) const INSERT_BATCH: &str = include_str!("../../sql/postgres/insert_batch.sql");
+    pub(in crate::store) const INSERT_ONE: &str = include_str!("../../sql/postgres/insert_one.sql");
     pub(in crate::store) const CONFIRM: &str = include_str!("../../sql/postgres/confirm.sql");
     pub(in crate::store) const INSERT_ROWS: &str = include_str!("../../sql/postgres/insert_rows.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");

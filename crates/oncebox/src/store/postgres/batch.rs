@@ -8,8 +8,8 @@ use std::sync::Arc;
 use std::task::Poll;
 
 use futures_util::future::join;
-use tokio_postgres::Error;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::clock::UnixMillis;
@@ -79,8 +79,10 @@ impl Tx {
         let columns = Columns::of(&trip.events, &trip.rows, steady);
         let ids: Vec<Uuid> = trip.wanted.iter().map(|(identity, _)| Uuid::from_bytes(*identity.as_bytes())).collect();
         let asked = async |client: &Object| {
-            let statement = client.prepare_cached(sql::INSERT_BATCH).await?;
-            let rows = client.query(&statement, &columns.behind(&ids)).await?;
+            let rows = match ids.as_slice() {
+                [id] => ask(client, sql::INSERT_ONE, &columns.of_one_behind(id)).await?,
+                _ => ask(client, sql::INSERT_BATCH, &columns.behind(&ids)).await?,
+            };
             if rows.len() == trip.wanted.len() && rows.iter().all(is_fresh) {
                 return Ok(None);
             }
@@ -172,27 +174,31 @@ fn forgotten() -> StoreError {
     StoreError::Busy("an identity was forgotten at this very moment".into())
 }
 
+async fn ask(client: &Object, statement: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
+    let statement = client.prepare_cached(statement).await?;
+    client.query(&statement, values).await
+}
+
 async fn find_owners(client: &Object, find: &str, ids: &[Uuid]) -> Result<HashMap<Uuid, Owner>, Error> {
-    let statement = client.prepare_cached(find).await?;
-    let rows = client.query(&statement, &[&ids]).await?;
+    let rows = ask(client, find, &[&ids]).await?;
     rows.iter().map(read_owner).collect()
 }
 
 /// Whether a row of `insert_batch.sql` was inserted by it.
-fn is_fresh(row: &tokio_postgres::Row) -> bool {
+fn is_fresh(row: &Row) -> bool {
     row.get(3)
 }
 
 impl Trip {
     /// Whether an identity belongs to the very event that we bring.
-    fn brings(&self, row: &tokio_postgres::Row) -> bool {
+    fn brings(&self, row: &Row) -> bool {
         let (identity, key): (Uuid, Uuid) = (row.get(0), row.get(1));
         let at = self.wanted.binary_search_by(|(wanted, _)| wanted.as_bytes().cmp(identity.as_bytes()));
         at.is_ok_and(|at| self.wanted[at].1.as_bytes() == key.as_bytes())
     }
 }
 
-fn read_owner(row: &tokio_postgres::Row) -> Result<(Uuid, Owner), Error> {
+fn read_owner(row: &Row) -> Result<(Uuid, Owner), Error> {
     let key = EventKey::from_bytes(row.try_get::<_, Uuid>(1)?.into_bytes());
     let bytes: Option<&[u8]> = if row.len() > 2 { row.try_get(2)? } else { None };
     let body_sha256 = bytes.and_then(|bytes| Digest::try_from(bytes).ok());
@@ -268,6 +274,31 @@ impl<'a> Columns<'a> {
             &self.remotes,
             &self.headers,
             &self.bodies,
+            &self.delivered_keys,
+            &self.deliveries,
+            &self.handlers,
+            &self.delivery_states,
+            &self.order_keys,
+            &self.steady,
+        ]
+    }
+
+    /// The same for a single event: its own values, and its deliveries as columns.
+    fn of_one_behind<'p>(&'p self, first: &'p (dyn ToSql + Sync)) -> [&'p (dyn ToSql + Sync); 19] {
+        [
+            first,
+            &self.keys[0],
+            &self.sources[0],
+            &self.event_ids[0],
+            &self.types[0],
+            &self.identities[0],
+            &self.digests[0],
+            &self.states[0],
+            &self.reasons[0],
+            &self.received[0],
+            &self.remotes[0],
+            &self.headers[0],
+            &self.bodies[0],
             &self.delivered_keys,
             &self.deliveries,
             &self.handlers,

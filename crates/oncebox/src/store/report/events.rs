@@ -279,9 +279,7 @@ impl Store {
             let identity = EventKey::from_bytes(*Identity::of_id(source, id).as_bytes());
             events.extend(self.first(&sql::EVENT_BY_IDENTITY, vec![identity.into()]).await?);
         }
-        for statement in [&sql::EVENTS_BY_ID, &sql::EVENTS_BY_JOINED_ID] {
-            events.extend(self.list::<EventRecord>(statement, vec![event_id.into(), source.into()]).await?);
-        }
+        events.extend(self.list::<EventRecord>(&sql::EVENTS_BY_ID, vec![event_id.into(), source.into()]).await?);
         events.sort_unstable_by_key(|event| event.key);
         events.dedup_by_key(|event| event.key);
         Ok(events)
