@@ -1,2 +1,2 @@
-INSERT INTO oncebox.payloads (key, remote, headers, body)
-SELECT key, remote, headers, body FROM oncebox.{name} WHERE key = ANY($1)
+INSERT INTO oncebox.payloads (key, method, path, query, remote, headers, body)
+SELECT key, method, path, query, remote, headers, body FROM oncebox.{name} WHERE key = ANY($1)

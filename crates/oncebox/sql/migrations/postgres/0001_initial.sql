@@ -46,8 +46,12 @@ CREATE INDEX events_by_id ON oncebox.events (event_id)
 CREATE INDEX events_waiting ON oncebox.events (state, key) WHERE state <> 'accepted';
 
 -- Partitioned by key, which begins with the time. Rows no partition wants go to the last one.
+-- method, path, query: of the request line, where they are not POST, nothing below the source, and nothing. Not written yet.
 CREATE TABLE oncebox.payloads (
     key     uuid PRIMARY KEY,
+    method  text,
+    path    text,
+    query   text,
     remote  text NOT NULL,
     headers bytea NOT NULL,
     body    bytea NOT NULL

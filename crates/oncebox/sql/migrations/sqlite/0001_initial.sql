@@ -43,8 +43,12 @@ CREATE INDEX oncebox_events_by_id ON oncebox_events (event_id)
 CREATE INDEX oncebox_events_waiting ON oncebox_events (state, key) WHERE state <> 'accepted';
 
 -- Not WITHOUT ROWID: with the bytes inside the tree the table is three times bigger and slower.
+-- method, path, query: of the request line, where they are not POST, nothing below the source, and nothing. Not written yet.
 CREATE TABLE oncebox_payloads (
     key     BLOB NOT NULL PRIMARY KEY,
+    method  TEXT,
+    path    TEXT,
+    query   TEXT,
     remote  TEXT NOT NULL,
     headers BLOB NOT NULL,
     body    BLOB NOT NULL
