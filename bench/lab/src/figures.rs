@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use comfy_table::{Table, presets};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::load::Seen;
 
 /// The figures of one load.
-#[derive(Clone, Debug, Default, Serialize)]
+#[derive(Clone, Debug, Default, Deserialize, Serialize)]
 pub struct Figures {
-    /// Accepted events a second.
+    /// Events a second that were accepted, or known as duplicates.
     pub rate: f64,
     /// Half of the answers came within so many milliseconds.
     pub p50_ms: f64,

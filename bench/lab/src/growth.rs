@@ -17,6 +17,7 @@ use crate::args::GrowthArgs;
 use crate::database::{Connection, Database};
 use crate::figures::Figures;
 use crate::fill::{self, Filling};
+use crate::load::Load;
 use crate::{load, server, usage};
 use report::Report;
 
@@ -104,15 +105,21 @@ impl Inbox {
             Connection::Postgres(_) => Some(connection.number("SELECT pg_backend_pid()::bigint").await?),
         };
         let backend = backend.and_then(|process| u32::try_from(process).ok());
-        let server = server::start(build, &database.url());
+        let server = server::start(build, &database.url(), 1);
         Ok(Self { server, connection, backend, room })
     }
 
     async fn round(&self, args: &GrowthArgs) -> anyhow::Result<Round> {
-        let (address, connections) = (self.server.public_addr(), usize::from(args.connections));
-        let (mut seen, first, last) =
-            load::run(address, connections, args.seconds, args.body_size, async || self.spent().await).await?;
-        ensure!(seen.others == 0, "{} answers were not `accepted`", seen.others);
+        let load = Load {
+            address: self.server.public_addr(),
+            path: server::PATH,
+            connections: usize::from(args.connections),
+            seconds: args.seconds,
+            body_size: args.body_size,
+            repeat_percent: 0,
+        };
+        let (mut seen, first, last) = load::run(&load, async || self.spent().await).await?;
+        ensure!(seen.others + seen.duplicates == 0, "{} answers were not `accepted`", seen.others + seen.duplicates);
         let accepted = seen.measured.len();
         let written = first.written.zip(last.written).filter(|_| accepted > 0);
         let written = written.map(|(first, last)| (last - first) as f64 / accepted as f64);

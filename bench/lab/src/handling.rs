@@ -2,7 +2,7 @@
 //!
 //! One by one is what a plain job queue does: a claim, an effect and a mark for each delivery, alone or ten at a time. In
 //! batches is what the workers do, first with a handler that never fails, then with one event in a thousand failing.
-//! `bench/graphile/compare.mjs` runs this beside another queue.
+//! `bench/contest` runs this beside other queues.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

@@ -37,20 +37,22 @@ pub fn is_signed(key: &hmac::Key, header: &str, body: &[u8], now: i64) -> bool {
     (now - at).abs() <= TOLERANCE_SECONDS && hmac::verify(key, &message(at, body), &tag).is_ok()
 }
 
-/// Makes requests, each with an id of its own.
+/// Makes requests, each with an id of its own, or with one that was sent before.
 #[derive(Debug)]
 pub(crate) struct Requests {
     key: hmac::Key,
+    path: String,
     body: Vec<u8>,
     places: Vec<usize>,
     prefix: u64,
     count: u64,
+    repeats: u64,
     wire: Vec<u8>,
 }
 
 impl Requests {
     /// `prefix` keeps the ids of connections apart.
-    pub(crate) fn new(prefix: u64, body_size: usize) -> Self {
+    pub(crate) fn new(path: &str, prefix: u64, body_size: usize) -> Self {
         let body = |filler: &str| {
             serde_json::json!({
                 "id": format!("evt_{PLACEHOLDER}"), "object": "event", "type": "invoice.paid", "created": now(),
@@ -61,21 +63,36 @@ impl Requests {
         let bare = body("").len();
         let body = body(&"x".repeat(body_size.saturating_sub(bare))).into_bytes();
         let places = (0..body.len()).filter(|at| body[*at..].starts_with(PLACEHOLDER.as_bytes())).collect();
-        Self { key: key(), body, places, prefix, count: 0, wire: Vec::with_capacity(body_size + 512) }
+        let (path, wire) = (path.to_owned(), Vec::with_capacity(body_size + 512));
+        Self { key: key(), path, body, places, prefix, count: 0, repeats: 0, wire }
     }
 
-    /// The next request as it goes over the wire.
+    /// The next new one as it goes over the wire.
     pub(crate) fn next(&mut self) -> &[u8] {
         self.count += 1;
-        let id = format!("{:016x}{:016x}", self.prefix, self.count);
+        self.write(self.count)
+    }
+
+    /// The same event as before, the ids in turn, signed anew; a new one where none was sent yet.
+    pub(crate) fn repeat(&mut self) -> &[u8] {
+        if self.count == 0 {
+            return self.next();
+        }
+        self.repeats += 1;
+        self.write(1 + self.repeats % self.count)
+    }
+
+    fn write(&mut self, number: u64) -> &[u8] {
+        let id = format!("{:016x}{number:016x}", self.prefix);
         for at in &self.places {
             self.body[*at..*at + id.len()].copy_from_slice(id.as_bytes());
         }
         let at = now();
         let tag = HEXLOWER.encode(hmac::sign(&self.key, &message(at, &self.body)).as_ref());
         let head = format!(
-            "POST /in/stripe HTTP/1.1\r\nhost: contest\r\ncontent-type: application/json\r\n\
+            "POST {} HTTP/1.1\r\nhost: contest\r\ncontent-type: application/json\r\n\
              stripe-signature: t={at},v1={tag}\r\ncontent-length: {}\r\n\r\n",
+            self.path,
             self.body.len()
         );
         self.wire.clear();
@@ -91,7 +108,7 @@ mod tests {
 
     #[test]
     fn requests_are_signed_differ_and_have_their_size() {
-        let mut requests = Requests::new(7, 1024);
+        let mut requests = Requests::new("/in/stripe", 7, 1024);
         let mut seen = std::collections::HashSet::new();
         for _ in 0..10 {
             let wire = String::from_utf8(requests.next().to_vec()).expect("text");
@@ -104,5 +121,16 @@ mod tests {
             assert!(seen.insert(body.to_owned()));
         }
         assert!(!is_signed(&key(), "v1=00", b"{}", now()));
+    }
+
+    #[test]
+    fn a_repeat_has_the_bytes_of_before() {
+        let mut requests = Requests::new("/in/stripe", 7, 1024);
+        let body = |wire: &[u8]| wire[wire.len() - 1024..].to_vec();
+        let sent = [body(requests.repeat()), body(requests.next()), body(requests.next())];
+        let mut again: Vec<_> = (0..6).map(|_| body(requests.repeat())).collect();
+        again.sort();
+        again.dedup();
+        assert_eq!(again, sent);
     }
 }

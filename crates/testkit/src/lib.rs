@@ -21,6 +21,6 @@ pub mod session;
 pub mod vendor;
 
 pub use database::{Backend, TestDatabase};
-pub use process::allow_open_files;
+pub use process::{allow_open_files, spawn_child};
 pub use program::free_port;
 pub use session::Session;

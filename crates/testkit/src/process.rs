@@ -19,6 +19,11 @@ pub(crate) fn spawn(mut command: Command, death_signal: i32) -> io::Result<Child
     child.recv().expect("the spawning thread answers every request")
 }
 
+/// Starts a child that is killed when this process ends, however it ends.
+pub fn spawn_child(command: Command) -> io::Result<Child> {
+    spawn(command, libc::SIGKILL)
+}
+
 /// Sends a signal to a process that we started and have not waited for yet.
 #[expect(unsafe_code, reason = "std can only send SIGKILL")]
 pub(crate) fn signal(child: &Child, signal: i32) {
