@@ -1,111 +1,66 @@
-//! Oncebox beside what a user would write instead: one command, one interleaved run, answers checked against rows.
+//! Oncebox beside what a user would use instead: one command, interleaved rounds, answers checked against rows.
 //!
 //! Every contender gets the same signed events over the same number of connections, in turns, on one throw-away Postgres
 //! with fsync on. A ratio is taken within a round and then the median over the rounds: figures of different runs say little,
 //! ratios of one run say much. The run fails when a contender stored another number of events than it accepted.
 
+mod args;
 mod contender;
+mod document;
+mod install;
+mod kept;
+mod part;
 mod report;
+mod spread;
 mod stranger;
+mod surroundings;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use clap::{Parser, Subcommand};
+use clap::Parser as _;
 use testkit::postgres::{Cluster, Options};
 
-use contender::{Contender, Kind};
-use report::Round;
+use args::{Args, Command, Part};
+use kept::Kept;
 
-/// Of 16 MiB each.
-const WAL_FILES: usize = 240;
-
-/// Runs Oncebox beside other servers and prints ratios.
-#[derive(Debug, Parser)]
-#[command(name = "contest")]
-struct Args {
-    #[command(subcommand)]
-    command: Option<Command>,
-    /// A release build of Oncebox, as PATH or NAME=PATH; may be given several times to compare builds.
-    #[arg(long = "oncebox", default_value = "target/release/oncebox")]
-    builds: Vec<String>,
-    /// How many times every contender has its turn.
-    #[arg(long, default_value_t = 5)]
-    rounds: usize,
-    /// How long each measurement lasts, after a warm-up.
-    #[arg(long, default_value_t = 5)]
-    seconds: u64,
-    /// How many connections send at once; every contender is also measured with one.
-    #[arg(long, default_value_t = 64)]
-    connections: usize,
-    /// How large a body is.
-    #[arg(long, default_value_t = 1024)]
-    body_size: usize,
-    /// Prints every round as JSON.
-    #[arg(long)]
-    json: bool,
-}
-
-#[derive(Debug, Subcommand)]
-enum Command {
-    /// Runs one of the other servers; the contest starts it by itself.
-    #[command(hide = true)]
-    Serve {
-        /// Which one.
-        stranger: stranger::Stranger,
-        /// The port on 127.0.0.1.
-        port: u16,
-    },
-}
+/// One Postgres for all of them: whoever has more memory or another disk would win by that.
+const POSTGRES: [&str; 2] = ["shared_buffers=256MB", "max_wal_size=4GB"];
+/// Sockets of the largest load, and those of a server that it starts.
+const OPEN_FILES: u64 = 4096;
 
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
-    let args = Args::parse();
-    match args.command {
-        Some(Command::Serve { stranger, port }) => stranger.serve(port).await,
+    let args = Args::parse().settled();
+    match &args.command {
+        Some(Command::Serve { stranger, port }) => stranger.serve(*port).await,
+        Some(Command::Document { file }) => write(file),
         None => contest(&args).await,
     }
 }
 
 async fn contest(args: &Args) -> anyhow::Result<()> {
-    // One for all of them: whoever has more memory or another disk would win by that.
-    let cluster = Cluster::start(
-        Options::default().setting("shared_buffers=256MB").setting("max_wal_size=4GB").setting("min_wal_size=4GB"),
-    );
-    make_wal_files(&cluster).await?;
-    let mut contenders = vec![Contender::new(Kind::Ceiling, &cluster), Contender::new(Kind::Naive, &cluster)];
-    for (name, path) in builds(&args.builds)? {
-        for kind in [Kind::OnPostgres, Kind::OnSqlite] {
-            contenders.push(Contender::of_build(kind, &name, &path, &cluster));
-        }
+    testkit::allow_open_files(OPEN_FILES);
+    let builds = builds(&args.builds)?;
+    let options = POSTGRES.iter().fold(Options::default(), |options, setting| options.setting(setting));
+    let cluster = Cluster::start(options);
+    for part in args.parts() {
+        let shown = match part {
+            Part::Receiving => part::receiving::run(args, &builds, &cluster).await,
+            Part::Growth => part::growth::run(args, &builds, &cluster).await,
+            Part::Handling => part::queue::handling(args, &cluster).await,
+            Part::Relay => part::queue::relay(args, &cluster).await,
+            Part::Ledger => part::ledger::run(args, &builds, &cluster).await,
+        };
+        println!("{}\n", shown.with_context(|| format!("{part:?}"))?);
     }
-    let mut rounds: Vec<Round> = Vec::new();
-    for number in 0..args.rounds {
-        let mut round = Round::of(contenders.len());
-        // Another one begins every time, so that nobody always runs after the same neighbour.
-        for turn in 0..contenders.len() {
-            let at = (number + turn) % contenders.len();
-            let name = contenders[at].name().to_owned();
-            eprintln!("round {} of {}: {name}", number + 1, args.rounds);
-            round.0[at] = contenders[at].measure(args).await.with_context(|| name)?;
-        }
-        rounds.push(round);
-    }
-    let names: Vec<_> = contenders.iter().map(Contender::name).collect();
-    report::print(args, &names, &rounds)
+    args.write.as_deref().map_or(Ok(()), write)
 }
 
-/// A server that has run for a day writes into WAL files that it has used before. A new one makes each file while somebody
-/// waits for a commit, which stops everybody for some milliseconds, several times a second.
-async fn make_wal_files(cluster: &Cluster) -> anyhow::Result<()> {
-    let (client, connection) = tokio_postgres::connect(&cluster.url("postgres"), tokio_postgres::NoTls).await?;
-    let session = tokio::spawn(connection);
-    for _ in 0..WAL_FILES {
-        client.batch_execute("SELECT pg_logical_emit_message(true, '', ''); SELECT pg_switch_wal()").await?;
-    }
-    client.batch_execute("CHECKPOINT").await?;
-    drop(client);
-    session.abort();
+fn write(file: &Path) -> anyhow::Result<()> {
+    let text = document::of_kept(&Kept::read()?);
+    std::fs::write(file, text).with_context(|| format!("cannot write {}", file.display()))?;
+    eprintln!("{} is written", file.display());
     Ok(())
 }
 
@@ -113,7 +68,7 @@ async fn make_wal_files(cluster: &Cluster) -> anyhow::Result<()> {
 fn builds(given: &[String]) -> anyhow::Result<Vec<(String, PathBuf)>> {
     let mut builds = Vec::new();
     for text in given {
-        let (name, path) = text.split_once('=').unwrap_or(("oncebox", text));
+        let (name, path) = text.split_once('=').unwrap_or(("", text));
         let path = std::path::absolute(path)?;
         anyhow::ensure!(path.is_file(), "{} is not there: cargo build --release -p oncebox-server", path.display());
         builds.push((name.to_owned(), path));
@@ -124,12 +79,6 @@ fn builds(given: &[String]) -> anyhow::Result<Vec<(String, PathBuf)>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_arguments_are_well_formed() {
-        use clap::CommandFactory as _;
-        Args::command().debug_assert();
-    }
 
     #[test]
     fn a_build_that_is_missing_is_named() {

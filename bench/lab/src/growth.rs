@@ -32,6 +32,8 @@ struct Round {
     accepted: usize,
     /// Bytes of log (Postgres) or of log and checkpoints (SQLite) written for each event.
     written: Option<f64>,
+    /// Resident memory of the server at its end.
+    mib: f64,
 }
 
 /// The bytes that one event takes in each table, indexes included.
@@ -92,6 +94,7 @@ struct Spent {
     server: Duration,
     postgres: Duration,
     written: Option<i64>,
+    mib: f64,
 }
 
 impl Inbox {
@@ -125,7 +128,7 @@ impl Inbox {
         let written = written.map(|(first, last)| (last - first) as f64 / accepted as f64);
         let server = last.server.saturating_sub(first.server);
         let figures = Figures::new(&mut seen, server, last.postgres.saturating_sub(first.postgres));
-        Ok(Round { figures, accepted, written })
+        Ok(Round { figures, accepted, written, mib: last.mib })
     }
 
     /// Bytes written are the position of Postgres's log, or what the server sent to disk.
@@ -136,7 +139,7 @@ impl Inbox {
             None => usage::written_bytes(server),
         };
         let postgres = self.backend.map_or(Duration::ZERO, usage::of_postgres);
-        Spent { server: usage::of_process(server), postgres, written }
+        Spent { server: usage::of_process(server), postgres, written, mib: usage::resident_mib(server) }
     }
 }
 

@@ -144,6 +144,7 @@ mod tests {
             figures: Figures { rate, p50_ms, server_cpu_us: 10.0, ..Figures::default() },
             accepted,
             written: Some(written),
+            mib: 20.0,
         };
         let small = [round(100.0, 1.0, 1000.0, 10), round(200.0, 2.0, 1000.0, 10), round(100.0, 1.0, 1000.0, 20)];
         let large = [round(90.0, 1.1, 4000.0, 10), round(100.0, 2.0, 1000.0, 10), round(95.0, 1.0, 1500.0, 20)];
