@@ -53,8 +53,8 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value = "10M")]
     pub(crate) ledger_rows: String,
     /// One round of a second, without what must be installed: shows that answers and rows agree, not how fast anybody is.
-    #[arg(long)]
-    quick: bool,
+    #[arg(long, conflicts_with_all = ["write", "parts"])]
+    pub(crate) quick: bool,
     /// Writes the document, too.
     #[arg(long, value_name = "FILE")]
     pub(crate) write: Option<PathBuf>,
@@ -101,7 +101,7 @@ impl Args {
     pub(crate) fn parts(&self) -> Vec<Part> {
         match &self.parts {
             Some(parts) => parts.clone(),
-            None if self.write.is_some() && !self.quick => Part::value_variants().to_vec(),
+            None if self.write.is_some() => Part::value_variants().to_vec(),
             None => vec![Part::Receiving],
         }
     }
@@ -148,6 +148,7 @@ mod tests {
         assert_eq!(some.parts(), [Part::Relay, Part::Ledger]);
         assert_eq!((some.contenders(), some.connections), (vec![Kind::Naive], vec![8, 1]));
         assert_eq!(parse("contest --contenders nginx").map(drop), Err(ErrorKind::InvalidValue));
+        assert_eq!(parse("contest --quick --write x.md").map(drop), Err(ErrorKind::ArgumentConflict));
         assert_eq!(parse("contest --rounds 0").map(drop), Err(ErrorKind::ValueValidation));
     }
 

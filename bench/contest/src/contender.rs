@@ -182,9 +182,11 @@ impl Contender {
         let mut turn = Turn::default();
         let mut running: Option<(usize, Server)> = None;
         for shape in shapes {
-            let server = match running.take_if(|(handlers, _)| *handlers == shape.handlers) {
-                Some((_, server)) => server,
-                None => {
+            let server = match running.take() {
+                Some((handlers, server)) if handlers == shape.handlers => server,
+                other => {
+                    // A file has one server at a time.
+                    drop(other);
                     let server = self.launch(shape.handlers)?;
                     tokio::time::sleep(IDLE).await;
                     if turn.loads.is_empty() {

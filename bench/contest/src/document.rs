@@ -68,7 +68,7 @@ fn targets(kept: &Kept) -> String {
 fn surroundings(kept: &Kept) -> String {
     let mut groups: Vec<(Surroundings, Vec<String>)> = Vec::new();
     let mut add = |name: &str, rounds: usize, with: &Surroundings| {
-        let name = format!("{name} ({rounds} rounds)");
+        let name = format!("{name} ({rounds} round{})", if rounds == 1 { "" } else { "s" });
         match groups.iter_mut().find(|(other, _)| other == with) {
             Some((_, names)) => names.push(name),
             None => groups.push((with.clone(), vec![name])),

@@ -45,8 +45,11 @@ pub(crate) fn receiving(turns: &Turns, with: &Surroundings) -> String {
             ]);
         }
     }
-    let head =
-        format!("{} rounds of {} s; medians; accepted answers equal stored rows", turns.rounds.len(), with.seconds);
+    let head = format!(
+        "rounds: {}, each of {} s; medians; accepted answers equal stored rows",
+        turns.rounds.len(),
+        with.seconds
+    );
     let ratios = shapes.first().map(|shape| ratios(turns, *shape)).unwrap_or_default();
     format!("\n{head}\n\n{}\n\n{}", figures.trim_fmt(), ratios.trim_fmt())
 }
@@ -103,7 +106,12 @@ pub(crate) fn queues(queues: &Queues, ways: &[(&str, &str)], with: &Surroundings
             figures.add_row([(*name).to_owned(), spread.to_string()]);
         }
     }
-    format!("\n{} rounds of {}; median (lowest – highest)\n\n{}", queues.rounds.len(), with.jobs, figures.trim_fmt())
+    format!(
+        "\nrounds: {}, each of {}; median (lowest – highest)\n\n{}",
+        queues.rounds.len(),
+        with.jobs,
+        figures.trim_fmt()
+    )
 }
 
 /// Ledgers.

@@ -72,7 +72,7 @@ fn a_document_says_when_and_how_often() {
     let text = of_kept(&kept());
     has(
         &text,
-        "- receiving (3 rounds), growth (3 rounds), handling (1 rounds), outbox (1 rounds), large ledger (1 rounds): 2026-01-02, commit abc",
+        "- receiving (3 rounds), growth (3 rounds), handling (1 round), outbox (1 round), large ledger (1 round): 2026-01-02, commit abc",
     );
     has(&text, "Versions: Postgres 15.1.");
 }
