@@ -16,6 +16,7 @@ pub(crate) fn receiving(turns: &Turns, with: &Surroundings) -> String {
     let mut figures = table(&[
         "contender",
         "conns",
+        "handlers",
         "repeats",
         "bytes",
         "events/s",
@@ -34,6 +35,7 @@ pub(crate) fn receiving(turns: &Turns, with: &Surroundings) -> String {
             figures.add_row([
                 entrant.name.clone(),
                 shape.connections.to_string(),
+                shape.handlers.to_string(),
                 format!("{} %", shape.repeat_percent),
                 shape.body_size.to_string(),
                 number(rate),

@@ -61,7 +61,7 @@ impl Requests {
             .to_string()
         };
         let bare = body("").len();
-        let body = body(&"x".repeat(body_size.saturating_sub(bare))).into_bytes();
+        let body = body(&letters(body_size.saturating_sub(bare))).into_bytes();
         let places = (0..body.len()).filter(|at| body[*at..].starts_with(PLACEHOLDER.as_bytes())).collect();
         let (path, wire) = (path.to_owned(), Vec::with_capacity(body_size + 512));
         Self { key: key(), path, body, places, prefix, count: 0, repeats: 0, wire }
@@ -100,6 +100,17 @@ impl Requests {
         self.wire.extend_from_slice(&self.body);
         &self.wire
     }
+}
+
+/// Letters without a pattern: a database that compresses large values must not gain by a body that no sender has.
+fn letters(count: usize) -> String {
+    let mut state: u32 = 1;
+    let mut letter = || {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        // The upper bits are the better ones.
+        char::from(b'a' + (state >> 24) as u8 % 26)
+    };
+    (0..count).map(|_| letter()).collect()
 }
 
 #[cfg(test)]
