@@ -129,6 +129,9 @@ pub struct QueueArgs {
     /// The size of each body, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1024)]
     pub body_size: usize,
+    /// Measure handling in batches alone
+    #[arg(long)]
+    pub batches: bool,
     /// Print JSON
     #[arg(long)]
     pub json: bool,
@@ -165,7 +168,7 @@ mod tests {
         Cli::command().debug_assert();
         check("lab fill --events 10M --payloads 1k --database sqlite:x.db --seed 7 --add --json", Ok(()));
         check("lab growth --rows 20k --small-rows 2k --rounds 5 --database sqlite:x.db --oncebox old", Ok(()));
-        check("lab handling --events 100 --rounds 2 --json", Ok(()));
+        check("lab handling --events 100 --rounds 2 --batches --json", Ok(()));
         check("lab fill", Err(ErrorKind::MissingRequiredArgument));
         check("lab fill --events 1x", Err(ErrorKind::ValueValidation));
         check("lab relay --events 0", Err(ErrorKind::ValueValidation));

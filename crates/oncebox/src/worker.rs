@@ -27,6 +27,7 @@ use completer::Completer;
 use lane::{Lane, Pace};
 use lease::{Leases, Proof};
 
+use crate::event::NodeKey;
 use crate::lane::background::{Running, Signals, Specs, specs};
 use crate::lane::begun::{Beginnings, announce};
 use crate::lane::circuit::Reached;
@@ -276,7 +277,7 @@ impl Worker {
     }
 
     async fn claim_these(&mut self, wants: Vec<Want>, now: Duration) -> Result<bool, StoreError> {
-        let claims = match self.claim_now(&wants).await {
+        let claims = match self.claim_beside_work(&wants).await {
             Ok(claims) => claims,
             Err(error) => {
                 self.lanes.values_mut().for_each(|lane| lane.claim_failed(now));
@@ -306,16 +307,20 @@ impl Worker {
         wants.iter_mut().for_each(|want| want.bytes = want.bytes.min(share).max(1));
     }
 
-    /// Two nodes that claim within one order key at the same instant are in each other's way for a moment only.
-    async fn claim_now(&self, wants: &[Want]) -> Result<Claims, StoreError> {
-        let node = Some(self.node.node);
-        for _ in 1..CLAIMS_MAX {
-            match self.context.store.claim(wants, node, self.context.clock.now()).await {
-                Err(StoreError::Busy(_)) => tokio::time::sleep(CLAIM_PAUSE).await,
-                outcome => return outcome,
+    /// Claims; what ends meanwhile makes room at once for what is in hand already.
+    async fn claim_beside_work(&mut self, wants: &[Want]) -> Result<Claims, StoreError> {
+        let context = self.context.clone();
+        let mut claim = std::pin::pin!(claim_now(&context, wants, self.node.node));
+        loop {
+            tokio::select! {
+                biased;
+                claims = &mut claim => return claims,
+                Some(ended) = self.running.join_next_with_id() => {
+                    self.ended(ended);
+                    self.begin();
+                }
             }
         }
-        self.context.store.claim(wants, node, self.context.clock.now()).await
     }
 
     fn change(&mut self, handlers: &[Arc<HandlerSpec>]) {
@@ -419,6 +424,17 @@ impl Worker {
             tracing::warn!("stopping before all claims were given back; they expire with their lease");
         }
     }
+}
+
+/// Two nodes that claim within one order key at the same instant are in each other's way for a moment only.
+async fn claim_now(context: &Context, wants: &[Want], node: NodeKey) -> Result<Claims, StoreError> {
+    for _ in 1..CLAIMS_MAX {
+        match context.store.claim(wants, Some(node), context.clock.now()).await {
+            Err(StoreError::Busy(_)) => tokio::time::sleep(CLAIM_PAUSE).await,
+            outcome => return outcome,
+        }
+    }
+    context.store.claim(wants, Some(node), context.clock.now()).await
 }
 
 async fn give_back(context: Context, fences: Vec<Fence>, pause: Duration) {

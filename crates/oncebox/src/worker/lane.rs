@@ -162,7 +162,8 @@ impl Lane {
         self.queue.iter().any(|one| one.lost)
     }
 
-    /// How many to claim now; a probe of an open circuit is one alone.
+    /// How many to claim now; a probe of an open circuit is one alone. Whoever gets a number claims, and tells by
+    /// [`Lane::take`] or [`Lane::claim_failed`].
     pub(super) fn claim_limit(&mut self, now: Duration) -> usize {
         let room = self.room();
         if !self.wanted
@@ -179,7 +180,12 @@ impl Lane {
         if self.running + self.queue.len() > 0 && room < enough {
             return 0;
         }
-        self.allowed(room.min(self.reach), now)
+        let limit = self.allowed(room.min(self.reach), now);
+        if limit > 0 {
+            // Whoever wakes us from here on wakes us for the next claim.
+            (self.may_have_work, self.backlog) = (false, false);
+        }
+        limit
     }
 
     /// Body bytes that there is room for.
@@ -208,7 +214,6 @@ impl Lane {
 
     /// Takes what a claim for `asked` brought; `cut_off`: more is due than fits into the bytes.
     pub(super) fn take(&mut self, claims: Vec<Claimed>, asked: usize, cut_off: bool, now: Duration) {
-        self.may_have_work = false;
         self.in_order |= claims.iter().any(|claim| claim.order_key.is_some());
         self.backlog = cut_off || claims.len() >= asked;
         self.reach = if cut_off { (claims.len() * 2).max(1) } else { self.reach.saturating_mul(2) };
@@ -229,6 +234,7 @@ impl Lane {
 
     /// The claim did not come through: whoever was to probe did not.
     pub(super) fn claim_failed(&mut self, now: Duration) {
+        self.may_have_work = true;
         self.circuit.tell(Reached::Unknown, now);
     }
 
