@@ -101,6 +101,13 @@ impl Drop for UnderWay {
 async fn run(store: Store, node: NodeKey, lists: Lists, mut asks: mpsc::Receiver<Ask>) {
     let mut batch = Vec::with_capacity(BEGUN_MAX);
     while asks.recv_many(&mut batch, BEGUN_MAX).await > 0 {
+        // Whoever is about to ask shares this write: each costs as much for one as for many.
+        tokio::task::yield_now().await;
+        while batch.len() < BEGUN_MAX
+            && let Ok(ask) = asks.try_recv()
+        {
+            batch.push(ask);
+        }
         let mut written = HashMap::new();
         for role in batch.iter().map(|ask| ask.role).collect::<HashSet<_>>() {
             written.insert(role, write(&store, node, role, &lists).await);
