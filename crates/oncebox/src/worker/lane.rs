@@ -317,3 +317,47 @@ impl Lane {
         self.hand().saturating_sub(self.running * unit + self.queue.len())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::delivery::retry::RetryPolicy;
+    use crate::store::{Dialect, HandlerSql};
+    use crate::worker::handler::OrderRules;
+
+    fn lane() -> Lane {
+        let sql = HandlerSql::parse("delete from t where id = :event_id", Dialect::Postgres).unwrap();
+        let spec = HandlerSpec {
+            name: "orders".into(),
+            work: Work::Sql(Arc::new(sql)),
+            lease: Duration::from_secs(60),
+            retry: RetryPolicy::default(),
+            concurrency: 2,
+            rate: None,
+            order: OrderRules::default(),
+        };
+        Lane::new(Arc::new(spec), false)
+    }
+
+    #[test]
+    fn who_wakes_it_during_a_claim_is_heard() {
+        let (mut lane, now) = (lane(), Duration::ZERO);
+        let asked = lane.claim_limit(now);
+        assert_eq!((asked, lane.claim_limit(now)), (2 * BATCH_FIRST, 0), "one claim at a time");
+        lane.take(Vec::new(), asked, false, now);
+        assert_eq!(lane.claim_limit(now), 0, "there is nothing");
+        lane.mark_due();
+        let asked = lane.claim_limit(now);
+        lane.mark_due();
+        lane.take(Vec::new(), asked, false, now);
+        assert_eq!(lane.claim_limit(now), asked, "what came after the claim had looked");
+    }
+
+    #[test]
+    fn a_claim_that_failed_is_made_again() {
+        let (mut lane, now) = (lane(), Duration::ZERO);
+        let asked = lane.claim_limit(now);
+        lane.claim_failed(now);
+        assert_eq!(lane.claim_limit(now), asked);
+    }
+}
