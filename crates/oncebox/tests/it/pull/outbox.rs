@@ -120,3 +120,24 @@ fn what_makes_no_message_is_refused_in_words() {
         }
     });
 }
+
+#[test]
+fn the_table_itself_refuses_what_makes_no_message() {
+    run(async |_world, session| {
+        session.value("select oncebox.send('crm', 'x')").await;
+        for wrong in [
+            "destination = 'a b'",
+            "destination = null",
+            "step = 'a/b'",
+            "order_key = ''",
+            "path = repeat('x', 2049)",
+            "method = 'HEAD'",
+            "headers = '[]'",
+            "body = decode(repeat('00', 16777217), 'hex')",
+            "state = 'x'",
+        ] {
+            let refused = session.query(&format!("update oncebox.outbox set {wrong}")).await.expect_err(wrong);
+            assert!(["23514", "23502"].contains(&refused.sqlstate.as_str()), "{wrong}: {refused:?}");
+        }
+    });
+}
