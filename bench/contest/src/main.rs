@@ -25,7 +25,9 @@ use args::{Args, Command, Part};
 use kept::Kept;
 
 /// One Postgres for all of them: whoever has more memory or another disk would win by that.
-const POSTGRES: [&str; 2] = ["shared_buffers=256MB", "max_wal_size=4GB"];
+const POSTGRES: [&str; 3] = ["shared_buffers=256MB", "max_wal_size=4GB", "min_wal_size=4GB"];
+/// Of 16 MiB each.
+const WAL_FILES: usize = 240;
 /// Sockets of the largest load, and those of a server that it starts.
 const OPEN_FILES: u64 = 4096;
 
@@ -44,6 +46,9 @@ async fn contest(args: &Args) -> anyhow::Result<()> {
     let builds = builds(&args.builds)?;
     let options = POSTGRES.iter().fold(Options::default(), |options, setting| options.setting(setting));
     let cluster = Cluster::start(options);
+    if !args.quick {
+        make_wal_files(&cluster).await?;
+    }
     for part in args.parts() {
         let shown = match part {
             Part::Receiving => part::receiving::run(args, &builds, &cluster).await,
@@ -55,6 +60,20 @@ async fn contest(args: &Args) -> anyhow::Result<()> {
         println!("{}\n", shown.with_context(|| format!("{part:?}"))?);
     }
     args.write.as_deref().map_or(Ok(()), write)
+}
+
+/// A server that has run for a day writes into WAL files that it has used before. A new one makes each file while somebody
+/// waits for a commit, which stops everybody for some milliseconds, several times a second.
+async fn make_wal_files(cluster: &Cluster) -> anyhow::Result<()> {
+    let (client, connection) = tokio_postgres::connect(&cluster.url("postgres"), tokio_postgres::NoTls).await?;
+    let session = tokio::spawn(connection);
+    for _ in 0..WAL_FILES {
+        client.batch_execute("SELECT pg_logical_emit_message(true, '', ''); SELECT pg_switch_wal()").await?;
+    }
+    client.batch_execute("CHECKPOINT").await?;
+    drop(client);
+    session.abort();
+    Ok(())
 }
 
 fn write(file: &Path) -> anyhow::Result<()> {

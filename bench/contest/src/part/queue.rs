@@ -20,6 +20,9 @@ use crate::surroundings::Surroundings;
 
 /// One in so many jobs fails where some do.
 const FAIL_EVERY: &str = "1000";
+/// How many times as many events where they are handled in batches: our time runs from the start to the last mark, that of
+/// others from one execution to another in the middle.
+const BATCHED_TIMES: u64 = 5;
 const BACKENDS: [(Backend, &str); 2] = [(Backend::Postgres, "postgres"), (Backend::Sqlite, "sqlite")];
 
 /// Jobs or calls a second of every way, by its key, in each round.
@@ -96,7 +99,7 @@ pub(crate) async fn relay(args: &Args, cluster: &Cluster) -> anyhow::Result<Stri
     run(args, cluster, "relay", &RELAY, |round, rates| {
         for turn in 0..BACKENDS.len() {
             let (backend, name) = BACKENDS[(round + turn) % BACKENDS.len()];
-            let figures = lab("relay", args, cluster, backend)?;
+            let figures = lab("relay", args.jobs, None, args, cluster, backend)?;
             for side in ["relay", "bare"] {
                 let rate = figures[side]["median"].as_f64().context("`lab relay` printed no rate")?;
                 rates.insert(format!("{name}.{side}"), rate);
@@ -134,20 +137,32 @@ fn handled(
     backend: Backend,
     name: &str,
 ) -> anyhow::Result<impl Iterator<Item = (String, f64)>> {
-    let figures = lab("handling", args, cluster, backend)?;
-    let ways = figures["ways"].as_array().context("`lab handling` printed no ways")?;
-    let rate = |way: &Value| Some((format!("{name}.{}", way["key"].as_str()?), way["median"].as_f64()?));
-    let rates: Option<Vec<_>> = ways.iter().map(rate).collect();
-    Ok(rates.context("`lab handling` printed a way without a rate")?.into_iter())
+    let mut rates = BTreeMap::new();
+    // Later figures replace earlier ones: in batches the first events are over before anything is warm.
+    for (jobs, more) in [(args.jobs, None), (args.jobs * BATCHED_TIMES, Some("--batches"))] {
+        let figures = lab("handling", jobs, more, args, cluster, backend)?;
+        let ways = figures["ways"].as_array().context("`lab handling` printed no ways")?;
+        let rate = |way: &Value| Some((format!("{name}.{}", way["key"].as_str()?), way["median"].as_f64()?));
+        let of_ways: Option<Vec<_>> = ways.iter().map(rate).collect();
+        rates.extend(of_ways.context("`lab handling` printed a way without a rate")?);
+    }
+    Ok(rates.into_iter())
 }
 
 /// One round of a measurement of `lab`, in a process and on a database of its own.
-fn lab(what: &str, args: &Args, cluster: &Cluster, backend: Backend) -> anyhow::Result<Value> {
+fn lab(
+    what: &str,
+    jobs: u64,
+    more: Option<&str>,
+    args: &Args,
+    cluster: &Cluster,
+    backend: Backend,
+) -> anyhow::Result<Value> {
     let database = fresh(cluster, backend);
-    let (events, body) = (args.jobs.to_string(), args.body_size.to_string());
+    let (events, body) = (jobs.to_string(), args.body_size.to_string());
     let line =
         [what, "--json", "--rounds", "1", "--events", &events, "--body-size", &body, "--database", database.url()];
-    Ok(serde_json::from_slice(&printed(Command::new(lab_program()?).args(line))?)?)
+    Ok(serde_json::from_slice(&printed(Command::new(lab_program()?).args(line).args(more))?)?)
 }
 
 fn stranger(args: &Args, cluster: &Cluster, node: &PathBuf, queue: &str, fails: bool) -> anyhow::Result<Rate> {
