@@ -37,6 +37,7 @@ main() {
     step "examples" run_examples
     RUSTDOCFLAGS="-D warnings" step "documentation" document
     step "release build" build_release
+    step "instructions of an event" count_instructions
     step "the contest with other servers" run_contest
     step "clients and their examples" bash clients/test.sh
     step "the admin API against schemathesis" bash tests/api_fuzz.sh
@@ -262,6 +263,15 @@ run_examples() {
     for example in axum_sqlx tokio_postgres rusqlite_sync outbox_email; do
         cargo run --locked --quiet -p oncebox --features "$adapters" --example "$example" || return
     done
+}
+
+# Fails where an event costs a tenth more of our instructions than bench/instructions.txt says.
+count_instructions() {
+    if ! command -v valgrind >/dev/null; then
+        is_root && command -v apt-get >/dev/null || stop "valgrind is missing: install it (Debian: apt-get install valgrind)"
+        apt_install valgrind
+    fi
+    target/release/lab instructions
 }
 
 # Prints our ratios to other servers. One short round on a busy machine says nothing about speed, so only the command must

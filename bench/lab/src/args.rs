@@ -24,6 +24,52 @@ pub enum Command {
     Handling(QueueArgs),
     /// How fast a filled outbox goes out, beside the same client without an outbox
     Relay(QueueArgs),
+    /// Count the instructions that an event costs, and compare them with a file
+    Instructions(InstructionsArgs),
+}
+
+/// Arguments of `instructions`.
+#[derive(Args, Debug)]
+#[command(after_help = "Needs valgrind. What a check of the signature and a hash of the body take is subtracted.
+
+Examples:
+  lab instructions
+  lab instructions --write")]
+pub struct InstructionsArgs {
+    /// The counts that are known; one that has grown by more than a tenth is an error
+    #[arg(long, value_name = "FILE", default_value = "bench/instructions.txt")]
+    pub file: PathBuf,
+    /// Write the file anew
+    #[arg(long)]
+    pub write: bool,
+    /// Do the work that is counted
+    #[arg(long, hide = true, requires = "count")]
+    pub work: Option<Work>,
+    /// How many requests
+    #[arg(long, hide = true, requires = "work")]
+    pub count: Option<u64>,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+pub enum Work {
+    /// To check a signature and to hash a body, and nothing else
+    Bare,
+    /// To judge a request
+    Judge,
+    /// To judge a request, to store its event with others, and to answer
+    Accept,
+}
+
+impl Work {
+    /// Its name on the command line.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Bare => "bare",
+            Self::Judge => "judge",
+            Self::Accept => "accept",
+        }
+    }
 }
 
 /// Arguments of `fill`.
@@ -169,6 +215,8 @@ mod tests {
         check("lab fill --events 10M --payloads 1k --database sqlite:x.db --seed 7 --add --json", Ok(()));
         check("lab growth --rows 20k --small-rows 2k --rounds 5 --database sqlite:x.db --oncebox old", Ok(()));
         check("lab handling --events 100 --rounds 2 --batches --json", Ok(()));
+        check("lab instructions --file x.txt --write", Ok(()));
+        check("lab instructions --work judge", Err(ErrorKind::MissingRequiredArgument));
         check("lab fill", Err(ErrorKind::MissingRequiredArgument));
         check("lab fill --events 1x", Err(ErrorKind::ValueValidation));
         check("lab relay --events 0", Err(ErrorKind::ValueValidation));

@@ -7,6 +7,7 @@ pub mod figures;
 pub mod fill;
 pub mod growth;
 pub mod handling;
+pub mod instructions;
 pub mod load;
 pub mod relay;
 pub mod server;

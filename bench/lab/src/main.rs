@@ -10,6 +10,7 @@ async fn main() -> anyhow::Result<()> {
         Command::Growth(args) => lab::growth::run(&args).await,
         Command::Handling(args) => lab::handling::run(&args).await,
         Command::Relay(args) => lab::relay::run(&args).await,
+        Command::Instructions(args) => lab::instructions::run(&args).await,
     }?;
     println!("{shown}");
     Ok(())
