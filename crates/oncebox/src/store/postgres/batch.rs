@@ -285,8 +285,8 @@ impl<'a> Columns<'a> {
 
     /// The same for a single event: its own values, and its deliveries as columns.
     fn of_one_behind<'p>(&'p self, first: &'p (dyn ToSql + Sync)) -> [&'p (dyn ToSql + Sync); 19] {
-        [
-            first,
+        let mut values = self.behind(first);
+        values[1..13].copy_from_slice(&[
             &self.keys[0],
             &self.sources[0],
             &self.event_ids[0],
@@ -299,12 +299,7 @@ impl<'a> Columns<'a> {
             &self.remotes[0],
             &self.headers[0],
             &self.bodies[0],
-            &self.delivered_keys,
-            &self.deliveries,
-            &self.handlers,
-            &self.delivery_states,
-            &self.order_keys,
-            &self.steady,
-        ]
+        ]);
+        values
     }
 }
