@@ -81,6 +81,7 @@ use crate::clock::UnixMillis;
 use crate::database::steady::Steady;
 use crate::database::{At, Pool, Transaction, migrate_with};
 use crate::fault::Faults;
+use insert::one_trip::MostlyKnown;
 
 /// The database. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -88,6 +89,7 @@ pub struct Store {
     database: Database,
     faults: Faults,
     steady: Steady,
+    mostly_known: MostlyKnown,
 }
 
 #[derive(Clone, Debug)]
@@ -127,7 +129,7 @@ impl Store {
         durability: Durability,
     ) -> Result<Self, StoreError> {
         let database = sqlite::Database::open(path, access, durability).await?;
-        Ok(Self { database: Database::Sqlite(database), faults: Faults::none(), steady: Steady::default() })
+        Ok(Self::of(Database::Sqlite(database)))
     }
 
     /// Connects to Postgres by URL. Where it names several hosts, whichever of them takes writes is used.
@@ -138,7 +140,12 @@ impl Store {
         durability: Durability,
     ) -> Result<Self, StoreError> {
         let database = postgres::Database::connect(url, connections, durability).await?;
-        Ok(Self { database: Database::Postgres(database), faults: Faults::none(), steady: Steady::default() })
+        Ok(Self::of(Database::Postgres(database)))
+    }
+
+    fn of(database: Database) -> Self {
+        let (faults, steady, mostly_known) = (Faults::none(), Steady::default(), MostlyKnown::default());
+        Self { database, faults, steady, mostly_known }
     }
 
     /// The same store with fault points armed; without the feature `faults` this changes nothing.

@@ -97,10 +97,12 @@ pub(in crate::store) enum Owner {
 impl Owner {
     /// Keys are made for one event each: where ours stands, the row is ours, and an earlier try was committed.
     pub(in crate::store) fn unless_ours(self, own: EventKey) -> Self {
-        match self {
-            Self::Known { key, .. } if key == own => Self::Fresh,
-            other => other,
-        }
+        if self.is(own) { Self::Fresh } else { self }
+    }
+
+    /// Whether it stands under this key.
+    pub(in crate::store) fn is(&self, own: EventKey) -> bool {
+        matches!(self, Self::Known { key, .. } if *key == own)
     }
 }
 

@@ -27,7 +27,7 @@ impl Tx {
         &mut self,
         wanted: &[(Identity, EventKey)],
     ) -> Result<Vec<Owner>, StoreError> {
-        let ids: Vec<Uuid> = wanted.iter().map(|(identity, _)| Uuid::from_bytes(*identity.as_bytes())).collect();
+        let ids: Vec<Uuid> = wanted.iter().map(|(identity, _)| uuid_of(identity)).collect();
         let keys: Vec<EventKey> = wanted.iter().map(|(_, key)| *key).collect();
         self.claim(sql::CLAIM_IDENTITIES, sql::FIND_IDENTITIES, &ids, &keys).await
     }
@@ -70,28 +70,41 @@ impl Tx {
         self.step(async |client| find_owners(client, find, ids).await).await
     }
 
-    /// Inserts the identities that nobody has and their rows, and commits: one statement outside any transaction.
+    /// Inserts the identities that nobody has and their rows, and commits: one statement outside any transaction. Where most
+    /// are known, one that only reads goes before it, and what it finds does not travel.
     pub(in crate::store) async fn make_trip(
         self,
         trip: Trip,
         steady: Option<UnixMillis>,
     ) -> Result<Settled<Vec<Owner>>, StoreError> {
-        let columns = Columns::of(&trip.events, &trip.rows, steady);
-        let ids: Vec<Uuid> = trip.wanted.iter().map(|(identity, _)| Uuid::from_bytes(*identity.as_bytes())).collect();
         let asked = async |client: &Object| {
-            let rows = match ids.as_slice() {
-                [id] => ask(client, sql::INSERT_ONE, &columns.of_one_behind(id)).await?,
-                _ => ask(client, sql::INSERT_BATCH, &columns.behind(&ids)).await?,
+            let all: Vec<Uuid> = trip.wanted.iter().map(|(identity, _)| uuid_of(identity)).collect();
+            let mut found = match trip.look_first {
+                true => find_owners(client, sql::FIND_IDENTITIES, &all).await?,
+                false => HashMap::new(),
             };
-            if rows.len() == trip.wanted.len() && rows.iter().all(is_fresh) {
+            let is_left = |id: &Uuid| !found.contains_key(id);
+            let left: Vec<Uuid> = all.iter().copied().filter(is_left).collect();
+            let rows: Vec<NewRow> =
+                trip.rows.iter().zip(&all).filter(|(_, id)| is_left(id)).map(|(row, _)| *row).collect();
+            let columns = Columns::of(&trip.events, &rows, steady);
+            let answered = match left.as_slice() {
+                [] => Vec::new(),
+                [id] => ask(client, sql::INSERT_ONE, &columns.of_one_behind(id)).await?,
+                _ => ask(client, sql::INSERT_BATCH, &columns.behind(&left)).await?,
+            };
+            if answered.len() == trip.wanted.len() && answered.iter().all(is_fresh) {
                 return Ok(None);
             }
-            let mut found: HashMap<Uuid, Owner> = rows.iter().map(read_owner).collect::<Result<_, _>>()?;
-            if rows.iter().any(|row| !is_fresh(row) && trip.brings(row)) {
+            for row in &answered {
+                let (id, owner) = read_owner(row)?;
+                found.insert(id, if is_fresh(row) { Owner::Fresh } else { owner });
+            }
+            if trip.wanted.iter().any(|(identity, own)| found.get(&uuid_of(identity)).is_some_and(|one| one.is(*own))) {
                 // Ours already: an earlier try was committed and its answer lost.
                 client.query(sql::CONFIRM, &[]).await?;
             }
-            let missing: Vec<Uuid> = ids.iter().filter(|id| !found.contains_key(*id)).copied().collect();
+            let missing: Vec<Uuid> = left.into_iter().filter(|id| !found.contains_key(id)).collect();
             if !missing.is_empty() {
                 found.extend(find_owners(client, sql::FIND_IDENTITIES, &missing).await?);
             }
@@ -103,7 +116,7 @@ impl Tx {
         };
         let owner = |(identity, own): &(Identity, EventKey)| match &found {
             None => Ok(Owner::Fresh),
-            Some(found) => match found.get(&Uuid::from_bytes(*identity.as_bytes())) {
+            Some(found) => match found.get(&uuid_of(identity)) {
                 Some(owner) => Ok(owner.unless_ours(*own)),
                 None => Err(forgotten()),
             },
@@ -189,13 +202,8 @@ fn is_fresh(row: &Row) -> bool {
     row.get(3)
 }
 
-impl Trip {
-    /// Whether an identity belongs to the very event that we bring.
-    fn brings(&self, row: &Row) -> bool {
-        let (identity, key): (Uuid, Uuid) = (row.get(0), row.get(1));
-        let at = self.wanted.binary_search_by(|(wanted, _)| wanted.as_bytes().cmp(identity.as_bytes()));
-        at.is_ok_and(|at| self.wanted[at].1.as_bytes() == key.as_bytes())
-    }
+fn uuid_of(identity: &Identity) -> Uuid {
+    Uuid::from_bytes(*identity.as_bytes())
 }
 
 fn read_owner(row: &Row) -> Result<(Uuid, Owner), Error> {

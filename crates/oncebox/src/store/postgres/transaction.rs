@@ -230,7 +230,7 @@ impl Tx {
         }
     }
 
-    /// Runs statements outside any transaction, the first of which commits what it writes. BEGIN was never sent.
+    /// Runs statements outside any transaction; each commits what it writes. BEGIN was never sent.
     pub(in crate::store) async fn commit_at_once<T>(
         self,
         work: impl AsyncFnOnce(&Object) -> Result<T, tokio_postgres::Error>,

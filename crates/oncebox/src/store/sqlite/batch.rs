@@ -39,7 +39,7 @@ impl Tx {
     ) -> Result<Settled<Vec<Owner>>, StoreError> {
         let (tell, told) = oneshot::channel();
         self.keep_for_commit(move |connection| {
-            let Trip { events, wanted, rows } = trip;
+            let Trip { events, wanted, rows, .. } = trip;
             let owners = claim_identities(connection, wanted)?;
             let is_new = |(_, owner): &(NewRow, &Owner)| **owner == Owner::Fresh;
             let new: Vec<NewRow> = rows.iter().copied().zip(&owners).filter(is_new).map(|(row, _)| row).collect();

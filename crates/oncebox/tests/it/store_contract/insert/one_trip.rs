@@ -28,6 +28,29 @@ testkit::contract! {
         world.check();
     }
 
+    /// Behind a batch of duplicates the next one is looked for before it is inserted: that changes no outcome.
+    async fn behind_a_storm_of_duplicates_each_event_has_its_own_outcome(db: TestDatabase) {
+        let world = World::new(db).await;
+        let storm = || -> Vec<NewEvent> { (0..8).map(|nth| world.event(&format!("known_{nth}"), "a")).collect() };
+        let known: Vec<_> = world.insert(storm()).await.iter().map(Inserted::key).collect();
+        let duplicates: Vec<_> = known.iter().map(|key| Duplicate(*key)).collect();
+        for fresh in 0..4 {
+            assert_eq!(world.insert(storm()).await, duplicates);
+            let new: Vec<_> = (0..fresh).map(|nth| world.event(&format!("evt_{fresh}_{nth}"), "a")).collect();
+            let other = world.event("known_0", &format!("b{fresh}"));
+            let expected = new.iter().map(|event| Accepted(event.key)).chain([Conflict(other.key)]);
+            let expected: Vec<_> = duplicates.iter().copied().chain(expected).collect();
+            let mixed: Vec<_> = storm().into_iter().chain(new).chain([other]).collect();
+            assert_eq!(world.insert(mixed.clone()).await, expected, "{fresh} new");
+            // As after a lost answer: what is ours already is ours, and no duplicate.
+            assert_eq!(words(&world.insert(storm()).await), words(&duplicates));
+            let again: Vec<_> = mixed[..8 + fresh].to_vec();
+            assert_eq!(world.insert(again).await, expected[..8 + fresh], "{fresh} repeated");
+        }
+        assert_eq!(world.count("ledger"), 8 + 6 + 4);
+        world.check();
+    }
+
     async fn what_contradicts_is_stored_beside_what_is_new(db: TestDatabase) {
         let world = World::new(db).await;
         let original = world.insert_one(world.event("known", "a")).await.key();
