@@ -16,3 +16,4 @@ SELECT f.identity, f.key, NULL::bytea, true FROM fresh f
 UNION ALL
 SELECT l.identity, l.key, e.body_sha256, false FROM oncebox.ledger l LEFT JOIN oncebox.events e ON e.key = l.key
 WHERE l.identity = $1 AND NOT EXISTS (SELECT FROM fresh)
+  AND (SELECT CASE WHEN EXISTS (SELECT FROM fresh) THEN true ELSE oncebox.confirm() END)

@@ -100,4 +100,7 @@ pub(super) const BEGIN_MARKED: &str = include_str!("../../sql/postgres/begin_mar
 pub(super) const IS_MARKED: &str = include_str!("../../sql/postgres/is_marked.sql");
 pub(super) const RELEASE_MARK: &str = include_str!("../../sql/sqlite/release_mark.sql");
 
+/// Makes a commit wait for the standby, though nothing was written.
+pub(crate) const CONFIRM: &str = include_str!("../../sql/postgres/confirm.sql");
+
 pub(super) const LOCK_MIGRATIONS: &str = include_str!("../../sql/postgres/lock_migrations.sql");

@@ -298,9 +298,9 @@ pub(super) mod postgres {
     pub(in crate::store) const CLAIM_FINGERPRINTS: &str = include_str!("../../sql/postgres/claim_fingerprints.sql");
     pub(in crate::store) const FIND_IDENTITIES: &str = include_str!("../../sql/postgres/find_identities.sql");
     pub(in crate::store) const FIND_FINGERPRINTS: &str = include_str!("../../sql/postgres/find_fingerprints.sql");
+    pub(in crate::store) const FIND_KNOWN: &str = include_str!("../../sql/postgres/find_known.sql");
     pub(in crate::store) const INSERT_BATCH: &str = include_str!("../../sql/postgres/insert_batch.sql");
     pub(in crate::store) const INSERT_ONE: &str = include_str!("../../sql/postgres/insert_one.sql");
-    pub(in crate::store) const CONFIRM: &str = include_str!("../../sql/postgres/confirm.sql");
     pub(in crate::store) const INSERT_ROWS: &str = include_str!("../../sql/postgres/insert_rows.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/postgres/add_arrivals.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/postgres/finish.sql");

@@ -3,7 +3,7 @@
 //! The claim commits or rolls back with the work, so neither can be there without the other. The unique key is the
 //! referee, not a look-up: whoever comes second waits for the first one's end, and is fresh if that was a rollback.
 
-use crate::database::{StoreError, Transaction, Value, execute, first, query, sql};
+use crate::database::{Dialect, StoreError, Transaction, Value, execute, first, query, sql};
 use crate::event::{EventKey, Mark, once_mark};
 use oncebox_verify::Identity;
 
@@ -47,7 +47,13 @@ pub(crate) fn mark(scope: &str, id: &str) -> Result<Mark, StoreError> {
 /// Claims a mark. The unique key decides: a second caller waits for the first one's end.
 pub(crate) async fn remember<T: Transaction>(tx: &mut T, mark: Mark) -> Result<Once, StoreError> {
     let rows = execute(tx, &sql::REMEMBER, vec![mark.into(), Value::Null]).await?;
-    Ok(if rows == 0 { Once::Duplicate } else { Once::Fresh })
+    if rows > 0 {
+        return Ok(Once::Fresh);
+    }
+    if tx.dialect() == Dialect::Postgres {
+        tx.query(sql::CONFIRM, Vec::new()).await?;
+    }
+    Ok(Once::Duplicate)
 }
 
 /// True when somebody claimed the mark before.

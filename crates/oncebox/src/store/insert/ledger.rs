@@ -97,12 +97,10 @@ pub(in crate::store) enum Owner {
 impl Owner {
     /// Keys are made for one event each: where ours stands, the row is ours, and an earlier try was committed.
     pub(in crate::store) fn unless_ours(self, own: EventKey) -> Self {
-        if self.is(own) { Self::Fresh } else { self }
-    }
-
-    /// Whether it stands under this key.
-    pub(in crate::store) fn is(&self, own: EventKey) -> bool {
-        matches!(self, Self::Known { key, .. } if *key == own)
+        match self {
+            Self::Known { key, .. } if key == own => Self::Fresh,
+            other => other,
+        }
     }
 }
 
@@ -154,6 +152,8 @@ async fn insert(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, 
     tx.faults.at("events.write").await?;
     if !batch.rows.is_empty() {
         tx.stage_rows(events.clone(), std::mem::take(&mut batch.rows)).await?;
+    } else if !events.is_empty() {
+        tx.confirm().await?;
     }
     tx.faults.at("events.written").await?;
     batch.outcomes()
@@ -361,6 +361,15 @@ impl Tx {
         by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.claim_fingerprints(wanted).await,
             TxInner::Postgres(tx) => tx.claim_fingerprints(&wanted).await,
+        )
+    }
+
+    /// For a batch of which nothing is new: what it saw must be as safe as what it would have written.
+    async fn confirm(&mut self) -> Result<(), StoreError> {
+        by_database!(&mut self.inner,
+            // What is seen is on disk, and there is no other.
+            TxInner::Sqlite(_) => Ok(()),
+            TxInner::Postgres(tx) => tx.confirm().await,
         )
     }
 

@@ -13,6 +13,7 @@ use tokio_postgres::{Error, Row};
 use uuid::Uuid;
 
 use crate::clock::UnixMillis;
+use crate::database::sql::CONFIRM;
 use crate::event::{DeliveryKey, EventKey, Mark};
 use crate::store::StoreError;
 use crate::store::insert::arrivals::ArrivalCount;
@@ -80,7 +81,7 @@ impl Tx {
         let asked = async |client: &Object| {
             let all: Vec<Uuid> = trip.wanted.iter().map(|(identity, _)| uuid_of(identity)).collect();
             let mut found = match trip.look_first {
-                true => find_owners(client, sql::FIND_IDENTITIES, &all).await?,
+                true => find_owners(client, sql::FIND_KNOWN, &all).await?,
                 false => HashMap::new(),
             };
             let is_left = |id: &Uuid| !found.contains_key(id);
@@ -100,13 +101,9 @@ impl Tx {
                 let (id, owner) = read_owner(row)?;
                 found.insert(id, if is_fresh(row) { Owner::Fresh } else { owner });
             }
-            if trip.wanted.iter().any(|(identity, own)| found.get(&uuid_of(identity)).is_some_and(|one| one.is(*own))) {
-                // Ours already: an earlier try was committed and its answer lost.
-                client.query(sql::CONFIRM, &[]).await?;
-            }
             let missing: Vec<Uuid> = left.into_iter().filter(|id| !found.contains_key(id)).collect();
             if !missing.is_empty() {
-                found.extend(find_owners(client, sql::FIND_IDENTITIES, &missing).await?);
+                found.extend(find_owners(client, sql::FIND_KNOWN, &missing).await?);
             }
             Ok(Some(found))
         };
@@ -122,6 +119,11 @@ impl Tx {
             },
         };
         Ok(Settled::Committed(trip.wanted.iter().map(owner).collect::<Result<_, _>>()?))
+    }
+
+    /// Makes the commit wait for the standby, though nothing was written.
+    pub(in crate::store) async fn confirm(&mut self) -> Result<(), StoreError> {
+        self.step(async |client| ask(client, CONFIRM, &[]).await.map(drop)).await
     }
 
     pub(in crate::store) async fn add_arrivals(&mut self, counts: &[ArrivalCount]) -> Result<(), StoreError> {

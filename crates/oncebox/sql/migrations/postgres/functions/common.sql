@@ -55,6 +55,21 @@ CREATE OR REPLACE FUNCTION oncebox.message_id() RETURNS uuid LANGUAGE sql VOLATI
     FROM (SELECT floor(extract(epoch FROM clock_timestamp()) * 1000000)::bigint AS us) now
 $$;
 
+-- == The standby ==
+
+-- For a transaction that read that something is there and writes nothing. Where a standby must confirm commits, this one waits
+-- for it as well. Without it nobody would: a primary that restarts shows rows that no standby has, and a promotion would
+-- lose what we called a duplicate. A transaction number alone would not do, because a commit without a log record does not
+-- wait.
+CREATE OR REPLACE FUNCTION oncebox.confirm() RETURNS boolean
+LANGUAGE plpgsql SET search_path = pg_catalog, oncebox, pg_temp AS $$
+BEGIN
+    IF current_setting('synchronous_standby_names') <> '' THEN
+        PERFORM pg_logical_emit_message(true, 'oncebox', '');
+    END IF;
+    RETURN true;
+END $$;
+
 -- == What is wrong with a call, said in words and with a code before a table says it in its own ==
 
 -- Milliseconds of a lease that a caller asks for, within the same bounds as everywhere.
@@ -120,5 +135,9 @@ BEGIN
     END IF;
     INSERT INTO oncebox.remembered (mark, at_ms) VALUES (oncebox.mark('once', scope, id), oncebox.now_ms())
     ON CONFLICT (mark) DO NOTHING;
-    RETURN FOUND;
+    IF FOUND THEN
+        RETURN true;
+    END IF;
+    PERFORM oncebox.confirm();
+    RETURN false;
 END $$;

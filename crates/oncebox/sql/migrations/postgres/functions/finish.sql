@@ -98,5 +98,9 @@ BEGIN
     ON CONFLICT ON CONSTRAINT versions_pkey
     DO UPDATE SET version = excluded.version, applied_at_ms = excluded.applied_at_ms
     WHERE v.version < excluded.version OR (v.version = excluded.version AND coalesce(newer.or_equal, false));
-    RETURN FOUND;
+    IF FOUND THEN
+        RETURN true;
+    END IF;
+    PERFORM oncebox.confirm();
+    RETURN false;
 END $$;

@@ -1,14 +1,19 @@
 //! Connections to Postgres after a transaction: kept after every clean end, and as clean as they were.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
 
-use oncebox::gateway::store::{Claimed, Commit, HandlerSql, Inserted, RanEach, Tx, insert_events};
+use oncebox::Once;
+use oncebox::gateway::store::{Claimed, Commit, HandlerSql, Inserted, NewEvent, RanEach, Settled, Tx, insert_events};
+use oncebox_verify::OnRepeat;
+use testkit::database::postgres_query;
 use testkit::postgres::{Cluster, Options};
 use testkit::{Backend, TestDatabase};
 
+use crate::application::{self, End};
 use crate::store_contract::deliveries::{claim, processing};
-use crate::world::{ALL, World, committed, run_handler};
+use crate::world::{ALL, World, committed, fingerprinted, run_handler};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 
@@ -175,17 +180,66 @@ async fn a_commit_that_stopped_waiting_for_the_standby_is_unknown() {
     }
     let (tx, ran) = run(&world, "insert into seen (what) values ('good')", &batch).await;
     assert_eq!(ran, ALL);
-    let cancel = async {
-        let waiting = "select count(pg_cancel_backend(pid)) from pg_stat_activity where wait_event = 'SyncRep'";
-        while world.db.query(waiting) == [["0"]] {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    let (outcome, ()) = tokio::join!(tx.commit(), cancel);
+    let (outcome, _) = tokio::join!(tx.commit(), cancel_wait(&world));
     let Commit::Unknown(error) = outcome else { panic!("{outcome:?}") };
     assert!(error.chain().contains("synchronous replication"), "{}", error.chain());
     // It is here all the same, and who looks finds it.
     assert_eq!(world.db.query("select what from seen"), [["good"]]);
+    world.db.execute("alter system reset synchronous_standby_names");
+    world.db.execute("select pg_reload_conf()");
+}
+
+/// Ends the wait of whoever waits for the standby; false where nobody does.
+async fn cancel_wait(world: &World) -> bool {
+    let cancel = "select count(pg_cancel_backend(pid)) from pg_stat_activity where wait_event = 'SyncRep'";
+    let begun = Instant::now();
+    while begun.elapsed() < DEADLINE {
+        if world.db.query(cancel) != [["0"]] {
+            return true;
+        }
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    false
+}
+
+/// A batch that writes nothing would commit without a word of the standby, and what it saw might be on one disk alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_duplicate_waits_for_the_standby_as_a_new_event_does() {
+    let cluster = Cluster::start(Options::default());
+    let world = World::new(TestDatabase::fresh_on(&cluster)).await;
+    let plain = |nth: i32| world.event(&format!("evt_{nth}"), "a");
+    let signed = || fingerprinted(world.event("signed", "b"), OnRepeat::Hold);
+    world.insert((0..8).map(plain).chain([signed()])).await;
+    let once = async || application::once(&world.db, "charges", &["ch_1"], End::Commit).await.unwrap();
+    assert_eq!(once().await, [Once::Fresh]);
+    world.db.execute("alter system set synchronous_standby_names = 'nobody'");
+    world.db.execute("select pg_reload_conf()");
+    while world.db.query("show synchronous_standby_names") != [["nobody"]] {
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
+    let one = || vec![plain(0)];
+    let few = || (0..8).map(plain).collect::<Vec<_>>();
+    for (what, batch) in [
+        ("one", one()),
+        ("several", few()),
+        ("several, looked for first", few()),
+        ("one, looked for first", one()),
+        ("with a second referee", vec![signed()]),
+        ("with a second referee, and others", vec![signed(), plain(1)]),
+    ] {
+        let batch: Arc<[NewEvent]> = batch.into();
+        let (outcome, waited) = tokio::join!(world.store.insert(&batch), cancel_wait(&world));
+        assert!(waited, "{what}: it did not wait");
+        assert!(matches!(outcome, Ok(Settled::Unknown(_))), "{what}: {outcome:?}");
+    }
+    let (answer, waited) = tokio::join!(once(), cancel_wait(&world));
+    assert_eq!((answer, waited), (vec![Once::Duplicate], true), "once");
+    let in_sql = tokio::task::spawn_blocking({
+        let url = world.db.url().to_owned();
+        move || postgres_query(&url, "select oncebox.once('charges', 'ch_1')")
+    });
+    let (answer, waited) = tokio::join!(in_sql, cancel_wait(&world));
+    assert_eq!((answer.unwrap(), waited), (vec![vec!["f".to_owned()]], true), "once in SQL");
     world.db.execute("alter system reset synchronous_standby_names");
     world.db.execute("select pg_reload_conf()");
 }
