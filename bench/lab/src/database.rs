@@ -79,9 +79,9 @@ impl Database {
     /// Opens it as the program does, with the schema up to date.
     pub async fn open(&self) -> anyhow::Result<Store> {
         let store = match self {
-            Self::Sqlite(file) => Store::open_sqlite(file, Access::Server, Durability::Required).await,
+            Self::Sqlite(file) => Store::open_sqlite(file, Access::Server, Durability::Restart).await,
             Self::Postgres(url) => {
-                Store::connect_postgres(url, Connections { ingest: 1, work: 18 }, Durability::Required).await
+                Store::connect_postgres(url, Connections { ingest: 1, work: 18 }, Durability::Restart).await
             }
         };
         let store = store.context("cannot open the database")?;

@@ -11,12 +11,11 @@ const OTHER_CONNECTIONS: usize = 6;
 const WORKER_CONNECTIONS: usize = 12;
 
 pub(crate) async fn open(config: &StoreConfig, access: Access) -> anyhow::Result<Store> {
-    let durability = if config.accept_unflushed { Durability::Unsafe } else { Durability::Required };
     let opened = match &config.url {
-        StoreUrl::Sqlite(path) => Store::open_sqlite(path, access, durability).await,
+        StoreUrl::Sqlite(path) => Store::open_sqlite(path, access, config.durability).await,
         StoreUrl::Postgres(url) => {
             let connections = Connections { ingest: config.writers, work: OTHER_CONNECTIONS + WORKER_CONNECTIONS };
-            Store::connect_postgres(url, connections, durability).await
+            Store::connect_postgres(url, connections, config.durability).await
         }
     };
     let store = opened.with_context(|| format!("cannot open the database {}", config.url))?;
@@ -28,17 +27,22 @@ pub(crate) async fn open(config: &StoreConfig, access: Access) -> anyhow::Result
 
 /// Opens a database to look at: one that flushes nothing may be looked at, too, and a file that is missing stays missing.
 pub(crate) async fn visit(config: &StoreConfig) -> anyhow::Result<Option<Store>> {
+    look_at(config, Durability::Unsafe).await
+}
+
+/// As [`visit`], and refused where it does not promise so much.
+pub(crate) async fn look_at(config: &StoreConfig, durability: Durability) -> anyhow::Result<Option<Store>> {
     if matches!(&config.url, StoreUrl::Sqlite(path) if !path.exists()) {
         return Ok(None);
     }
-    open(&StoreConfig { accept_unflushed: true, ..config.clone() }, Access::Visitor).await.map(Some)
+    open(&StoreConfig { durability, ..config.clone() }, Access::Visitor).await.map(Some)
 }
 
 /// The config of a database named on the command line.
 pub(crate) fn config_of(url: &StoreUrl) -> StoreConfig {
     StoreConfig {
         url: url.clone(),
-        accept_unflushed: false,
+        durability: Durability::Restart,
         batch: 512,
         writers: 1,
         secret_key: None,

@@ -94,6 +94,9 @@ impl Server {
         if let Some(danger) = store.unsafe_because() {
             tracing::warn!("unsafe database accepted: {danger}");
         }
+        if let Some(risk) = store.failover_risk() {
+            tracing::warn!("{risk}; see store.survive");
+        }
         let clock = Clock::system();
         store.begin_time(&clock).await.context("cannot read the time of the leases")?;
         retention::prepare(&store, &clock, config).await;

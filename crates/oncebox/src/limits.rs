@@ -8,6 +8,9 @@ pub const BATCH_EVENTS_MAX: usize = 512;
 pub const BATCH_BYTES_MAX: usize = 8 * 1024 * 1024;
 /// Requests waiting for the next commit; beyond it the answer is 503.
 pub const WAITING_MAX: usize = 8192;
+/// A commit that has waited so long for a standby is answered 503, and so is whatever comes until one is confirmed: a sender
+/// that is told at once comes again.
+pub const STANDBY_WAIT: Duration = Duration::from_secs(2);
 /// How long the rows of a batch may take, its place in the database's line included; after that the answer is 503. Every
 /// provider gives up on a request after half a minute or sooner.
 pub const WRITE_WAIT: Duration = Duration::from_secs(12);

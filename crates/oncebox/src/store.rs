@@ -111,13 +111,15 @@ enum Session {
     Isolated,
 }
 
-/// Whether a database that may forget what it acknowledged is refused.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// What an acknowledged event must survive; a database that cannot promise it is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
-    /// Refuse it.
-    Required,
-    /// Accept it: throw-away tests only.
+    /// Nothing: throw-away tests only.
     Unsafe,
+    /// A crash and a restart of the database.
+    Restart,
+    /// The promotion of a standby, too: one must have confirmed each commit.
+    Failover,
 }
 
 impl Store {
@@ -170,6 +172,23 @@ impl Store {
     /// What makes this database unsafe to acknowledge from, if anything.
     pub fn unsafe_because(&self) -> Option<&str> {
         by_database!(Database, &self.database, database => database.unsafe_because())
+    }
+
+    /// Why the promotion of a standby may lose what was acknowledged, as it was seen a few seconds ago; nothing where nobody
+    /// follows this database.
+    pub fn failover_risk(&self) -> Option<String> {
+        by_database!(&self.database,
+            Database::Sqlite(_) => None,
+            Database::Postgres(database) => database.failover_risk(),
+        )
+    }
+
+    /// Whether a commit of ours waits for a standby at this moment; false where nobody says so.
+    pub(crate) async fn waits_for_standby(&self) -> bool {
+        by_database!(&self.database,
+            Database::Sqlite(_) => false,
+            Database::Postgres(database) => database.waits_for_standby().await,
+        )
     }
 
     /// Opens a write transaction.

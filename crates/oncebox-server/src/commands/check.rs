@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::cli::ConfigArgs;
 use crate::cli::database::CheckArgs;
 use crate::config::problem::{Problem, Problems};
-use crate::config::store::StoreConfig;
+use crate::config::store::{StoreConfig, StoreUrl};
 use crate::config::{Config, Examined};
 use crate::serve::handler_sql;
 use crate::{database, terminal};
@@ -38,22 +38,25 @@ pub(crate) async fn run(args: &CheckArgs) -> anyhow::Result<ExitCode> {
 }
 
 async fn check(args: &ConfigArgs) -> Result<Config, Problems> {
-    let Examined { config, mut problems, knows_store } = Config::examine(&args.config, &args.overrides())?;
+    let Examined { mut config, mut problems, knows_store } = Config::examine(&args.config, &args.overrides())?;
+    if handler_sql::is_any(&config.handlers) || matches!(config.store.url, StoreUrl::Postgres(_)) {
+        match ask(&config, knows_store).await {
+            Ok(found) => {
+                problems.extend(found.problems);
+                config.warnings.extend(found.warnings);
+            }
+            Err(reason) => eprintln!("note: the database was not asked: {reason}"),
+        }
+    }
     for warning in &config.warnings {
         eprintln!("warning: {warning}");
-    }
-    if handler_sql::is_any(&config.handlers) {
-        match ask(&config, knows_store).await {
-            Ok(found) => problems.extend(found),
-            Err(reason) => eprintln!("note: the handlers' SQL was not tried: {reason}"),
-        }
     }
     Problems::found(&args.config.display().to_string(), problems)?;
     Ok(config)
 }
 
 /// What the database says; the failure is why it could not be asked.
-async fn ask(config: &Config, knows_store: bool) -> Result<Vec<Problem>, String> {
+async fn ask(config: &Config, knows_store: bool) -> Result<Found, String> {
     if !knows_store {
         return Err("store.url has to be right first".to_owned());
     }
@@ -61,22 +64,30 @@ async fn ask(config: &Config, knows_store: bool) -> Result<Vec<Problem>, String>
     answer.unwrap_or_else(|_too_late| Err(format!("{} does not answer", config.store.url)))
 }
 
-async fn look(config: &Config) -> Result<Vec<Problem>, String> {
+#[derive(Default)]
+struct Found {
+    problems: Vec<Problem>,
+    warnings: Vec<String>,
+}
+
+async fn look(config: &Config) -> Result<Found, String> {
     let store = match open(&config.store).await {
         Ok(store) => store,
         Err(Unopened::Away(reason)) => return Err(reason),
-        Err(Unopened::Refused(problem)) => return Ok(vec![problem]),
+        Err(Unopened::Refused(problem)) => return Ok(Found { problems: vec![problem], ..Found::default() }),
     };
+    let warnings = store.failover_risk().map(|risk| format!("{risk}; see store.survive")).into_iter().collect();
     let problems = handler_sql::problems(&store, &config.handlers).await.map_err(|error| error.chain());
     store.close().await;
-    problems
+    Ok(Found { problems: problems?, warnings })
 }
 
+/// Opens what a server would open.
 async fn open(config: &StoreConfig) -> Result<Store, Unopened> {
-    let opened = database::visit(config).await.map_err(|error| match error.downcast_ref() {
+    let opened = database::look_at(config, config.durability).await.map_err(|error| match error.downcast_ref() {
         Some(StoreError::Unsafe(why)) => {
             let (what, cure) = why.split_once("; ").unwrap_or((why, "use another database"));
-            let (path, what, cure) = ("store.url".to_owned(), what.to_owned(), cure.to_owned());
+            let (path, what, cure) = ("store".to_owned(), what.to_owned(), cure.to_owned());
             Unopened::Refused(Problem { place: None, path, what, cure })
         }
         _ => Unopened::Away(format!("{error:#}")),

@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use oncebox::gateway::sealed;
-use oncebox::gateway::store::Dialect;
+use oncebox::gateway::store::{Dialect, Durability};
 use oncebox_verify::Secret;
 use toml::de::DeValue;
 
@@ -18,8 +18,8 @@ const WRITERS_MAX: usize = 64;
 #[derive(Clone, Debug)]
 pub(crate) struct StoreConfig {
     pub(crate) url: StoreUrl,
-    /// `unsafe = true`: accept a database that does not flush.
-    pub(crate) accept_unflushed: bool,
+    /// `unsafe = true`: accept a database that does not flush. Otherwise `survive`.
+    pub(crate) durability: Durability,
     /// How many events may share one commit.
     pub(crate) batch: usize,
     /// How many commits may run at once; always 1 on SQLite.
@@ -45,6 +45,17 @@ impl StoreConfig {
         let written = url_item.as_ref().and_then(read_url);
         let url = overridden.or(written).unwrap_or_else(|| StoreUrl::Sqlite("oncebox.db".into()));
         let accept_unflushed = table.flag("unsafe").unwrap_or(false);
+        let survive_item = table.peek("survive");
+        let words = [("restart", Durability::Restart), ("failover", Durability::Failover)];
+        let survive = table.word("survive", &words).unwrap_or(Durability::Restart);
+        if let (Some(item), Durability::Failover) = (&survive_item, survive) {
+            if matches!(url, StoreUrl::Sqlite(_)) {
+                item.problem("an SQLite file has no standby", "use Postgres, or write \"restart\"");
+            }
+            if accept_unflushed {
+                item.problem("does not go with unsafe = true", "remove one of them");
+            }
+        }
         let batch = table.count("batch", 1..=BATCH_EVENTS_MAX).unwrap_or(512);
         let writers_item = table.take("writers");
         let writers = writers_item.as_ref().and_then(|item| item.count(1..=WRITERS_MAX)).unwrap_or(1);
@@ -74,7 +85,8 @@ impl StoreConfig {
             );
         }
         table.finish();
-        Self { url, accept_unflushed, batch, writers, secret_key, secure_delete }
+        let durability = if accept_unflushed { Durability::Unsafe } else { survive };
+        Self { url, durability, batch, writers, secret_key, secure_delete }
     }
 }
 

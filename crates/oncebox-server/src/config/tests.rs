@@ -242,6 +242,18 @@ fn sections_and_types() {
         "2:1: server.listen: is not an address and port; write an address and port such as \"127.0.0.1:8080\"",
     );
     check("[log]\nformat = 'jsn'", "2:1: log.format: \"jsn\" is not a word for it; did you mean json?");
+    check(
+        "[store]\nsurvive = \"failover\"",
+        "2:1: store.survive: an SQLite file has no standby; use Postgres, or write \"restart\"",
+    );
+    check(
+        "[store]\nurl = \"postgres://h/d\"\nunsafe = true\nsurvive = \"failover\"",
+        "4:1: store.survive: does not go with unsafe = true; remove one of them",
+    );
+    check(
+        "[store]\nsurvive = \"failovr\"",
+        "2:1: store.survive: \"failovr\" is not a word for it; did you mean \"failover\"?",
+    );
     check("[store]\nwriters = 4", "2:1: store.writers: SQLite has one writer; write 1, or use Postgres");
     check("[store]\nbatch = 5000", "2:1: store.batch: is out of range; write a value from 1 to 4096");
     check(

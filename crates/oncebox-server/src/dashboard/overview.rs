@@ -124,6 +124,9 @@ fn concerns(view: &OverviewView) -> Vec<Concern> {
     if let Some(danger) = &view.unsafe_because {
         add("bad", format!("The database is unsafe: {danger}. Acknowledged events may be lost."), "", "");
     }
+    if let Some(risk) = &view.failover_risk {
+        add("warn", format!("On this database {risk}."), "", "");
+    }
     for source in &view.unverified_sources {
         add("bad", format!("Nobody verifies who sends to {source}."), "/sources", "sources");
     }

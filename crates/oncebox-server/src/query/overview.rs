@@ -34,6 +34,7 @@ pub(crate) async fn overview(context: &QueryContext) -> Result<OverviewView> {
         held: held(context).await?,
         store: context.store.kind().to_owned(),
         unsafe_because: context.store.unsafe_because().map(str::to_owned),
+        failover_risk: context.store.failover_risk(),
         unverified_sources: context.setup.unverified(),
         counted_since: stats.recent.since.map(|key| time(key.moment())),
     })

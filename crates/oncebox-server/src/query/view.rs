@@ -203,6 +203,9 @@ pub(crate) struct StatsView {
     pub(crate) store: String,
     /// What makes the database unsafe, if anything.
     pub(crate) unsafe_because: Option<String>,
+    /// Why the promotion of a standby may lose acknowledged events; nothing where there is no standby.
+    #[serde(default)]
+    pub(crate) failover_risk: Option<String>,
     /// Share of first attempts that failed; nothing before a first attempt was made.
     pub(crate) first_try_error_rate: Option<f64>,
     /// Share of arrivals that were duplicates.
@@ -370,6 +373,7 @@ impl StatsView {
         Self {
             store: store.kind().to_owned(),
             unsafe_because: store.unsafe_because().map(str::to_owned),
+            failover_risk: store.failover_risk(),
             first_try_error_rate: rate(failed, tried),
             duplicate_rate: rate(repeats, events + repeats).unwrap_or(0.0),
             ledger_rows: stats.ledger_rows,

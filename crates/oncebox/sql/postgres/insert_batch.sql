@@ -2,6 +2,7 @@
 -- identity, so that two nodes never wait for each other in a circle.
 -- Whoever was there before is told in the same answer. Where all are new nobody is looked for. One that another session
 -- commits at this moment is neither new nor seen here: the caller looks it up afterwards.
+-- The last column tells whether a standby must confirm the commit.
 -- Where nobody is new nothing is written, and the commit would wait for no standby: see oncebox.confirm.
 -- Deliveries are due now by the steady clock, which the node follows; where it has lost sight of it the database is asked.
 WITH fresh AS (
@@ -23,8 +24,9 @@ WITH fresh AS (
     FROM unnest($14::uuid[], $15::uuid[], $16::text[], $17::text[], $18::uuid[]) AS n (key, delivery, handler, state, order_key)
     WHERE n.key IN (SELECT f.key FROM fresh f)
 )
-SELECT f.identity, f.key, NULL::bytea, true FROM fresh f
+SELECT f.identity, f.key, NULL::bytea, true, (SELECT current_setting('synchronous_standby_names') <> '') FROM fresh f
 UNION ALL
-SELECT l.identity, l.key, e.body_sha256, false FROM oncebox.ledger l LEFT JOIN oncebox.events e ON e.key = l.key
+SELECT l.identity, l.key, e.body_sha256, false, (SELECT current_setting('synchronous_standby_names') <> '')
+FROM oncebox.ledger l LEFT JOIN oncebox.events e ON e.key = l.key
 WHERE l.identity = ANY($1) AND (SELECT count(*) FROM fresh) < cardinality($1::uuid[])
   AND (SELECT CASE WHEN EXISTS (SELECT FROM fresh) THEN true ELSE oncebox.confirm() END)

@@ -12,8 +12,9 @@ WITH fresh AS (
     FROM fresh f, unnest($14::uuid[], $15::uuid[], $16::text[], $17::text[], $18::uuid[])
         AS n (key, delivery, handler, state, order_key)
 )
-SELECT f.identity, f.key, NULL::bytea, true FROM fresh f
+SELECT f.identity, f.key, NULL::bytea, true, current_setting('synchronous_standby_names') <> '' FROM fresh f
 UNION ALL
-SELECT l.identity, l.key, e.body_sha256, false FROM oncebox.ledger l LEFT JOIN oncebox.events e ON e.key = l.key
+SELECT l.identity, l.key, e.body_sha256, false, current_setting('synchronous_standby_names') <> ''
+FROM oncebox.ledger l LEFT JOIN oncebox.events e ON e.key = l.key
 WHERE l.identity = $1 AND NOT EXISTS (SELECT FROM fresh)
   AND (SELECT CASE WHEN EXISTS (SELECT FROM fresh) THEN true ELSE oncebox.confirm() END)

@@ -4,7 +4,9 @@
 //! shares it. Answers go out after the commit, never before. Loop, step and SQL are apart: this file is the loop and
 //! the step, `Store::insert` is the rest.
 
+use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
@@ -15,7 +17,7 @@ use super::arrival_recorder::{self, Entry};
 use super::{Ingest, SenderClock, metric};
 use crate::clock::{Clock, Countdown};
 use crate::event::KeyMaker;
-use crate::limits::{BATCH_BYTES_MAX, SETTLED_MAX, WAITING_MAX, WRITE_WAIT};
+use crate::limits::{BATCH_BYTES_MAX, SETTLED_MAX, STANDBY_WAIT, WAITING_MAX, WRITE_WAIT};
 use crate::store::{Inserted, NewEvent, Settled, Store, StoreError};
 use crate::wake::Wake;
 
@@ -80,9 +82,11 @@ impl Batcher {
         let queue = Arc::new(Mutex::new(Queue { receiver, ahead: None }));
         let (records, settled) = mpsc::channel(SETTLED_MAX);
         let mut tasks = JoinSet::new();
+        let unconfirmed = Arc::new(AtomicBool::new(false));
         for _ in 0..settings.writers.max(1) {
             let (store, records, wake) = (store.clone(), records.clone(), wake.clone());
-            let writer = Writer { store, records, wake, batch_max: settings.batch.max(1) };
+            let unconfirmed = unconfirmed.clone();
+            let writer = Writer { store, unconfirmed, records, wake, batch_max: settings.batch.max(1) };
             tasks.spawn(writer.run(queue.clone()));
         }
         tasks.spawn(arrival_recorder::run(store, settled));
@@ -121,15 +125,17 @@ struct Queue {
 }
 
 impl Queue {
+    /// Waits for one; none when nobody can submit any more.
+    async fn next(&mut self) -> Option<Submission> {
+        match self.ahead.take() {
+            Some(ahead) => Some(ahead),
+            None => self.receiver.recv().await,
+        }
+    }
+
     /// Waits for the first, then takes all that is there, up to the limits. Empty when nobody can submit any more.
     async fn gather(&mut self, batch_max: usize) -> Vec<Submission> {
-        let first = match self.ahead.take() {
-            Some(ahead) => ahead,
-            None => match self.receiver.recv().await {
-                Some(submission) => submission,
-                None => return Vec::new(),
-            },
-        };
+        let Some(first) = self.next().await else { return Vec::new() };
         let mut bytes = first.bytes();
         let mut batch = vec![first];
         while batch.len() < batch_max {
@@ -147,6 +153,8 @@ impl Queue {
 
 struct Writer {
     store: Store,
+    /// No standby confirmed the last commit that waited for one.
+    unconfirmed: Arc<AtomicBool>,
     records: mpsc::Sender<Vec<Entry>>,
     wake: Wake,
     batch_max: usize,
@@ -159,25 +167,72 @@ impl Writer {
             if batch.is_empty() {
                 return;
             }
-            self.settle(batch).await;
+            self.settle(batch, &queue).await;
         }
     }
 
     /// Commits what was gathered and answers everybody. Events with a second referee take a transaction of their own, so that
     /// the others need one round trip only.
-    async fn settle(&self, gathered: Vec<Submission>) {
+    async fn settle(&self, gathered: Vec<Submission>, queue: &Mutex<Queue>) {
         let (simple, other) =
             gathered.into_iter().partition(|submission| submission.events.iter().all(NewEvent::has_one_referee));
         for batch in [Batch::of(simple), Batch::of(other)] {
             if !batch.waiting.is_empty() {
-                self.settle_batch(batch).await;
+                self.settle_batch(batch, queue).await;
             }
         }
     }
 
+    async fn settle_batch(&self, batch: Batch, queue: &Mutex<Queue>) {
+        let events = batch.events.clone();
+        let mut commit = pin!(self.commit(&events));
+        if self.unconfirmed.load(Ordering::Relaxed) {
+            return self.refuse_others(commit, batch, queue).await;
+        }
+        match tokio::time::timeout(STANDBY_WAIT, commit.as_mut()).await {
+            Ok(outcome) => self.answer_each(batch, outcome).await,
+            Err(_) if self.store.waits_for_standby().await => {
+                tracing::error!("commits wait for a standby that does not confirm: requests are refused until one is");
+                self.unconfirmed.store(true, Ordering::Relaxed);
+                let rest = batch.answer_unknown();
+                self.refuse_others(commit, rest, queue).await;
+            }
+            Err(_) => self.answer_each(batch, commit.await).await,
+        }
+    }
+
+    /// While no standby confirms, one batch tries and all others are refused at once: nobody waits behind it, and senders
+    /// come again.
+    async fn refuse_others(
+        &self,
+        mut commit: Pin<&mut impl Future<Output = Outcome>>,
+        mut batch: Batch,
+        queue: &Mutex<Queue>,
+    ) {
+        let mut queue = queue.lock().await;
+        let mut patience = pin!(tokio::time::sleep(STANDBY_WAIT));
+        let outcome = loop {
+            tokio::select! {
+                outcome = commit.as_mut() => break outcome,
+                () = patience.as_mut(), if !batch.waiting.is_empty() => batch = batch.answer_unknown(),
+                Some(submission) = queue.next() => Batch::of(vec![submission]).send(|| Stored::Failed),
+            }
+        };
+        drop(queue);
+        if let Ok(Settled::Committed(_)) = &outcome
+            && self.unconfirmed.swap(false, Ordering::Relaxed)
+        {
+            tracing::info!("commits are confirmed again");
+        }
+        // Those that nobody waits for any more are told of by their sender's next try.
+        if !batch.waiting.is_empty() || matches!(outcome, Ok(Settled::Committed(_))) {
+            self.answer(batch, outcome);
+        }
+    }
+
     /// A batch that the database refuses is tried one by one, so that a poisonous event hurts only itself.
-    async fn settle_batch(&self, batch: Batch) {
-        match self.commit(&batch.events).await {
+    async fn answer_each(&self, batch: Batch, outcome: Outcome) {
+        match outcome {
             Err(error) if !error.is_transient() && batch.waiting.len() > 1 => {
                 tracing::warn!("a batch of {} was refused, trying one by one: {}", batch.waiting.len(), error.chain());
                 for one in batch.one_by_one() {
@@ -283,6 +338,13 @@ impl Batch {
             from += one.events;
             Self { events, waiting: vec![one] }
         })
+    }
+
+    /// Tells everybody that nothing is known yet; the events stay.
+    fn answer_unknown(self) -> Self {
+        let events = self.events.clone();
+        self.send(|| Stored::Unknown);
+        Self { events, waiting: Vec::new() }
     }
 
     fn send(self, answer: impl Fn() -> Stored) {

@@ -88,7 +88,7 @@ impl Database {
                 .map_err(|error| StoreError::Refused(error.into()))
         };
         let (ingest, session) = match durability {
-            Durability::Required => (sql::INGEST_SESSION, sql::DURABLE_SESSION),
+            Durability::Restart | Durability::Failover => (sql::INGEST_SESSION, sql::DURABLE_SESSION),
             Durability::Unsafe => (sql::UNSAFE_INGEST_SESSION, sql::DEADLINE),
         };
         let ours = Purpose { settings: ingest, unacknowledged: UNACKNOWLEDGED, handlers: false };
@@ -126,6 +126,15 @@ impl Database {
 
     pub(super) fn unsafe_because(&self) -> Option<&str> {
         self.unsafe_because.as_deref()
+    }
+
+    pub(super) fn failover_risk(&self) -> Option<String> {
+        self.link.failover_risk()
+    }
+
+    pub(super) async fn waits_for_standby(&self) -> bool {
+        let asked = within(POOL_WAIT, self.query(sql::WAITS_FOR_STANDBY, Vec::new()));
+        asked.await.is_ok_and(|rows| !rows.is_empty())
     }
 
     /// Why the last connection could not be made; none since one could.

@@ -293,6 +293,8 @@ pub(super) mod postgres {
     pub(in crate::store) const DURABLE_SESSION: &str = session!("postgres/durable_session.sql");
     /// A session as it came; what we set for it follows.
     pub(in crate::store) const CLEAN_SESSION: &str = include_str!("../../sql/postgres/clean_session.sql");
+    pub(in crate::store) const ENGINE: &str = include_str!("../../sql/postgres/engine.sql");
+    pub(in crate::store) const WAITS_FOR_STANDBY: &str = include_str!("../../sql/postgres/waits_for_standby.sql");
     pub(in crate::store) const SETTINGS: &str = include_str!("../../sql/postgres/settings.sql");
     pub(in crate::store) const CLAIM_IDENTITIES: &str = include_str!("../../sql/postgres/claim_identities.sql");
     pub(in crate::store) const CLAIM_FINGERPRINTS: &str = include_str!("../../sql/postgres/claim_fingerprints.sql");

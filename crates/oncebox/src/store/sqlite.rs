@@ -42,6 +42,8 @@ pub enum Access {
     Visitor,
 }
 
+const NO_STANDBY: &str = "store.survive is \"failover\", but an SQLite file has no standby; use Postgres, or write survive = \
+    \"restart\"";
 /// Reading connections: the dashboard and the commands share them.
 const READERS_MAX: usize = 4;
 /// How long to wait for another process that writes to the same file; a commit is tried twice, and both waits together
@@ -90,7 +92,10 @@ impl Database {
             Access::Server => durability_risk(&connection)?,
             Access::Visitor => None,
         };
-        if let (Some(danger), Durability::Required) = (&unsafe_because, durability) {
+        if durability == Durability::Failover {
+            return Err(StoreError::Unsafe(NO_STANDBY.to_owned()));
+        }
+        if let (Some(danger), Durability::Restart) = (&unsafe_because, durability) {
             return Err(StoreError::Unsafe(danger.clone()));
         }
         let (checkpointer, files) = match access {

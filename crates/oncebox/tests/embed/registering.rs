@@ -28,9 +28,9 @@ async fn run_once<P: App>(pool: &P, handler: &str, options: Options) {
 
 async fn configured(db: &TestDatabase) {
     let store = match db.backend() {
-        Backend::Sqlite => Store::open_sqlite(db.file().unwrap(), Access::Visitor, Durability::Required).await,
+        Backend::Sqlite => Store::open_sqlite(db.file().unwrap(), Access::Visitor, Durability::Restart).await,
         Backend::Postgres => {
-            Store::connect_postgres(db.url(), Connections { ingest: 2, work: 2 }, Durability::Required).await
+            Store::connect_postgres(db.url(), Connections { ingest: 2, work: 2 }, Durability::Restart).await
         }
     };
     let retry = RetryPolicy { attempts: 7, base: Duration::from_secs(2), cap: Duration::from_secs(30) };

@@ -177,9 +177,9 @@ pub(crate) async fn stored(db: &TestDatabase, ids: &[String]) {
 /// As [`stored`], of any source and with ids of one or several parts.
 pub(crate) async fn stored_as(db: &TestDatabase, source: &str, ids: &[&[&str]]) {
     let store = match db.backend() {
-        Backend::Sqlite => Store::open_sqlite(db.file().unwrap(), Access::Visitor, Durability::Required).await,
+        Backend::Sqlite => Store::open_sqlite(db.file().unwrap(), Access::Visitor, Durability::Restart).await,
         Backend::Postgres => {
-            Store::connect_postgres(db.url(), Connections { ingest: 2, work: 2 }, Durability::Required).await
+            Store::connect_postgres(db.url(), Connections { ingest: 2, work: 2 }, Durability::Restart).await
         }
     };
     let store = store.unwrap();

@@ -165,7 +165,7 @@ pub(crate) fn migrations(db: &TestDatabase) -> usize {
 
 /// Opens the database beside whoever has it open already.
 pub(crate) async fn open(db: &TestDatabase) -> Result<Store, StoreError> {
-    open_with(db, Durability::Required).await
+    open_with(db, Durability::Restart).await
 }
 
 pub(crate) async fn open_with(db: &TestDatabase, durability: Durability) -> Result<Store, StoreError> {

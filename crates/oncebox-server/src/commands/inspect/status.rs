@@ -59,6 +59,9 @@ fn dangers(stats: &StatsView) -> Vec<String> {
         let danger = terminal::plain(danger);
         add(Tone::Bad, format!("UNSAFE database: {danger}; acknowledged events may be lost"));
     }
+    if let Some(risk) = &stats.failover_risk {
+        add(Tone::Warning, format!("{}; see store.survive", terminal::plain(risk)));
+    }
     if let Some(why) = &stats.retention_stopped {
         add(Tone::Bad, format!("retention is STOPPED: {}; see `oncebox retention`", terminal::plain(why)));
     }
@@ -166,6 +169,7 @@ mod tests {
         let stats = StatsView {
             store: "postgres".into(),
             unsafe_because: Some("fsync is off".into()),
+            failover_risk: None,
             first_try_error_rate: None,
             duplicate_rate: 0.98,
             ledger_rows: 3,

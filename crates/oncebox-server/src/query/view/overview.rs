@@ -29,6 +29,8 @@ pub(crate) struct OverviewView {
     pub(crate) store: String,
     /// What makes the database unsafe, if anything.
     pub(crate) unsafe_because: Option<String>,
+    /// Why the promotion of a standby may lose acknowledged events; nothing where there is no standby.
+    pub(crate) failover_risk: Option<String>,
     /// Sources that verify nothing.
     pub(crate) unverified_sources: Vec<String>,
     /// The first event that the numbers of sources and handlers were counted from; none where all were.

@@ -15,12 +15,12 @@ use uuid::Uuid;
 use crate::clock::UnixMillis;
 use crate::database::sql::CONFIRM;
 use crate::event::{DeliveryKey, EventKey, Mark};
-use crate::store::StoreError;
 use crate::store::insert::arrivals::ArrivalCount;
 use crate::store::insert::ledger::{NewEvent, NewRow, Owner, delivery_state};
 use crate::store::insert::one_trip::{Settled, Trip};
-use crate::store::postgres::{Object, Tx};
+use crate::store::postgres::{Object, Tx, classify};
 use crate::store::sql::postgres as sql;
+use crate::store::{Durability, StoreError};
 use oncebox_verify::{Digest, Fingerprint, Identity};
 
 impl Tx {
@@ -78,47 +78,44 @@ impl Tx {
         trip: Trip,
         steady: Option<UnixMillis>,
     ) -> Result<Settled<Vec<Owner>>, StoreError> {
+        let must_be_confirmed = self.durability() == Durability::Failover;
+        let all: Vec<Uuid> = trip.wanted.iter().map(|(identity, _)| uuid_of(identity)).collect();
         let asked = async |client: &Object| {
-            let all: Vec<Uuid> = trip.wanted.iter().map(|(identity, _)| uuid_of(identity)).collect();
-            let mut found = match trip.look_first {
-                true => find_owners(client, sql::FIND_KNOWN, &all).await?,
-                false => HashMap::new(),
+            let mut answers = match trip.look_first {
+                true => ask(client, sql::FIND_KNOWN, &[&all]).await?,
+                false => Vec::new(),
             };
-            let is_left = |id: &Uuid| !found.contains_key(id);
-            let left: Vec<Uuid> = all.iter().copied().filter(is_left).collect();
-            let rows: Vec<NewRow> =
-                trip.rows.iter().zip(&all).filter(|(_, id)| is_left(id)).map(|(row, _)| *row).collect();
+            let left = left_of(&all, &answers);
+            let rows: Vec<NewRow> = left.iter().map(|at| trip.rows[*at]).collect();
+            let ids: Vec<Uuid> = left.iter().map(|at| all[*at]).collect();
             let columns = Columns::of(&trip.events, &rows, steady);
-            let answered = match left.as_slice() {
+            answers.extend(match ids.as_slice() {
                 [] => Vec::new(),
                 [id] => ask(client, sql::INSERT_ONE, &columns.of_one_behind(id)).await?,
-                _ => ask(client, sql::INSERT_BATCH, &columns.behind(&left)).await?,
-            };
-            if answered.len() == trip.wanted.len() && answered.iter().all(is_fresh) {
-                return Ok(None);
+                _ => ask(client, sql::INSERT_BATCH, &columns.behind(&ids)).await?,
+            });
+            if answers.len() < all.len() {
+                let missing: Vec<Uuid> = left_of(&all, &answers).into_iter().map(|at| all[at]).collect();
+                answers.extend(ask(client, sql::FIND_KNOWN, &[&missing]).await?);
             }
-            for row in &answered {
-                let (id, owner) = read_owner(row)?;
-                found.insert(id, if is_fresh(row) { Owner::Fresh } else { owner });
-            }
-            let missing: Vec<Uuid> = left.into_iter().filter(|id| !found.contains_key(id)).collect();
-            if !missing.is_empty() {
-                found.extend(find_owners(client, sql::FIND_KNOWN, &missing).await?);
-            }
-            Ok(Some(found))
+            Ok(answers)
         };
-        let found = match self.commit_at_once(asked).await? {
-            Settled::Committed(found) => found,
+        let answers = match self.commit_at_once(asked).await? {
+            Settled::Committed(answers) => answers,
             Settled::Unknown(error) => return Ok(Settled::Unknown(error)),
         };
-        let owner = |(identity, own): &(Identity, EventKey)| match &found {
-            None => Ok(Owner::Fresh),
-            Some(found) => match found.get(&uuid_of(identity)) {
-                Some(owner) => Ok(owner.unless_ours(*own)),
-                None => Err(forgotten()),
-            },
+        if must_be_confirmed && !answers.iter().all(is_confirmed) {
+            return Err(StoreError::Disconnected("no standby confirms commits any more".into()));
+        }
+        if answers.len() == all.len() && answers.iter().all(is_fresh) {
+            return Ok(Settled::Committed(vec![Owner::Fresh; all.len()]));
+        }
+        let found: HashMap<Uuid, Owner> = answers.iter().map(read_owner).collect::<Result<_, _>>().map_err(classify)?;
+        let owner = |(id, (_, own)): (&Uuid, &(Identity, EventKey))| match found.get(id) {
+            Some(owner) => Ok(owner.unless_ours(*own)),
+            None => Err(forgotten()),
         };
-        Ok(Settled::Committed(trip.wanted.iter().map(owner).collect::<Result<_, _>>()?))
+        Ok(Settled::Committed(all.iter().zip(&trip.wanted).map(owner).collect::<Result<_, _>>()?))
     }
 
     /// Makes the commit wait for the standby, though nothing was written.
@@ -199,9 +196,20 @@ async fn find_owners(client: &Object, find: &str, ids: &[Uuid]) -> Result<HashMa
     rows.iter().map(read_owner).collect()
 }
 
-/// Whether a row of `insert_batch.sql` was inserted by it.
+/// Whether a row of an answer was inserted by the question.
 fn is_fresh(row: &Row) -> bool {
     row.get(3)
+}
+
+/// Whether a standby had to confirm what was answered.
+fn is_confirmed(row: &Row) -> bool {
+    row.get(4)
+}
+
+/// The places of those that no answer speaks of.
+fn left_of(all: &[Uuid], answers: &[Row]) -> Vec<usize> {
+    let answered: HashSet<Uuid> = answers.iter().map(|row| row.get(0)).collect();
+    (0..all.len()).filter(|at| !answered.contains(&all[*at])).collect()
 }
 
 fn uuid_of(identity: &Identity) -> Uuid {

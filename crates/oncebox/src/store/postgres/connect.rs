@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use deadpool::managed::{Manager, Metrics, RecycleError, RecycleResult};
 use deadpool_postgres::ClientWrapper;
+use futures_util::future::join;
 use futures_util::stream::{FuturesUnordered, StreamExt as _};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_postgres::config::Host;
@@ -21,9 +22,10 @@ use tokio_postgres::error::{DbError, Severity};
 use tokio_postgres::{AsyncMessage, Config, Connection};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use crate::store::postgres::durability::{Facts, LastGood};
+use crate::store::postgres::durability::{Facts, LastGood, foreign_engine};
 use crate::store::postgres::tls;
 use crate::store::postgres::{classify, within};
+use crate::store::sql::postgres as sql;
 use crate::store::{Durability, StoreError};
 
 /// How long one host may take for everything up to a session that can be used; a sender's own deadline is a few seconds.
@@ -206,6 +208,14 @@ impl Link {
         self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    pub(in crate::store) fn durability(&self) -> Durability {
+        self.durability
+    }
+
+    pub(in crate::store) fn failover_risk(&self) -> Option<String> {
+        self.last_good.failover_risk()
+    }
+
     fn note(&self, failed: Option<&StoreError>) {
         *self.trouble.lock().unwrap_or_else(PoisonError::into_inner) = failed.map(StoreError::chain);
     }
@@ -280,10 +290,16 @@ impl Link {
         let warned = Warned::default();
         let heard = tokio::spawn(hear(connection, warned.clone()));
         let client = ClientWrapper::new(client, heard);
-        let facts = Facts::ask(&client).await.map_err(classify)?;
+        let (engine, facts) = join(client.query_one(sql::ENGINE, &[]), Facts::ask(&client)).await;
+        let engine: String = engine.and_then(|row| row.try_get(0)).map_err(classify)?;
+        if let Some(refusal) = foreign_engine(&engine, host_name(&config)) {
+            return Err(refusal);
+        }
+        let facts = facts.map_err(classify)?;
         if let Some(refusal) = facts.refusal(self.durability) {
             return Err(refusal);
         }
+        self.last_good.note(&facts);
         client.batch_execute(purpose.settings).await.map_err(classify)?;
         Ok(Session { client, warned, born, backend: facts.backend })
     }
@@ -315,6 +331,14 @@ impl Link {
         }
         one
     }
+}
+
+fn host_name(config: &Config) -> Option<&str> {
+    config.get_hosts().iter().find_map(|host| match host {
+        Host::Tcp(name) => Some(name.as_str()),
+        #[cfg(unix)]
+        Host::Unix(_) => None,
+    })
 }
 
 /// Starts one after the other, each as soon as the one before it failed or `pause` has passed; the first success wins.

@@ -3,7 +3,7 @@
 //! Every new session is asked. `fsync` can be turned off for all of them at once by a reload, and no session can keep its
 //! own value; so a session that comes out of the pool is asked again, one of them every few seconds.
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use crate::clock::Countdown;
@@ -16,13 +16,20 @@ const ASK_EVERY: Duration = Duration::from_secs(5);
 /// The oldest server whose behaviour the tests cover.
 const VERSION_MIN: i32 = 140_000;
 
-/// How long the last good answer of some session is still believed.
+/// The last good answer of some session.
 #[derive(Debug)]
-pub(in crate::store) struct LastGood(Mutex<Countdown>);
+pub(in crate::store) struct LastGood(Mutex<Answer>);
+
+#[derive(Debug)]
+struct Answer {
+    /// How long it is still believed.
+    believed: Countdown,
+    failover_risk: Option<String>,
+}
 
 impl LastGood {
     pub(in crate::store) fn now() -> Self {
-        Self(Mutex::new(Countdown::from(ASK_EVERY)))
+        Self(Mutex::new(Answer { believed: Countdown::from(ASK_EVERY), failover_risk: None }))
     }
 
     /// Asks where the last good answer is old; a bad one is not remembered, so that the next session asks, too.
@@ -31,14 +38,27 @@ impl LastGood {
         client: &tokio_postgres::Client,
         durability: Durability,
     ) -> Result<Option<StoreError>, StoreError> {
-        if !self.0.lock().unwrap_or_else(PoisonError::into_inner).left().is_zero() {
+        if !self.answer().believed.left().is_zero() {
             return Ok(None);
         }
-        let refusal = Facts::ask(client).await.map_err(classify)?.refusal(durability);
+        let facts = Facts::ask(client).await.map_err(classify)?;
+        let refusal = facts.refusal(durability);
         if refusal.is_none() {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Countdown::from(ASK_EVERY);
+            self.note(&facts);
         }
         Ok(refusal)
+    }
+
+    pub(in crate::store) fn note(&self, facts: &Facts) {
+        *self.answer() = Answer { believed: Countdown::from(ASK_EVERY), failover_risk: facts.failover_risk() };
+    }
+
+    pub(in crate::store) fn failover_risk(&self) -> Option<String> {
+        self.answer().failover_risk.clone()
+    }
+
+    fn answer(&self) -> MutexGuard<'_, Answer> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -53,6 +73,10 @@ pub(in crate::store) struct Facts {
     in_recovery: bool,
     read_only: bool,
     pub(in crate::store) backend: i32,
+    standby_names: String,
+    /// Somebody receives its log.
+    is_followed: bool,
+    is_neon: bool,
 }
 
 impl Facts {
@@ -67,6 +91,9 @@ impl Facts {
             in_recovery: row.try_get(5)?,
             read_only: row.try_get::<_, String>(6)? == "on",
             backend: row.try_get(7)?,
+            standby_names: row.try_get(8)?,
+            is_followed: row.try_get(9)?,
+            is_neon: row.try_get::<_, Option<bool>>(10)?.unwrap_or(false),
         })
     }
 
@@ -86,14 +113,19 @@ impl Facts {
                 self.encoding
             )));
         }
-        self.durability_risk().filter(|_| durability == Durability::Required).map(StoreError::Unsafe)
+        let risk = match durability {
+            Durability::Unsafe => None,
+            Durability::Restart => self.durability_risk(),
+            Durability::Failover => self.durability_risk().or_else(|| self.unconfirmed().map(|why| confirmed_by(&why))),
+        };
+        risk.map(StoreError::Unsafe)
     }
 
     /// What makes this server unsafe to acknowledge from.
     pub(in crate::store) fn durability_risk(&self) -> Option<String> {
         if self.version < VERSION_MIN {
             Some(format!("PostgreSQL {} is too old; use 14 or newer", self.version_name))
-        } else if self.fsync == "off" {
+        } else if self.fsync == "off" && !self.is_neon {
             Some("PostgreSQL runs with fsync = off, so a crash would lose acknowledged events; turn it on".into())
         } else if self.synchronous_commit == "off" {
             Some("PostgreSQL has synchronous_commit = off for this role or database; set it to on".into())
@@ -101,6 +133,45 @@ impl Facts {
             None
         }
     }
+
+    /// Why a commit is answered before a standby has it on disk.
+    fn unconfirmed(&self) -> Option<String> {
+        match (self.standby_names.as_str(), self.synchronous_commit.as_str()) {
+            ("", _) => Some("synchronous_standby_names is empty".to_owned()),
+            (_, "on" | "remote_apply") => None,
+            (_, level) => Some(format!("synchronous_commit is {level} for this role or database")),
+        }
+    }
+
+    /// What the promotion of a standby may cost, where there is one.
+    fn failover_risk(&self) -> Option<String> {
+        let why = self.unconfirmed().filter(|_| self.is_followed || !self.standby_names.is_empty())?;
+        Some(format!("a failover may lose acknowledged events: no commit waits until a standby has it on disk ({why})"))
+    }
+}
+
+fn confirmed_by(why: &str) -> String {
+    format!(
+        "store.survive is \"failover\", but no commit waits until a standby has it on disk: {why}; name synchronous \
+         standbys and set synchronous_commit to on, or write survive = \"restart\""
+    )
+}
+
+/// Why a server that speaks PostgreSQL's protocol is none that this store can stand on.
+pub(in crate::store) fn foreign_engine(version: &str, host: Option<&str>) -> Option<StoreError> {
+    let dsql = host.is_some_and(|host| host.contains(".dsql.") && host.ends_with(".on.aws"));
+    let (name, lacks) = if version.contains("CockroachDB") {
+        ("CockroachDB", "session locks are not kept there, and the functions for applications cannot be made")
+    } else if version.contains("-YB-") {
+        ("YugabyteDB", "rows have no place of their own (ctid) there, by which claims are made")
+    } else if dsql {
+        ("Aurora DSQL", "it has no savepoints, no partitions and no functions in PL/pgSQL")
+    } else {
+        return None;
+    };
+    Some(StoreError::Unsafe(format!(
+        "the database is {name}, which is not supported: {lacks}; use PostgreSQL 14 or newer"
+    )))
 }
 
 #[cfg(test)]
@@ -118,6 +189,9 @@ mod tests {
             in_recovery: false,
             read_only: false,
             backend: 1,
+            standby_names: String::new(),
+            is_followed: false,
+            is_neon: false,
         };
         let says = |facts: Facts, durability| facts.refusal(durability).map(|error| error.chain());
         for (facts, required, accepted) in [
@@ -128,13 +202,60 @@ mod tests {
             (Facts { encoding: "SQL_ASCII".to_owned(), ..good() }, Some("SQL_ASCII"), Some("SQL_ASCII")),
             (Facts { version: 130_000, ..good() }, Some("too old"), None),
             (Facts { fsync: "off".to_owned(), ..good() }, Some("fsync"), None),
+            (Facts { fsync: "off".to_owned(), is_neon: true, ..good() }, None, None),
             (Facts { synchronous_commit: "off".to_owned(), ..good() }, Some("synchronous_commit"), None),
+            (Facts { synchronous_commit: "local".to_owned(), ..good() }, None, None),
         ] {
-            for (durability, expected) in [(Durability::Required, required), (Durability::Unsafe, accepted)] {
+            for (durability, expected) in [(Durability::Restart, required), (Durability::Unsafe, accepted)] {
                 let said = says(facts.clone(), durability);
                 let fits = said.as_deref().zip(expected).is_some_and(|(said, word)| said.contains(word));
                 assert!(fits || (said.is_none() && expected.is_none()), "{facts:?} {durability:?}: {said:?}");
             }
+        }
+    }
+    #[test]
+    fn a_failover_is_survived_where_a_standby_confirms() {
+        let facts = |names: &str, level: &str, is_followed: bool| Facts {
+            version: 150_000,
+            version_name: "15".to_owned(),
+            fsync: "on".to_owned(),
+            synchronous_commit: level.to_owned(),
+            encoding: "UTF8".to_owned(),
+            in_recovery: false,
+            read_only: false,
+            backend: 1,
+            standby_names: names.to_owned(),
+            is_followed,
+            is_neon: false,
+        };
+        for (facts, refused, risk) in [
+            (facts("", "on", false), Some("synchronous_standby_names is empty"), false),
+            (facts("", "on", true), Some("survive = \"restart\""), true),
+            (facts("*", "on", true), None, false),
+            (facts("ANY 1 (a, b)", "remote_apply", false), None, false),
+            (facts("*", "local", true), Some("synchronous_commit is local"), true),
+            (facts("*", "remote_write", true), Some("synchronous_commit is remote_write"), true),
+            (facts("*", "off", true), Some("synchronous_commit = off"), true),
+        ] {
+            let said = facts.refusal(Durability::Failover).map(|error| error.chain());
+            let fits = said.as_deref().zip(refused).is_some_and(|(said, word)| said.contains(word));
+            assert!(fits || (said.is_none() && refused.is_none()), "{facts:?}: {said:?}");
+            assert_eq!(facts.failover_risk().is_some(), risk, "{facts:?}");
+        }
+    }
+
+    #[test]
+    fn engines_that_only_speak_the_protocol_are_refused_by_name() {
+        let name = |version: &str, host: &str| foreign_engine(version, Some(host)).map(|error| error.chain());
+        let postgres = "PostgreSQL 15.8 (Debian 15.8-0+deb12u1) on x86_64-pc-linux-gnu, compiled by gcc";
+        assert_eq!(name(postgres, "db.example.com"), None);
+        for (version, host, expected) in [
+            ("CockroachDB CCL v25.4.0 (x86_64-pc-linux-gnu)", "db", "CockroachDB"),
+            ("PostgreSQL 15.2-YB-2.25.0.0-b0 on x86_64-pc-linux-gnu", "db", "YugabyteDB"),
+            ("PostgreSQL 16", "abc.dsql.eu-west-1.on.aws", "Aurora DSQL"),
+        ] {
+            let said = name(version, host).expect("it is refused");
+            assert!(said.contains(expected) && said.contains("use PostgreSQL 14"), "{said}");
         }
     }
 }

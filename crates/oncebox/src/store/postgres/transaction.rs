@@ -15,7 +15,7 @@ use crate::store::postgres::batch::Staged;
 use crate::store::postgres::connect::Link;
 use crate::store::postgres::{Object, STEP_WAIT, as_params, classify, read_row, within};
 use crate::store::sql::postgres as sql;
-use crate::store::{Commit, Row, StoreError, Value};
+use crate::store::{Commit, Durability, Row, StoreError, Value};
 
 /// How long several statements may take: a migration of a large table takes its time. Whoever waits for another node's
 /// steps waits as long.
@@ -54,6 +54,11 @@ impl Tx {
     ) -> Self {
         let client = Some(client);
         Self { client, session, begun: false, failed: false, lost: false, dirty: false, staged: None, link, loops }
+    }
+
+    /// What was demanded of the database.
+    pub(in crate::store) fn durability(&self) -> Durability {
+        self.link.durability()
     }
 
     pub(in crate::store) fn client(&self) -> Result<&Object, StoreError> {

@@ -13,7 +13,7 @@ fn a_copy_is_of_one_moment_while_writers_go_on() {
     database::run(Backend::Sqlite, async |db| {
         // As the server opens it: with a log beside the file, so that readers and writers do not wait for each other.
         let file = db.file().unwrap().to_owned();
-        let store = Store::open_sqlite(&file, Access::Server, Durability::Required).await.unwrap();
+        let store = Store::open_sqlite(&file, Access::Server, Durability::Restart).await.unwrap();
         store.migrate().await.unwrap();
         let world = Arc::new(World { db, store, keys: Arc::default() });
         world.insert((0..500).map(|n| world.event(&format!("evt_{n}"), &"x".repeat(20_000)))).await;
@@ -40,7 +40,7 @@ fn a_copy_is_of_one_moment_while_writers_go_on() {
         assert!(steps.len() > 1 && steps.last().is_some_and(|last| last.pages == last.of), "{steps:?}");
         assert!(written > 0, "nobody waited for the copy");
 
-        let store = Store::open_sqlite(&copy, Access::Server, Durability::Required).await.unwrap();
+        let store = Store::open_sqlite(&copy, Access::Server, Durability::Restart).await.unwrap();
         assert_eq!(store.migrate().await.unwrap(), 0);
         let found = store.inspect(Depth::All, |_| {}).await.unwrap();
         assert!(found.iter().all(|one| one.faults.is_empty()), "{found:?}");

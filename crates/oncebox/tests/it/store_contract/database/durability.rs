@@ -24,7 +24,7 @@ testkit::contract! {
 fn a_file_has_one_server_and_any_number_of_visitors() {
     testkit::database::run(Backend::Sqlite, async |db: TestDatabase| {
         let file = db.file().unwrap().to_owned();
-        let serve = || Store::open_sqlite(&file, Access::Server, Durability::Required);
+        let serve = || Store::open_sqlite(&file, Access::Server, Durability::Restart);
         let server = serve().await.unwrap();
         server.migrate().await.unwrap();
         let second = serve().await;
@@ -49,7 +49,7 @@ fn a_file_has_one_server_and_any_number_of_visitors() {
 #[test]
 fn an_sqlite_file_flushes_each_commit() {
     testkit::database::run(Backend::Sqlite, async |db: TestDatabase| {
-        let server = Store::open_sqlite(db.file().unwrap(), Access::Server, Durability::Required).await.unwrap();
+        let server = Store::open_sqlite(db.file().unwrap(), Access::Server, Durability::Restart).await.unwrap();
         assert_eq!((db.query("pragma journal_mode"), server.unsafe_because()), (vec![vec!["wal".to_owned()]], None));
     });
 }
@@ -59,7 +59,7 @@ fn a_visitor_leaves_the_journal_mode_of_an_sqlite_file_alone() {
     testkit::database::run(Backend::Sqlite, async |db: TestDatabase| {
         db.execute("create table application (n)");
         let mode = db.query("pragma journal_mode");
-        let visitor = Store::open_sqlite(db.file().unwrap(), Access::Visitor, Durability::Required).await.unwrap();
+        let visitor = Store::open_sqlite(db.file().unwrap(), Access::Visitor, Durability::Restart).await.unwrap();
         visitor.ping().await.unwrap();
         assert_eq!(db.query("pragma journal_mode"), mode);
     });
@@ -68,7 +68,7 @@ fn a_visitor_leaves_the_journal_mode_of_an_sqlite_file_alone() {
 #[test]
 fn a_closed_sqlite_file_is_the_whole_database() {
     testkit::database::run(Backend::Sqlite, async |db: TestDatabase| {
-        let server = Store::open_sqlite(db.file().unwrap(), Access::Server, Durability::Required).await.unwrap();
+        let server = Store::open_sqlite(db.file().unwrap(), Access::Server, Durability::Restart).await.unwrap();
         server.migrate().await.unwrap();
         server.ping().await.unwrap();
         server.close().await;
@@ -168,7 +168,7 @@ fn a_server_without_fsync_is_refused() {
 
 /// Refused with the reason, unless the operator insists; the reason is then shown.
 async fn check_refused(db: &TestDatabase, reason: &str) {
-    let refused = open_with(db, Durability::Required).await;
+    let refused = open_with(db, Durability::Restart).await;
     assert!(matches!(&refused, Err(StoreError::Unsafe(text)) if text.contains(reason)), "{refused:?}");
     let store = open_with(db, Durability::Unsafe).await.unwrap();
     assert!(store.unsafe_because().unwrap().contains(reason));

@@ -47,5 +47,5 @@ async fn a_server_that_cannot_encrypt_is_refused_where_asked() {
 }
 
 async fn open(url: &str) -> Result<Store, StoreError> {
-    Store::connect_postgres(url, Connections { ingest: 2, work: 2 }, Durability::Required).await
+    Store::connect_postgres(url, Connections { ingest: 2, work: 2 }, Durability::Restart).await
 }

@@ -44,7 +44,7 @@ async fn claimed_by_node(world: &World) -> Vec<Claimed> {
 
 async fn open_as_server(db: &TestDatabase) -> Store {
     match db.backend() {
-        Backend::Sqlite => Store::open_sqlite(db.file().unwrap(), Access::Server, Durability::Required).await.unwrap(),
+        Backend::Sqlite => Store::open_sqlite(db.file().unwrap(), Access::Server, Durability::Restart).await.unwrap(),
         Backend::Postgres => open(db).await.unwrap(),
     }
 }
