@@ -183,6 +183,7 @@ impl Bench {
             bytes: oncebox::gateway::limits::CLAIMED_BYTES_MAX,
             lease: LEASE,
             in_order: false,
+            payload: false,
         }];
         Ok(self.store.claim(&want, None, self.clock.now()).await?.claimed)
     }

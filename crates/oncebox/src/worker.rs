@@ -231,8 +231,7 @@ impl Worker {
             if limit == 0 {
                 continue;
             }
-            let (bytes, lease, in_order) = (lane.free_bytes().max(1), lane.spec.lease, lane.in_order);
-            let want = Want { handler: name.to_string(), limit, bytes, lease, in_order };
+            let want = lane.want(limit, lane.free_bytes().max(1));
             match self.context.store.claim_lost(&want, self.node.node, self.context.clock.now()).await {
                 Ok(claims) => {
                     claims.buried.iter().for_each(metric::buried);
@@ -253,11 +252,10 @@ impl Worker {
         let now = self.context.clock.monotonic();
         let full = self.lanes.values().map(Lane::bytes).sum::<usize>() >= NODE_BYTES_MAX;
         let mut wants = Vec::new();
-        for (name, lane) in &mut self.lanes {
+        for lane in self.lanes.values_mut() {
             let limit = if full && !lane.is_idle() { 0 } else { lane.claim_limit(now) };
             if limit > 0 {
-                let (bytes, in_order) = (lane.free_bytes(), lane.in_order);
-                wants.push(Want { handler: name.to_string(), limit, bytes, lease: lane.spec.lease, in_order });
+                wants.push(lane.want(limit, lane.free_bytes()));
             }
         }
         self.share_bytes(&mut wants);

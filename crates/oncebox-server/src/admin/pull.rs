@@ -129,7 +129,7 @@ pub(crate) async fn claim(
     }
     let lease = lease(body.lease.as_deref())?.unwrap_or(known.facts.lease);
     let in_order = by.admin.store.has_order_keys(&handler).await?;
-    let wants = [Want { handler, limit, bytes: CLAIMED_BYTES_MAX, lease, in_order }];
+    let wants = [Want { handler, limit, bytes: CLAIMED_BYTES_MAX, lease, in_order, payload: true }];
     // Two claims at one instant may be in each other's way; the second try is alone.
     let claims = match by.admin.store.claim(&wants, None, by.admin.clock.now()).await {
         Err(StoreError::Busy(_)) => by.admin.store.claim(&wants, None, by.admin.clock.now()).await,

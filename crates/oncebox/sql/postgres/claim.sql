@@ -1,12 +1,11 @@
 -- The rows are chosen and locked first and updated by their place, which cannot change while they are locked: by their
 -- keys it took a second look at the index, and a join with FOR UPDATE OF was four times slower.
 -- SKIP LOCKED, not NOWAIT: a busy row belongs to another worker and is not an error.
--- Two places are filled in: for whom (several handlers or one), and which of their deliveries: claim_due.sql, or where order
--- keys matter claim_in_order.sql.
+-- Three places are filled in: for whom (several handlers or one); which of their deliveries: claim_due.sql, or where order
+-- keys matter claim_in_order.sql; and what is told of each: claimed_with_payload.sql, or where nobody reads that
+-- claimed_without_payload.sql.
 -- A claim beyond the attempts makes a dead letter: a crash uses one attempt, too.
 -- One token for all of a claim: with the delivery's id it names this claim and no other.
--- No bytes beyond those that are wanted are read, apart from the first body; what does not fit is told by the last column,
--- and the caller puts it back by unclaim.sql in the same transaction. So small bodies cost no second look.
 WITH wanted AS MATERIALIZED (
     SELECT h.handler, h.attempts, h.on_dead, w.most, w.lease_ms, w.bytes, (SELECT oncebox.now_ms()) AS at,
            (SELECT oncebox.sure_ms($5)) AS steady, (SELECT gen_random_uuid()) AS token
@@ -27,15 +26,5 @@ WITH wanted AS MATERIALIZED (
         ) one))
     RETURNING d.delivery, d.token, d.key, d.handler, d.state, d.attempt, d.attempts_before, d.due_at_ms,
               d.lease_until_ms, d.order_key, d.wait_until_ms, w.bytes
-), sized AS (
-    SELECT c.*, e.source, e.event_id, e.type, e.received_at_ms, p.headers, p.body,
-           CASE WHEN c.state = 'claimed' THEN coalesce(octet_length(p.body), 0) ELSE 0 END AS size
-    FROM claimed c JOIN oncebox.events e ON e.key = c.key LEFT JOIN oncebox.payloads p ON p.key = c.key
-), summed AS (
-    SELECT s.*, sum(s.size) OVER (PARTITION BY s.handler ORDER BY s.due_at_ms, s.key) - s.size < s.bytes AS fits
-    FROM sized s
 )
-SELECT s.delivery, s.token, s.key, s.handler, s.state, s.attempt, s.attempts_before, s.due_at_ms, s.lease_until_ms,
-       s.order_key, s.wait_until_ms, s.source, s.event_id, s.type, s.received_at_ms, s.headers,
-       CASE WHEN s.fits THEN s.body END, CAST(s.fits AS integer)::bigint
-FROM summed s ORDER BY s.due_at_ms, s.key
+{answer}

@@ -48,9 +48,10 @@ shared! {
     SETTLE_STEADY_CLOCK = "shared/settle_steady_clock.sql";
 }
 
-/// The claim on Postgres: for whom, and which of their deliveries.
-pub(crate) const CLAIM: Template<2> =
-    Template::new(include_str!("../../sql/postgres/claim.sql"), ["{wanted}", "{places}"]);
+/// The claim on Postgres: for whom, which of their deliveries, and what is told of each.
+pub(crate) const CLAIM: Template<3> =
+    Template::new(include_str!("../../sql/postgres/claim.sql"), ["{wanted}", "{places}", "{answer}"]);
+pub(crate) const WITH_PAYLOAD: &str = include_str!("../../sql/postgres/claimed_with_payload.sql");
 /// Which of them where order keys do not matter, and where they do; by the attempts that were lost.
 pub(crate) const DUE: Template<1> = Template::new(include_str!("../../sql/postgres/claim_due.sql"), ["{lost}"]);
 pub(crate) const IN_ORDER: Template<1> =
@@ -61,7 +62,7 @@ pub(crate) const CLAIM_SQLITE: Template<1> = Template::new(include_str!("../../s
 /// The worker's own claim, for one handler in place of several: arrays do not cross the seam.
 fn claim(places: &Template<1>, lost: &str) -> Statement {
     let wanted = "(SELECT CAST($1 AS text), CAST($2 AS bigint), CAST($3 AS bigint), CAST($6 AS bigint))";
-    let postgres = CLAIM.fill([wanted, &places.fill([&format!("d.lost {lost}")])]);
+    let postgres = CLAIM.fill([wanted, &places.fill([&format!("d.lost {lost}")]), WITH_PAYLOAD]);
     Statement::of_two(&postgres, &CLAIM_SQLITE.fill([&format!("r.lost {lost}")]))
 }
 

@@ -248,16 +248,21 @@ impl Claim {
 }
 
 #[cfg(feature = "postgres")]
-pub(super) static CLAIM_POSTGRES: LazyLock<Claim> = LazyLock::new(|| claim_of(&claims::DUE));
+static CLAIMS_POSTGRES: LazyLock<[[Claim; 2]; 2]> = LazyLock::new(|| {
+    let answers = [include_str!("../../sql/postgres/claimed_without_payload.sql"), claims::WITH_PAYLOAD];
+    [&claims::DUE, &claims::IN_ORDER].map(|places| answers.map(|answer| claim_of(places, answer)))
+});
 
-/// The same where order keys matter.
 #[cfg(feature = "postgres")]
-pub(super) static CLAIM_IN_ORDER_POSTGRES: LazyLock<Claim> = LazyLock::new(|| claim_of(&claims::IN_ORDER));
-
-#[cfg(feature = "postgres")]
-fn claim_of(places: &Template<1>) -> Claim {
+fn claim_of(places: &Template<1>, answer: &str) -> Claim {
     let wanted = "unnest($1::text[], $2::bigint[], $3::bigint[], $6::bigint[])";
-    Claim::new("d", "h.attempts", |filter| claims::CLAIM.fill([wanted, &places.fill([filter])]))
+    Claim::new("d", "h.attempts", |filter| claims::CLAIM.fill([wanted, &places.fill([filter]), answer]))
+}
+
+/// The claim on Postgres, where order keys matter or not, and where somebody reads the payload or nobody.
+#[cfg(feature = "postgres")]
+pub(super) fn claim_postgres(in_order: bool, payload: bool) -> &'static Claim {
+    &CLAIMS_POSTGRES[usize::from(in_order)][usize::from(payload)]
 }
 
 #[cfg(feature = "sqlite")]
@@ -356,6 +361,8 @@ pub(super) mod sqlite {
     pub(in crate::store) const INSERT_PAYLOAD: &str = include_str!("../../sql/sqlite/insert_payload.sql");
     pub(in crate::store) const ADD_ARRIVALS: &str = include_str!("../../sql/sqlite/add_arrivals.sql");
     pub(in crate::store) const CLAIMED_EVENT: &str = include_str!("../../sql/sqlite/claimed_event.sql");
+    pub(in crate::store) const CLAIMED_EVENT_WITHOUT_PAYLOAD: &str =
+        include_str!("../../sql/sqlite/claimed_event_without_payload.sql");
     pub(in crate::store) const FINISH: &str = include_str!("../../sql/sqlite/finish.sql");
     pub(in crate::store) const BEGIN_CHUNK: &str = include_str!("../../sql/sqlite/begin_chunk.sql");
     pub(in crate::store) const END_CHUNK: &str = include_str!("../../sql/sqlite/end_chunk.sql");

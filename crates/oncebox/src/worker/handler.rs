@@ -135,6 +135,14 @@ impl HandlerSpec {
             on_dead: if self.order.block_on_dead { OnDead::Block } else { OnDead::Skip },
         }
     }
+
+    /// Whether it needs headers or body of an event: statements may bind neither, and order reads the body.
+    pub(crate) fn reads_payload(&self) -> bool {
+        match &self.work {
+            Work::Sql(sql) => sql.binds_body() || !self.order.are_none(),
+            Work::Call(_) | Work::Pull => true,
+        }
+    }
 }
 
 impl Work {

@@ -10,7 +10,8 @@ use std::time::Duration;
 use crate::lane::circuit::{Circuit, Pass, Reached};
 use crate::lane::rate::RateLimit;
 use crate::limits::{CLAIMED_BYTES_MAX, HANDLER_BYTES_MAX, TRANSACTION_DELIVERIES_MAX, TRANSACTIONS_PER_HANDLER_MAX};
-use crate::store::{Claimed, Fence};
+use crate::store::{Claimed, Fence, Want};
+use crate::trace::TARGET;
 use crate::worker::handler::{HandlerSpec, Work};
 
 /// Deliveries in the first transaction of a handler that nobody has timed yet.
@@ -188,6 +189,14 @@ impl Lane {
         limit
     }
 
+    /// A claim of so many deliveries, and of so many bytes.
+    pub(super) fn want(&self, limit: usize, bytes: usize) -> Want {
+        // Whoever listens to our spans wants to know the trace, which stands in the headers.
+        let payload = self.spec.reads_payload() || tracing::span_enabled!(target: TARGET, tracing::Level::INFO);
+        let (handler, lease, in_order) = (self.spec.name.to_string(), self.spec.lease, self.in_order);
+        Want { handler, limit, bytes, lease, in_order, payload }
+    }
+
     /// Body bytes that there is room for.
     pub(super) fn free_bytes(&self) -> usize {
         HANDLER_BYTES_MAX.saturating_sub(self.bytes)
@@ -323,7 +332,7 @@ mod tests {
     use super::*;
     use crate::delivery::retry::RetryPolicy;
     use crate::store::{Dialect, HandlerSql};
-    use crate::worker::handler::OrderRules;
+    use crate::worker::handler::{OncePer, OrderRules};
 
     fn lane() -> Lane {
         let sql = HandlerSql::parse("delete from t where id = :event_id", Dialect::Postgres).unwrap();
@@ -351,6 +360,19 @@ mod tests {
         lane.mark_due();
         lane.take(Vec::new(), asked, false, now);
         assert_eq!(lane.claim_limit(now), asked, "what came after the claim had looked");
+    }
+
+    #[test]
+    fn the_payload_is_wanted_where_something_reads_it() {
+        let mut spec = HandlerSpec::clone(&lane().spec);
+        assert!(!spec.reads_payload(), "neither statements nor order");
+        let fields = Vec::new();
+        spec.order.once_per = Some(OncePer { fields, window: Duration::from_secs(1) });
+        assert!(spec.reads_payload(), "order reads it");
+        let sql = HandlerSql::parse("insert into t values (:body)", Dialect::Postgres).unwrap();
+        let spec = HandlerSpec { work: Work::Sql(Arc::new(sql)), order: OrderRules::default(), ..spec };
+        assert!(spec.reads_payload(), "a statement binds it");
+        assert!(HandlerSpec { work: Work::Pull, ..spec }.reads_payload(), "it goes outside");
     }
 
     #[test]

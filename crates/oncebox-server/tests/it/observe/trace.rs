@@ -7,13 +7,13 @@ use crate::world::{PATIENCE, Setup, World, custom, wait_until};
 
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 
-/// A handler that calls, one that writes a message, and the destination of it.
+/// A handler that calls, one that writes a message without reading the payload, and the destination of it.
 pub(crate) fn setup(db: &TestDatabase, app: &Receiver, crm: &Receiver) -> Setup {
     let send = match db.backend() {
         Backend::Sqlite => {
-            "insert into oncebox_send (destination, body, delivery, step) values ('crm', :body, :delivery, 's')"
+            "insert into oncebox_send (destination, body, delivery, step) values ('crm', :event_id, :delivery, 's')"
         }
-        Backend::Postgres => "select oncebox.send('crm', :body, delivery => :delivery, step => 's')",
+        Backend::Postgres => "select oncebox.send('crm', :event_id, delivery => :delivery, step => 's')",
     };
     let parts = format!(
         "[[handler]]\nname = \"app\"\nsources = [\"custom\"]\nhttp = {{ url = \"{}\" }}\n\

@@ -31,6 +31,9 @@ pub struct Want {
     /// Whether order keys matter ([`Store::has_order_keys`]): then what is looked at has a bound, however many wait behind
     /// one key. Such a want is best alone in its claim.
     pub in_order: bool,
+    /// Whether headers and body are wanted. Where they are not, they come empty, and it does not matter whether they are
+    /// still there.
+    pub payload: bool,
 }
 
 /// The answer to a claim.

@@ -100,6 +100,12 @@ impl HandlerSql {
         self.statements.iter().take_while(makes).map(|one| one.text.as_str())
     }
 
+    /// Whether one of them binds the body.
+    pub(crate) fn binds_body(&self) -> bool {
+        let is_body = |bind: &Bind| matches!(bind, Bind::Body | Bind::BodyBytes);
+        self.statements.iter().any(|statement| statement.binds.iter().any(is_body))
+    }
+
     /// Whether it may write outbox messages: a guess that only decides how soon somebody looks.
     pub(crate) fn may_send(&self) -> bool {
         self.statements.iter().any(|statement| statement.text.to_ascii_lowercase().contains("send"))

@@ -6,9 +6,13 @@ use crate::clock::UnixMillis;
 use crate::event::{DeliveryKey, DeliveryKind, LeaseKind, LeaseToken, NodeKey};
 use crate::store::handling::deliveries::{ClaimedRows, LossFilter, millis};
 use crate::store::postgres::{Database, Object, Tx, by_index, classify, in_time, no_connection, read_row};
-use crate::store::sql::{CLAIM_IN_ORDER_POSTGRES, CLAIM_POSTGRES, postgres as sql};
-use crate::store::{Fence, StoreError, Want};
+use crate::store::sql::{claim_postgres, postgres as sql};
+use crate::store::{Fence, StoreError, Value, Want};
 
+/// Columns of a claim.
+const HANDLER: usize = 3;
+const HEADERS: usize = 15;
+const BODY: usize = 16;
 const FITS: usize = 17;
 
 impl Tx {
@@ -20,7 +24,7 @@ impl Tx {
         steady: Option<UnixMillis>,
     ) -> Result<ClaimedRows, StoreError> {
         let in_order = wants.iter().any(|want| want.in_order);
-        let claim = if in_order { &CLAIM_IN_ORDER_POSTGRES } else { &CLAIM_POSTGRES };
+        let claim = claim_postgres(in_order, wants.iter().any(|want| want.payload));
         let handlers: Vec<&str> = wants.iter().map(|want| want.handler.as_str()).collect();
         let limits: Vec<i64> = wants.iter().map(|want| i64::try_from(want.limit).unwrap_or(i64::MAX)).collect();
         let leases: Vec<i64> = wants.iter().map(|want| millis(want.lease)).collect();
@@ -33,23 +37,32 @@ impl Tx {
             })
             .await;
         match rows {
-            Ok(rows) => self.without_excess(rows).await,
+            Ok(rows) => self.without_excess(rows, wants).await,
             // Another node claimed within the same order key at this very instant.
             Err(StoreError::Refused(error)) if is_taken(error.as_ref()) => Err(StoreError::Busy(error)),
             Err(error) => Err(error),
         }
     }
 
-    /// Puts back what does not fit into the bytes.
-    async fn without_excess(&mut self, rows: Vec<tokio_postgres::Row>) -> Result<ClaimedRows, StoreError> {
+    /// Puts back what does not fit into the bytes, and drops those that were read for others' sake.
+    async fn without_excess(
+        &mut self,
+        rows: Vec<tokio_postgres::Row>,
+        wants: &[Want],
+    ) -> Result<ClaimedRows, StoreError> {
         let mut claimed = ClaimedRows::default();
         let (mut deliveries, mut tokens) = (Vec::new(), Vec::new());
+        let reads_payload = |handler: &str| wants.iter().any(|want| want.payload && want.handler == handler);
+        let is_mixed = wants.iter().any(|want| want.payload) && wants.iter().any(|want| !want.payload);
         for row in rows {
-            let row = read_row(&row)?;
+            let mut row = read_row(&row)?;
+            if is_mixed && !reads_payload(&row.text(HANDLER)?) {
+                row.0[HEADERS..=BODY].fill(Value::Bytes(Vec::new()));
+            }
             if row.int(FITS)? == 0 {
                 deliveries.push(row.key::<DeliveryKind>(0)?);
                 tokens.push(row.key::<LeaseKind>(1)?);
-                claimed.cut_off.insert(row.text(3)?);
+                claimed.cut_off.insert(row.text(HANDLER)?);
             } else {
                 claimed.rows.push(row);
             }

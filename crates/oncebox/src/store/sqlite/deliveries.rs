@@ -39,7 +39,8 @@ impl Tx {
                 let mut rows = read_rows(connection, CLAIM_SQLITE.with(filter), values)?;
                 // RETURNING has an order of its own.
                 rows.sort_by_key(|row| (row.int(DUE_AT).unwrap_or(0), row.key::<EventKind>(KEY).ok()));
-                add_events(connection, rows, bytes, &mut claims)?;
+                let event = if want.payload { sql::CLAIMED_EVENT } else { sql::CLAIMED_EVENT_WITHOUT_PAYLOAD };
+                add_events(connection, event, rows, bytes, &mut claims)?;
             }
             note_time(connection, claims.rows.len(), steady)?;
             claims.rows.sort_by_key(|row| (row.int(DUE_AT).unwrap_or(0), row.key::<EventKind>(KEY).ok()));
@@ -83,6 +84,7 @@ pub(in crate::store) fn note_time(
 /// The columns of the event behind those of the claim, as far as the bytes go; what is beyond them is put back.
 fn add_events(
     connection: &Connection,
+    event_of: &str,
     rows: Vec<Row>,
     bytes: usize,
     claims: &mut ClaimedRows,
@@ -96,7 +98,7 @@ fn add_events(
             claims.cut_off.insert(row.text(HANDLER)?);
             continue;
         }
-        let event = read_rows(connection, sql::CLAIMED_EVENT, vec![row.key::<EventKind>(KEY)?.into()])?;
+        let event = read_rows(connection, event_of, vec![row.key::<EventKind>(KEY)?.into()])?;
         let event = event.into_iter().next().ok_or(StoreError::Corrupt { what: "delivery without event" })?;
         row.0.extend(event.0);
         if let (false, Some(Value::Bytes(body))) = (is_dead, row.0.last()) {

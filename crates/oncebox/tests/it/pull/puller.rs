@@ -67,6 +67,7 @@ impl Puller {
                     bytes: oncebox::gateway::limits::CLAIMED_BYTES_MAX,
                     lease: LEASE,
                     in_order: world.store.has_order_keys(BILLING).await.unwrap(),
+                    payload: true,
                 };
                 // Two claims at one instant may be in each other's way at the index of "one at a time".
                 let claims = loop {

@@ -14,7 +14,7 @@ testkit::contract! {
         let world = aging(db).await;
         let key = stored(&world, aged(&world, SOURCE, "evt_1", PAYLOAD + DAY), "ready").await;
         make_due(&world);
-        let want = Want { handler: BILLING.to_owned(), limit: 1, bytes: oncebox::gateway::limits::CLAIMED_BYTES_MAX, lease: LEASE, in_order: false };
+        let want = Want { handler: BILLING.to_owned(), limit: 1, bytes: oncebox::gateway::limits::CLAIMED_BYTES_MAX, lease: LEASE, in_order: false, payload: true };
         let claimed = world.store.claim(&[want], None, now()).await.unwrap().claimed;
         let failure = Failure { fence: claimed[0].fence, next: Next::Dead, error: "no".to_owned(), status: None };
         world.store.fail(&[failure], now()).await.unwrap();

@@ -41,6 +41,7 @@ pub(super) fn want(handler: &str, limit: usize) -> Want {
         bytes: oncebox::gateway::limits::CLAIMED_BYTES_MAX,
         lease: LEASE,
         in_order: false,
+        payload: true,
     }
 }
 

@@ -133,3 +133,16 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn who_binds_the_body_is_known() {
+    for (sql, expected) in [
+        ("insert into t values (:event_id, ':body') -- :body", false),
+        ("insert into t values (:body)", true),
+        ("delete from t where id = :key; update t set a = :body_bytes", true),
+    ] {
+        for dialect in [Dialect::Sqlite, Dialect::Postgres] {
+            assert_eq!(HandlerSql::parse(sql, dialect).unwrap().binds_body(), expected, "{sql}");
+        }
+    }
+}

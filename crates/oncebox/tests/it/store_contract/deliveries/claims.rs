@@ -84,6 +84,28 @@ testkit::contract! {
         }
     }
 
+    /// Whoever claims beside it, and whether its payload is there.
+    async fn who_reads_no_payload_gets_none_and_all_that_is_due(db: TestDatabase) {
+        let world = with_bodies(db, 4).await;
+        world.db.execute(&format!("delete from {}", world.db.table("payloads")));
+        world.insert([world.event("evt_4", &"x".repeat(BODY))]).await;
+        for (in_order, beside) in [(false, false), (true, false), (false, true)] {
+            let mut wants = vec![Want { payload: false, in_order, ..wanting(1) }];
+            wants.extend(beside.then(|| want("mail", 9)));
+            let claims = world.store.claim(&wants, Some(node().node), NOW).await.unwrap();
+            let (ours, others): (Vec<_>, Vec<_>) = claims.claimed.into_iter().partition(|one| one.handler == BILLING);
+            let ids: Vec<_> = ours.iter().map(|one| one.event_id.as_str()).collect();
+            assert_eq!(ids, ["evt_0", "evt_1", "evt_2", "evt_3", "evt_4"], "oldest first");
+            assert!(ours.iter().all(|one| one.body.is_empty() && one.headers.is_empty()));
+            assert!(ours.iter().all(|one| one.source == "src" && one.event_type == "invoice.paid" && one.received_at == NOW));
+            assert!(!claims.cut_off.contains(BILLING));
+            assert_eq!(others.iter().map(|one| one.body.len()).collect::<Vec<_>>(), vec![BODY; usize::from(beside)]);
+            let fences: Vec<_> = ours.iter().map(|one| one.fence).collect();
+            world.store.give_back(&fences, Duration::ZERO, NOW).await.unwrap();
+            make_due(&world);
+        }
+    }
+
     async fn what_was_lost_is_claimed_within_the_bytes(db: TestDatabase) {
         let world = with_bodies(db, 4).await;
         claimed_by_node(&world).await;
