@@ -36,7 +36,9 @@ pub const DEPTH_MAX: usize = 10_000;
 pub const BODY_BYTES_INLINE_MAX: usize = 256 * 1024;
 /// Deliveries whose effects are committed together: beyond it a commit is a small part of the work, and latency grows.
 pub const TRANSACTION_DELIVERIES_MAX: usize = 512;
-/// Deliveries behind one savepoint: so many run a second time where one of them fails. Eight in a transaction are far from
+/// The same where others write meanwhile and no payload travels: there the work is so little that a commit shows.
+pub const BARE_TRANSACTION_DELIVERIES_MAX: usize = 1024;
+/// Deliveries behind one savepoint: so many run a second time where one of them fails. Sixteen in a transaction are far from
 /// the 64 that Postgres keeps at hand.
 pub const CHUNK_DELIVERIES_MAX: usize = 64;
 /// Deliveries that are tried together after they were lost with their worker once; after that each is tried alone.

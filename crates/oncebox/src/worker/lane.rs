@@ -9,7 +9,10 @@ use std::time::Duration;
 
 use crate::lane::circuit::{Circuit, Pass, Reached};
 use crate::lane::rate::RateLimit;
-use crate::limits::{CLAIMED_BYTES_MAX, HANDLER_BYTES_MAX, TRANSACTION_DELIVERIES_MAX, TRANSACTIONS_PER_HANDLER_MAX};
+use crate::limits::{
+    BARE_TRANSACTION_DELIVERIES_MAX, CLAIMED_BYTES_MAX, HANDLER_BYTES_MAX, TRANSACTION_DELIVERIES_MAX,
+    TRANSACTIONS_PER_HANDLER_MAX,
+};
 use crate::store::{Claimed, Fence, Want};
 use crate::trace::TARGET;
 use crate::worker::handler::{HandlerSpec, Work};
@@ -59,6 +62,7 @@ pub(super) struct Lane {
     reach: usize,
     slots: usize,
     batch: usize,
+    batch_max: usize,
     may_have_work: bool,
     backlog: bool,
     wanted: bool,
@@ -85,6 +89,7 @@ impl Lane {
             reach: usize::MAX,
             slots: 0,
             batch: BATCH_FIRST,
+            batch_max: BATCH_FIRST,
             may_have_work: true,
             backlog: false,
             wanted: true,
@@ -107,6 +112,9 @@ impl Lane {
             Work::Call(_) => spec.concurrency.max(1),
             Work::Pull => 0,
         };
+        let is_bare = !single_writer && !spec.reads_payload();
+        self.batch_max = if is_bare { BARE_TRANSACTION_DELIVERIES_MAX } else { TRANSACTION_DELIVERIES_MAX };
+        self.batch = self.batch.min(self.batch_max);
         self.rate = spec.rate.map(RateLimit::new);
         self.spec = spec;
         (self.may_have_work, self.wanted) = (true, true);
@@ -275,7 +283,7 @@ impl Lane {
         self.rests_until = Duration::ZERO;
         self.circuit.tell(reached, now);
         self.batch = match pace {
-            Pace::Quick => (self.batch * 2).min(TRANSACTION_DELIVERIES_MAX),
+            Pace::Quick => (self.batch * 2).min(self.batch_max),
             Pace::Steady => self.batch,
             Pace::Rough => (self.batch / 2).max(BATCH_FIRST.min(self.batch)),
             Pace::Slow | Pace::KillsSession => 1,
@@ -311,7 +319,7 @@ impl Lane {
             Work::Call(target) if target.deadline() * 3 > self.spec.lease => self.slots,
             Work::Call(_) => self.slots * 2,
             Work::Pull => 0,
-            Work::Sql(_) if self.batch < TRANSACTION_DELIVERIES_MAX => self.slots * self.batch,
+            Work::Sql(_) if self.batch < self.batch_max => self.slots * self.batch,
             Work::Sql(_) => (self.slots + BATCHES_AHEAD) * self.batch,
         }
     }
