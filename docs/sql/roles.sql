@@ -38,7 +38,8 @@ GRANT SELECT (delivery, attempt, ended_at_ms, outcome, error), INSERT, UPDATE (e
 -- once, newer, send.
 GRANT SELECT (mark), INSERT ON oncebox.remembered TO oncebox_consumer;
 GRANT SELECT, INSERT, UPDATE (version, applied_at_ms) ON oncebox.versions TO oncebox_consumer;
-GRANT SELECT (id, idempotency_key, delivery_attempt, delivery_token), INSERT ON oncebox.outbox TO oncebox_consumer;
+GRANT INSERT ON oncebox.outbox TO oncebox_consumer;
+GRANT SELECT (id, idempotency_key, delivery_attempt, delivery_token), INSERT ON oncebox.outbox_contents TO oncebox_consumer;
 
 -- The views are read with their owner's rights: whoever may read them needs no table.
 GRANT SELECT ON oncebox.events_v1, oncebox.deliveries_v1, oncebox.outbox_v1 TO oncebox_reader, oncebox_consumer;

@@ -58,6 +58,7 @@ fn wait_for_messages(db: &TestDatabase, states: &[&str]) {
 
 /// Columns of the message with a given key.
 fn message(db: &TestDatabase, key: &str, columns: &str) -> Vec<String> {
-    let sql = format!("select {columns} from {} where idempotency_key = 'crm/{key}'", db.table("outbox"));
+    let (outbox, contents) = (db.table("outbox"), db.table("outbox_contents"));
+    let sql = format!("select {columns} from {outbox} join {contents} using (id) where idempotency_key = 'crm/{key}'");
     db.query(&sql).into_iter().next().unwrap_or_else(|| panic!("no message {key}"))
 }

@@ -1,1 +1,1 @@
-DELETE FROM oncebox.outbox_answers WHERE id IN (SELECT o.id FROM oncebox.outbox o WHERE o.key = $1)
+DELETE FROM oncebox.outbox_answers WHERE id IN (SELECT c.id FROM oncebox.outbox_contents c WHERE c.key = $1)

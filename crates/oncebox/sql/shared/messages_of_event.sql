@@ -1,3 +1,5 @@
-SELECT id, destination, idempotency_key, state, attempt, created_at_ms, sent_at_ms,
-       CASE WHEN state = 'ready' THEN due_at_ms - (SELECT c.offset_ms FROM oncebox.steady_clock c) END, status, last_error, key, handler, step
-FROM oncebox.outbox WHERE key = $1 AND key IS NOT NULL ORDER BY id DESC LIMIT $2
+SELECT m.id, m.destination, k.idempotency_key, m.state, m.attempt, m.created_at_ms, m.sent_at_ms,
+       CASE WHEN m.state = 'ready' THEN m.due_at_ms - (SELECT c.offset_ms FROM oncebox.steady_clock c) END, m.status,
+       m.last_error, k.key, m.handler, k.step
+FROM oncebox.outbox m JOIN oncebox.outbox_contents k ON k.id = m.id
+WHERE k.key = $1 AND k.key IS NOT NULL ORDER BY m.id DESC LIMIT $2

@@ -4,13 +4,14 @@
 -- under way. A claim beyond the attempts makes a dead letter: a crash uses one attempt, too.
 SELECT m.id, ?4, m.destination, iif(m.attempt - m.attempts_before >= t.attempts, 'dead', 'claimed'),
        iif(m.attempt - m.attempts_before >= t.attempts, m.attempt, m.attempt + 1), m.attempts_before, m.due_at_ms,
-       m.idempotency_key, m.method, m.path, m.headers, m.body, m.key, m.handler, m.step, m.order_key, e.source, e.event_id,
+       c.idempotency_key, c.method, c.path, c.headers, c.body, c.key, m.handler, c.step, m.order_key, e.source, e.event_id,
        -- Where the trace of the event stands, if it has one.
-       (SELECT substr(p.headers, 1, 68) FROM oncebox_payloads p WHERE p.key = m.key), m.rowid
+       (SELECT substr(p.headers, 1, 68) FROM oncebox_payloads p WHERE p.key = c.key)
 FROM oncebox_destinations t
 CROSS JOIN oncebox_outbox m
-LEFT JOIN oncebox_events e ON e.key = m.key
-WHERE t.destination = ?1 AND m.destination = ?1 AND m.state = 'ready' AND m.due_at_ms <= ?3
+CROSS JOIN oncebox_outbox_contents c
+LEFT JOIN oncebox_events e ON e.key = c.key
+WHERE t.destination = ?1 AND c.id = m.id AND m.destination = ?1 AND m.state = 'ready' AND m.due_at_ms <= ?3
   AND (t.ordered = 0 OR m.order_key IS NULL OR NOT EXISTS (
       SELECT 1 FROM oncebox_outbox o
       WHERE o.destination = m.destination AND o.order_key = m.order_key AND o.order_key IS NOT NULL

@@ -8,10 +8,10 @@ pub(super) mod log;
 use std::collections::HashSet;
 
 use super::sql::Statement;
-use super::{Database, PayloadRecord, Row, Store, StoreError, Tx, TxInner, sql};
+use super::{Database, PayloadRecord, Row, Store, StoreError, Tx, TxInner, Value, sql};
 use crate::clock::UnixMillis;
 use crate::database::first;
-use crate::event::{DeliveryKey, EventKey};
+use crate::event::{DeliveryKey, EventKey, MessageKey};
 use crate::store::handling::handlers::Asked;
 use crate::store::retention::log::{Removed, TABLES};
 
@@ -210,7 +210,23 @@ impl Store {
             _ => before.into(),
         };
         self.faults.at("retention.aged").await?;
-        self.write(aged.removal().1, vec![time, limit.into()]).await
+        let values = vec![time, limit.into()];
+        match aged {
+            Aged::Messages => self.remove_messages(values).await,
+            _ => self.write(aged.removal().1, values).await,
+        }
+    }
+
+    /// A message and its contents go together.
+    async fn remove_messages(&self, values: Vec<Value>) -> Result<u64, StoreError> {
+        let mut tx = self.begin().await?;
+        let rows = tx.query(&sql::REMOVE_MESSAGES, values).await?;
+        let ids = rows.iter().map(|row| row.key(0)).collect::<Result<Vec<MessageKey>, _>>()?;
+        if let (Some(first), Some(last)) = (ids.iter().min(), ids.iter().max()) {
+            self.faults.at("retention.messages").await?;
+            tx.execute(&sql::REMOVE_MESSAGE_CONTENTS, vec![(*first).into(), (*last).into()]).await?;
+        }
+        tx.commit_or_fail().await.map(|()| ids.len() as u64)
     }
 
     /// Gives freed pages back to the file system, a few at a time, and says whether there may be more.
@@ -288,7 +304,7 @@ pub(super) fn delivery_span(first: EventKey, last: EventKey) -> (DeliveryKey, De
     (first.delivery_range().0, last.delivery_range().1)
 }
 
-fn open_range(first: EventKey, last: EventKey) -> Vec<super::Value> {
+fn open_range(first: EventKey, last: EventKey) -> Vec<Value> {
     let (from, to) = delivery_span(first, last);
     vec![from.into(), to.into()]
 }

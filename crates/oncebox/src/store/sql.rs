@@ -147,6 +147,7 @@ shared! {
     ERASE_ATTEMPTS = "shared/erase_attempts.sql";
     ERASE_STEPS = "shared/erase_steps.sql";
     ERASE_MESSAGES = "shared/erase_messages.sql";
+    ERASE_MESSAGE_CONTENTS = "shared/erase_message_contents.sql";
     ERASE_MESSAGE_ATTEMPTS = "shared/erase_message_attempts.sql";
     ERASE_ANSWERS = "shared/erase_answers.sql";
     REGISTER_WINDOW = "shared/register_window.sql";
@@ -167,6 +168,7 @@ shared! {
     AGED_STEPS = "shared/aged_steps.sql";
     REMOVE_REMEMBERED = "shared/remove_remembered.sql";
     REMOVE_MESSAGES = "shared/remove_messages.sql";
+    REMOVE_MESSAGE_CONTENTS = "shared/remove_message_contents.sql";
     REMOVE_MESSAGE_ATTEMPTS = "shared/remove_message_attempts.sql";
     REMOVE_MESSAGE_ANSWERS = "shared/remove_message_answers.sql";
     REMOVE_VERSIONS = "shared/remove_versions.sql";

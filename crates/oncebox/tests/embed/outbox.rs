@@ -33,7 +33,7 @@ impl<P: App> Handler<P> for Notifies {
 
 async fn check<P: App>(db: TestDatabase) {
     let pool = open::<P>(&db).await;
-    let rows = format!("select idempotency_key from {} order by 1", db.table("outbox"));
+    let rows = format!("select idempotency_key from {} order by 1", db.table("outbox_contents"));
     for (key, commits) in [("a", false), ("a", true), ("a", true), ("b", true)] {
         let mut tx = pool.begin().await.unwrap();
         outbox::send(&mut tx, &Message::new("crm", "hello").key(key)).await.unwrap();
@@ -51,8 +51,11 @@ async fn check<P: App>(db: TestDatabase) {
     let running = Inbox::new(pool, Clock::system()).with("billing", quick(), handler).start().await.unwrap();
     wait_until("the effect is there", || db.count("effects") == 1).await;
     running.stop(Duration::from_secs(5)).await;
-    let written =
-        format!("select destination, step, path from {} where delivery is not null order by step", db.table("outbox"));
+    let written = format!(
+        "select destination, step, path from {} join {} using (id) where delivery is not null order by step",
+        db.table("outbox"),
+        db.table("outbox_contents")
+    );
     assert_eq!(db.query(&written), [["crm", "mail", "letters"], ["crm", "notify", ""]]);
 }
 

@@ -62,11 +62,11 @@ pub(crate) async fn send(db: &TestDatabase, message: &Message, id: MessageKey, a
     }
     let after = ids();
     let Some(new) = after.difference(&before).next() else { return Ok(false) };
+    let (id, new) = (literal(db, &id.to_string()), literal(db, new));
+    db.execute(&format!("update {} set id = {id} where id = {new}", db.table("outbox_contents")));
     db.execute(&format!(
-        "update {} set id = {}, due_at_ms = {at}, created_at_ms = {at} where id = {}",
-        db.table("outbox"),
-        literal(db, &id.to_string()),
-        literal(db, new),
+        "update {} set id = {id}, due_at_ms = {at}, created_at_ms = {at} where id = {new}",
+        db.table("outbox")
     ));
     Ok(true)
 }

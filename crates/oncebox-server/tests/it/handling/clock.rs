@@ -57,10 +57,12 @@ fn is_done(world: &World, handler: &str, id: &str) -> bool {
 }
 
 fn sent(world: &World, id: &str) -> Vec<Vec<String>> {
-    let outbox = world.db.table("outbox");
+    let (outbox, contents) = (world.db.table("outbox"), world.db.table("outbox_contents"));
     let body =
         if world.db.backend() == Backend::Postgres { "convert_from(body, 'UTF8')" } else { "CAST(body AS TEXT)" };
-    world.db.query(&format!("select state, attempt from {outbox} where {body} like '%\"{id}\"%'"))
+    world.db.query(&format!(
+        "select state, attempt from {outbox} join {contents} using (id) where {body} like '%\"{id}\"%'"
+    ))
 }
 
 /// Every jump finds calls under way, of deliveries and of a message, and failed ones that wait for their next attempt.

@@ -174,12 +174,15 @@ CREATE TABLE oncebox.prerequisites (
 -- idempotency_key: `{delivery}/{destination}/{step}` where a delivery wrote it (a delivery's key is made from event and
 -- handler), `{destination}/{given key}` where the writer gave one, else the message's own id. No part holds a slash.
 -- path: what is added below the destination's URL. headers: a JSON object of texts.
+-- size: how many bytes the body has, so that a claim knows before it reads one.
 -- order_key: messages of one key go out one after the other where the destination wants that; where none is given it
 -- is the delivery's own order key, else its event's key, in hex.
 -- delivery_attempt, delivery_token: the delivery's claim that wrote it; the same step twice in one claim is a mistake. A claim
 -- that was given back was no attempt, so the attempt alone cannot tell the next claim from it.
 -- attempts_before: the attempts that no longer count, because a replay gave a fresh budget.
 -- status: of the latest answer. token stays after the end: an unknown commit is settled by looking whose it is.
+-- What never changes stands in outbox_contents, one row for each message, written and removed with it: a claim and a mark then
+-- write a short row anew, and not the body and its indexes. Its unique key is the referee of what was sent before.
 -- Checks of what never changes stand with the types: those of a table would run at every change of a message, three times on
 -- its way.
 CREATE DOMAIN oncebox.message_name AS text CHECK (length(VALUE) BETWEEN 1 AND 64 AND translate(VALUE,
@@ -190,39 +193,44 @@ CREATE DOMAIN oncebox.message_method AS text CHECK (VALUE IN ('POST', 'PUT', 'PA
 CREATE DOMAIN oncebox.message_headers AS text CHECK (length(VALUE) <= 16384 AND jsonb_typeof(VALUE::jsonb) = 'object');
 CREATE DOMAIN oncebox.message_body AS bytea CHECK (octet_length(VALUE) <= 16777216);
 CREATE TABLE oncebox.outbox (
-    id               uuid PRIMARY KEY,
-    attempt          bigint NOT NULL DEFAULT 0,
-    attempts_before  bigint NOT NULL DEFAULT 0,
-    due_at_ms        bigint NOT NULL,
-    created_at_ms    bigint NOT NULL,
-    sent_at_ms       bigint,
-    lease_until_ms   bigint,
-    claimed_at_ms    bigint,
-    status           bigint,
-    delivery_attempt bigint,
-    key              uuid,
-    delivery         uuid,
-    delivery_token   uuid,
-    token            uuid,
-    node             uuid,
-    destination      oncebox.message_name NOT NULL,
-    idempotency_key  text NOT NULL UNIQUE,
-    state            text NOT NULL DEFAULT 'ready' CHECK (state IN ('ready', 'claimed', 'sent', 'dead', 'discarded')),
-    handler          text,
-    step             oncebox.message_name,
-    order_key        oncebox.message_order_key,
-    path             oncebox.message_path NOT NULL DEFAULT '',
-    method           oncebox.message_method NOT NULL DEFAULT 'POST',
-    last_error       text,
-    headers          oncebox.message_headers NOT NULL DEFAULT '{}',
-    body             oncebox.message_body NOT NULL
+    id              uuid PRIMARY KEY,
+    attempt         bigint NOT NULL DEFAULT 0,
+    attempts_before bigint NOT NULL DEFAULT 0,
+    due_at_ms       bigint NOT NULL,
+    created_at_ms   bigint NOT NULL,
+    size            bigint NOT NULL,
+    sent_at_ms      bigint,
+    lease_until_ms  bigint,
+    claimed_at_ms   bigint,
+    status          bigint,
+    token           uuid,
+    node            uuid,
+    destination     oncebox.message_name NOT NULL,
+    state           text NOT NULL DEFAULT 'ready' CHECK (state IN ('ready', 'claimed', 'sent', 'dead', 'discarded')),
+    handler         text,
+    order_key       oncebox.message_order_key,
+    last_error      text
 );
 CREATE INDEX outbox_ready ON oncebox.outbox (destination, due_at_ms, id) WHERE state = 'ready';
 CREATE INDEX outbox_claimed ON oncebox.outbox (lease_until_ms) WHERE state = 'claimed';
 CREATE INDEX outbox_dead ON oncebox.outbox (id) WHERE state = 'dead';
 CREATE INDEX outbox_in_order ON oncebox.outbox (destination, order_key, id)
     WHERE order_key IS NOT NULL AND state IN ('ready', 'claimed');
-CREATE INDEX outbox_of_event ON oncebox.outbox (key) WHERE key IS NOT NULL;
+
+CREATE TABLE oncebox.outbox_contents (
+    id               uuid PRIMARY KEY,
+    delivery_attempt bigint,
+    key              uuid,
+    delivery         uuid,
+    delivery_token   uuid,
+    idempotency_key  text NOT NULL UNIQUE,
+    step             oncebox.message_name,
+    path             oncebox.message_path NOT NULL DEFAULT '',
+    method           oncebox.message_method NOT NULL DEFAULT 'POST',
+    headers          oncebox.message_headers NOT NULL DEFAULT '{}',
+    body             oncebox.message_body NOT NULL
+);
+CREATE INDEX outbox_contents_of_event ON oncebox.outbox_contents (key) WHERE key IS NOT NULL;
 
 -- Attempts that did not end in sent; the one that did is the message itself.
 CREATE TABLE oncebox.outbox_attempts (
@@ -401,6 +409,6 @@ SELECT d.key::text AS key, e.source, e.event_id, d.handler, d.state, d.attempt,
 FROM oncebox.deliveries d JOIN oncebox.events e ON e.key = d.key;
 
 CREATE VIEW oncebox.outbox_v1 AS
-SELECT id::text AS id, destination, idempotency_key, state, attempt, to_timestamp(created_at_ms / 1000.0) AS created_at,
-       to_timestamp(sent_at_ms / 1000.0) AS sent_at, last_error
-FROM oncebox.outbox;
+SELECT o.id::text AS id, o.destination, c.idempotency_key, o.state, o.attempt,
+       to_timestamp(o.created_at_ms / 1000.0) AS created_at, to_timestamp(o.sent_at_ms / 1000.0) AS sent_at, o.last_error
+FROM oncebox.outbox o JOIN oncebox.outbox_contents c ON c.id = o.id;

@@ -171,49 +171,57 @@ CREATE TABLE oncebox_prerequisites (
 -- idempotency_key: `{delivery}/{destination}/{step}` where a delivery wrote it (a delivery's key is made from event and
 -- handler), `{destination}/{given key}` where the writer gave one, else a fresh UUID. No part holds a slash.
 -- path: what is added below the destination's URL. headers: a JSON object of texts.
+-- size: how many bytes the body has.
 -- order_key: messages of one key go out one after the other where the destination wants that; where none is given it
 -- is the delivery's own order key, else its event's key, in hex.
 -- delivery_attempt, delivery_token: the delivery's claim that wrote it; the same step twice in one claim is a mistake. A claim
 -- that was given back was no attempt, so the attempt alone cannot tell the next claim from it.
 -- attempts_before: the attempts that no longer count, because a replay gave a fresh budget.
 -- status: of the latest answer. token stays after the end: an unknown commit is settled by looking whose it is.
--- Not WITHOUT ROWID, for the bytes; the row number also keeps messages of one millisecond in the order of writing.
+-- What never changes stands in oncebox_outbox_contents, one row for each message, written and removed with it: a claim and a
+-- mark then write a short row anew, and not the body. Its unique key is the referee of what was sent before. It is not WITHOUT
+-- ROWID, for the bytes; the row number also keeps messages of one millisecond in the order of writing.
 CREATE TABLE oncebox_outbox (
-    id               BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
-    attempt          INTEGER NOT NULL DEFAULT 0,
-    attempts_before  INTEGER NOT NULL DEFAULT 0,
-    due_at_ms        INTEGER NOT NULL,
-    created_at_ms    INTEGER NOT NULL,
-    sent_at_ms       INTEGER,
-    lease_until_ms   INTEGER,
-    claimed_at_ms    INTEGER,
-    status           INTEGER,
-    delivery_attempt INTEGER,
-    key              BLOB,
-    delivery         BLOB,
-    delivery_token   BLOB,
-    token            BLOB,
-    node             BLOB,
-    destination      TEXT NOT NULL
-                     CHECK (length(destination) BETWEEN 1 AND 64 AND destination NOT GLOB '*[^A-Za-z0-9._-]*'),
-    idempotency_key  TEXT NOT NULL UNIQUE,
-    state            TEXT NOT NULL DEFAULT 'ready' CHECK (state IN ('ready', 'claimed', 'sent', 'dead', 'discarded')),
-    handler          TEXT,
-    step             TEXT CHECK (length(step) BETWEEN 1 AND 64 AND step NOT GLOB '*[^A-Za-z0-9._-]*'),
-    order_key        TEXT CHECK (length(order_key) BETWEEN 1 AND 200),
-    path             TEXT NOT NULL DEFAULT '' CHECK (length(path) <= 2048),
-    method           TEXT NOT NULL DEFAULT 'POST' CHECK (method IN ('POST', 'PUT', 'PATCH', 'DELETE', 'GET')),
-    last_error       TEXT,
-    headers          TEXT NOT NULL DEFAULT '{}'
-                     CHECK (length(headers) <= 16384 AND json_valid(headers) AND json_type(headers) = 'object'),
-    body             BLOB NOT NULL CHECK (length(body) <= 16777216)
-) STRICT;
+    id              BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+    attempt         INTEGER NOT NULL DEFAULT 0,
+    attempts_before INTEGER NOT NULL DEFAULT 0,
+    due_at_ms       INTEGER NOT NULL,
+    created_at_ms   INTEGER NOT NULL,
+    size            INTEGER NOT NULL,
+    sent_at_ms      INTEGER,
+    lease_until_ms  INTEGER,
+    claimed_at_ms   INTEGER,
+    status          INTEGER,
+    token           BLOB,
+    node            BLOB,
+    destination     TEXT NOT NULL
+                    CHECK (length(destination) BETWEEN 1 AND 64 AND destination NOT GLOB '*[^A-Za-z0-9._-]*'),
+    state           TEXT NOT NULL DEFAULT 'ready' CHECK (state IN ('ready', 'claimed', 'sent', 'dead', 'discarded')),
+    handler         TEXT,
+    order_key       TEXT CHECK (length(order_key) BETWEEN 1 AND 200),
+    last_error      TEXT
+) STRICT, WITHOUT ROWID;
 CREATE INDEX oncebox_outbox_ready ON oncebox_outbox (destination, due_at_ms, id) WHERE state = 'ready';
 CREATE INDEX oncebox_outbox_claimed ON oncebox_outbox (lease_until_ms) WHERE state = 'claimed';
 CREATE INDEX oncebox_outbox_dead ON oncebox_outbox (id) WHERE state = 'dead';
 CREATE INDEX oncebox_outbox_in_order ON oncebox_outbox (destination, order_key, id)
     WHERE order_key IS NOT NULL AND state IN ('ready', 'claimed');
-CREATE INDEX oncebox_outbox_of_event ON oncebox_outbox (key) WHERE key IS NOT NULL;
+
+CREATE TABLE oncebox_outbox_contents (
+    id               BLOB NOT NULL PRIMARY KEY CHECK (length(id) = 16),
+    delivery_attempt INTEGER,
+    key              BLOB,
+    delivery         BLOB,
+    delivery_token   BLOB,
+    idempotency_key  TEXT NOT NULL UNIQUE,
+    step             TEXT CHECK (length(step) BETWEEN 1 AND 64 AND step NOT GLOB '*[^A-Za-z0-9._-]*'),
+    path             TEXT NOT NULL DEFAULT '' CHECK (length(path) <= 2048),
+    method           TEXT NOT NULL DEFAULT 'POST' CHECK (method IN ('POST', 'PUT', 'PATCH', 'DELETE', 'GET')),
+    headers          TEXT NOT NULL DEFAULT '{}'
+                     CHECK (length(headers) <= 16384 AND json_valid(headers) AND json_type(headers) = 'object'),
+    body             BLOB NOT NULL CHECK (length(body) <= 16777216)
+) STRICT;
+CREATE INDEX oncebox_outbox_contents_of_event ON oncebox_outbox_contents (key) WHERE key IS NOT NULL;
 
 -- Attempts that did not end in sent; the one that did is the message itself.
 CREATE TABLE oncebox_outbox_attempts (

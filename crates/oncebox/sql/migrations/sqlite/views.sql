@@ -30,12 +30,12 @@ FROM oncebox_deliveries d JOIN oncebox_events e ON e.key = d.key;
 
 DROP VIEW IF EXISTS oncebox_outbox_v1;
 CREATE VIEW oncebox_outbox_v1 AS
-SELECT lower(substr(hex(id), 1, 8) || '-' || substr(hex(id), 9, 4) || '-' || substr(hex(id), 13, 4) || '-' ||
-             substr(hex(id), 17, 4) || '-' || substr(hex(id), 21)) AS id,
-       destination, idempotency_key, state, attempt,
-       strftime('%Y-%m-%dT%H:%M:%fZ', created_at_ms / 1000.0, 'unixepoch') AS created_at,
-       strftime('%Y-%m-%dT%H:%M:%fZ', sent_at_ms / 1000.0, 'unixepoch') AS sent_at, last_error
-FROM oncebox_outbox;
+SELECT lower(substr(hex(o.id), 1, 8) || '-' || substr(hex(o.id), 9, 4) || '-' || substr(hex(o.id), 13, 4) || '-' ||
+             substr(hex(o.id), 17, 4) || '-' || substr(hex(o.id), 21)) AS id,
+       o.destination, c.idempotency_key, o.state, o.attempt,
+       strftime('%Y-%m-%dT%H:%M:%fZ', o.created_at_ms / 1000.0, 'unixepoch') AS created_at,
+       strftime('%Y-%m-%dT%H:%M:%fZ', o.sent_at_ms / 1000.0, 'unixepoch') AS sent_at, o.last_error
+FROM oncebox_outbox o JOIN oncebox_outbox_contents c ON c.id = o.id;
 
 -- == send ==
 
@@ -44,8 +44,8 @@ FROM oncebox_outbox;
 -- stays as it is.
 DROP VIEW IF EXISTS oncebox_send;
 CREATE VIEW oncebox_send AS
-SELECT destination, body, step, NULL AS delivery, path, method, headers, NULL AS key, order_key FROM oncebox_outbox
-WHERE false;
+SELECT o.destination, c.body, c.step, NULL AS delivery, c.path, c.method, c.headers, NULL AS key, o.order_key
+FROM oncebox_outbox o JOIN oncebox_outbox_contents c ON c.id = o.id WHERE false;
 
 -- What is wrong is said in words before the table says it in its own. Due when its delivery was, which is a steady time that
 -- is over; what belongs to no delivery is due at once.
@@ -65,18 +65,17 @@ CREATE TRIGGER oncebox_send_write INSTEAD OF INSERT ON oncebox_send BEGIN
     WHERE length(CAST(NEW.body AS BLOB)) > 16777216;
     -- A delivery that was never claimed has no token.
     SELECT RAISE(ABORT, 'oncebox: this step was sent already in this claim; name each step of a delivery differently')
-    FROM oncebox_deliveries d JOIN oncebox_outbox o
-        ON o.delivery = d.delivery AND o.destination = NEW.destination AND o.step = coalesce(NEW.step, 'send')
-       AND coalesce(o.delivery_token = d.token, o.delivery_attempt = d.attempt)
+    FROM oncebox_deliveries d JOIN oncebox_outbox_contents c
+        ON c.delivery = d.delivery AND c.step = coalesce(NEW.step, 'send')
+       AND coalesce(c.delivery_token = d.token, c.delivery_attempt = d.attempt)
     WHERE d.delivery = iif(typeof(NEW.delivery) = 'text', unhex(NEW.delivery, '-'), NEW.delivery)
-      AND o.idempotency_key = lower(substr(hex(d.delivery), 1, 8) || '-' || substr(hex(d.delivery), 9, 4) || '-' ||
+      AND c.idempotency_key = lower(substr(hex(d.delivery), 1, 8) || '-' || substr(hex(d.delivery), 9, 4) || '-' ||
               substr(hex(d.delivery), 13, 4) || '-' || substr(hex(d.delivery), 17, 4) || '-' ||
               substr(hex(d.delivery), 21)) || '/' || NEW.destination || '/' || coalesce(NEW.step, 'send');
-    INSERT INTO oncebox_outbox (id, destination, idempotency_key, path, method, headers, body, order_key, key, delivery,
-                                handler, step, delivery_attempt, delivery_token, due_at_ms, created_at_ms)
+    INSERT INTO oncebox_outbox_contents (id, idempotency_key, path, method, headers, body, key, delivery, step,
+                                         delivery_attempt, delivery_token)
     SELECT unhex(printf('%012x', now.ms) || '7' || printf('%03x', (now.row >> 32) & 4095) || '80' ||
                  printf('%08x', now.row & 4294967295) || hex(randomblob(3))),
-           NEW.destination,
            coalesce(lower(substr(hex(d.delivery), 1, 8) || '-' || substr(hex(d.delivery), 9, 4) || '-' ||
                           substr(hex(d.delivery), 13, 4) || '-' || substr(hex(d.delivery), 17, 4) || '-' ||
                           substr(hex(d.delivery), 21)) || '/' || NEW.destination || '/' ||
@@ -85,14 +84,19 @@ CREATE TRIGGER oncebox_send_write INSTEAD OF INSERT ON oncebox_send BEGIN
                     lower(hex(randomblob(4)) || '-' || hex(randomblob(2)) || '-4' || substr(hex(randomblob(2)), 2) ||
                           '-8' || substr(hex(randomblob(2)), 2) || '-' || hex(randomblob(6)))),
            coalesce(NEW.path, ''), coalesce(upper(NEW.method), 'POST'), coalesce(NEW.headers, '{}'),
-           CAST(NEW.body AS BLOB),
-           coalesce(NEW.order_key, nullif(lower(hex(coalesce(d.order_key, d.key))), '')), d.key, d.delivery,
-           d.handler, iif(d.delivery IS NULL, NULL, coalesce(NEW.step, 'send')), d.attempt,
-           d.token, coalesce(d.due_at_ms, 0), now.ms
+           CAST(NEW.body AS BLOB), d.key, d.delivery, iif(d.delivery IS NULL, NULL, coalesce(NEW.step, 'send')),
+           d.attempt, d.token
     FROM (SELECT CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER) AS ms,
-                 (SELECT coalesce(max(rowid), 0) + 1 FROM oncebox_outbox) AS row) now
+                 (SELECT coalesce(max(rowid), 0) + 1 FROM oncebox_outbox_contents) AS row) now
     LEFT JOIN oncebox_deliveries d
         ON d.delivery = iif(typeof(NEW.delivery) = 'text', unhex(NEW.delivery, '-'), NEW.delivery)
     WHERE true
     ON CONFLICT (idempotency_key) DO NOTHING;
+    -- Only where the row before was new.
+    INSERT INTO oncebox_outbox (id, destination, handler, order_key, size, due_at_ms, created_at_ms)
+    SELECT c.id, NEW.destination, d.handler,
+           coalesce(NEW.order_key, nullif(lower(hex(coalesce(d.order_key, d.key))), '')), length(c.body),
+           coalesce(d.due_at_ms, 0), CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)
+    FROM oncebox_outbox_contents c LEFT JOIN oncebox_deliveries d ON d.delivery = c.delivery
+    WHERE changes() = 1 AND c.rowid = last_insert_rowid();
 END;

@@ -146,7 +146,8 @@ impl Tx {
         self.execute(&sql::ERASE_STEPS, range()).await?;
         self.execute(&sql::ERASE_MESSAGE_ATTEMPTS, vec![key.into()]).await?;
         self.execute(&sql::ERASE_ANSWERS, vec![key.into()]).await?;
-        self.execute(&sql::ERASE_MESSAGES, vec![key.into(), Value::Bytes(Vec::new())]).await?;
+        self.execute(&sql::ERASE_MESSAGES, vec![key.into()]).await?;
+        self.execute(&sql::ERASE_MESSAGE_CONTENTS, vec![key.into(), Value::Bytes(Vec::new())]).await?;
         // A held event whose deliveries are discarded waits for nobody.
         self.execute(&sql::SETTLE_EVENT, range()).await.map(drop)
     }

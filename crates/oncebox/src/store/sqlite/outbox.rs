@@ -29,7 +29,8 @@ impl Tx {
                 let mut claim = connection.prepare_cached(sql::CLAIM_MESSAGE).map_err(classify)?;
                 for row in &rows {
                     let (state, attempt) = (row.text(3)?, row.int(4)?);
-                    let values = params![row.int(19)?, state, attempt, token, node, now, millis(want.lease), steady];
+                    let id: MessageKey = row.key(0)?;
+                    let values = params![id, state, attempt, token, node, now, millis(want.lease), steady];
                     claim.execute(values).map_err(classify)?;
                 }
                 claims.extend(rows);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use oncebox::gateway::fault::Faults;
 use testkit::{Backend, TestDatabase};
 
-use super::{DAY, LEDGER, PAYLOAD, aged, aging, check, has_payload, lock_is_free, now, run, stored, try_run};
+use super::{DAY, LEDGER, PAYLOAD, aged, aging, check, has_payload, literal, lock_is_free, now, run, stored, try_run};
 use crate::world::{SOURCE, World};
 
 /// More points than one run passes.
@@ -30,11 +30,13 @@ async fn sweep(db: TestDatabase, action: &str) {
         let outcome = try_run(&world.store.clone().with_faults(faults.clone())).await;
         check(&world);
         assert!(has_payload(&world, needed).await, "at point {nth}");
+        assert_eq!(world.count("outbox"), world.count("outbox_contents"), "at point {nth}");
         let passed = faults.passed();
         entered.extend(passed.get(nth - 1).copied());
         run(&world).await;
         check(&world);
         assert!(has_payload(&world, needed).await && !has_payload(&world, over).await, "after point {nth}");
+        assert_eq!((world.count("outbox"), world.count("outbox_contents")), (0, 0), "after point {nth}");
         if passed.len() < nth {
             assert!(outcome.is_ok(), "nothing was armed: {outcome:?}");
             return check_entered(&world, &entered);
@@ -51,7 +53,19 @@ async fn fill(world: &World, nth: usize) -> (oncebox::gateway::event::EventKey, 
     let needed = stored(world, aged(world, SOURCE, &format!("dead_{nth}"), PAYLOAD + 6 * DAY), "dead").await;
     let over = stored(world, aged(world, SOURCE, &format!("over_{nth}"), PAYLOAD + 6 * DAY), "done").await;
     stored(world, aged(world, SOURCE, &format!("gone_{nth}"), LEDGER + DAY), "done").await;
+    old_message(world, nth);
     (needed, over)
+}
+
+fn old_message(world: &World, nth: usize) {
+    let at = now() - 91 * DAY;
+    let id = literal(world, oncebox::gateway::event::KeyMaker::default().make::<()>(at));
+    let (outbox, contents) = (world.db.table("outbox"), world.db.table("outbox_contents"));
+    let body = if world.db.backend() == Backend::Sqlite { "x''" } else { "''" };
+    world.db.execute(&format!(
+        "insert into {outbox} (id, destination, size, state, due_at_ms, created_at_ms) values ({id}, 'crm', 0, 'sent', 1, {at})"
+    ));
+    world.db.execute(&format!("insert into {contents} (id, idempotency_key, body) values ({id}, '{nth}', {body})"));
 }
 
 /// The day in which the payloads of this round lie; what an earlier round kept of it is out of its way.
@@ -73,7 +87,13 @@ async fn old_day(world: &World, nth: usize) {
 }
 
 fn check_entered(world: &World, entered: &BTreeSet<&str>) {
-    let mut points = vec!["retention.look", "retention.payloads", "retention.payloads_removed", "retention.events"];
+    let mut points = vec![
+        "retention.look",
+        "retention.payloads",
+        "retention.payloads_removed",
+        "retention.events",
+        "retention.messages",
+    ];
     if world.db.backend() == Backend::Postgres {
         points.extend(["retention.drop_partition", "retention.detached", "retention.kept", "retention.dropped"]);
     }

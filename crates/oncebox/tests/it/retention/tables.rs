@@ -54,14 +54,19 @@ testkit::contract! {
         {
             let id = super::literal(&world, oncebox::gateway::event::KeyMaker::default().make::<()>(now() - age));
             world.db.execute(&format!(
-                "insert into {outbox} (id, destination, idempotency_key, body, state, due_at_ms, created_at_ms) \
-                 values ({id}, 'crm', 'k{n}', {body}, '{state}', 1, {})", now() - age
+                "insert into {outbox} (id, destination, size, state, due_at_ms, created_at_ms) \
+                 values ({id}, 'crm', 0, '{state}', 1, {})", now() - age
+            ));
+            world.db.execute(&format!(
+                "insert into {outbox}_contents (id, idempotency_key, body) values ({id}, '{state}{n}', {body})"
             ));
             world.db.execute(&format!("insert into {}_answers (id, at_ms, body) values ({id}, 1, {body})", outbox));
         }
         run(&world).await;
         let left = world.query("select state from {outbox} order by state");
         assert_eq!(left, [["dead"], ["ready"], ["sent"]]);
+        let left = world.query("select idempotency_key from {outbox_contents} order by 1");
+        assert_eq!(left, [["dead2"], ["ready3"], ["sent4"]], "a message and its contents go together");
         assert_eq!(world.count("outbox_answers"), 2, "answers live as long as payloads, unless somebody needs them");
     }
 

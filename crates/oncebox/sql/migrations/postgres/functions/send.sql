@@ -40,7 +40,6 @@ DECLARE
     named text := CASE WHEN delivery IS NOT NULL THEN coalesce(step, 'send') END;
     new_id uuid := oncebox.message_id();
     unique_key text;
-    written uuid;
     earlier record;
     now_ms bigint := oncebox.now_ms();
 BEGIN
@@ -50,22 +49,23 @@ BEGIN
     IF delivery IS NOT NULL AND NOT FOUND THEN
         RAISE EXCEPTION 'oncebox: there is no delivery %', delivery USING ERRCODE = '22023';
     END IF;
-    -- A key that begins with the time stands beside the latest ones in its index, which every change of a message writes.
+    -- A key that begins with the time stands beside the latest ones in its index.
     unique_key := coalesce(delivery || '/' || destination || '/' || named, destination || '/' || send.key, new_id::text);
-    INSERT INTO oncebox.outbox AS o (id, destination, idempotency_key, path, method, headers, body, order_key, key,
-                                     delivery, handler, step, delivery_attempt, delivery_token, due_at_ms,
-                                     created_at_ms)
-    VALUES (new_id, send.destination, unique_key, coalesce(send.path, ''),
-            coalesce(upper(send.method), 'POST'), coalesce(send.headers, '{}')::text, send.body,
-            coalesce(send.order_key, replace(writer.order_key::text, '-', ''), replace(writer.key::text, '-', '')),
-            writer.key, send.delivery, writer.handler, named, writer.attempt, writer.token,
-            oncebox.steady_ms(), now_ms)
-    ON CONFLICT (idempotency_key) DO NOTHING RETURNING o.id INTO written;
+    INSERT INTO oncebox.outbox_contents (id, idempotency_key, path, method, headers, body, key, delivery, step,
+                                         delivery_attempt, delivery_token)
+    VALUES (new_id, unique_key, coalesce(send.path, ''), coalesce(upper(send.method), 'POST'),
+            coalesce(send.headers, '{}')::text, send.body, writer.key, send.delivery, named, writer.attempt,
+            writer.token)
+    ON CONFLICT (idempotency_key) DO NOTHING;
     IF FOUND THEN
-        RETURN written;
+        INSERT INTO oncebox.outbox (id, destination, handler, order_key, size, due_at_ms, created_at_ms)
+        VALUES (new_id, send.destination, writer.handler,
+                coalesce(send.order_key, replace(writer.order_key::text, '-', ''), replace(writer.key::text, '-', '')),
+                octet_length(send.body), oncebox.steady_ms(), now_ms);
+        RETURN new_id;
     END IF;
-    SELECT o.id, o.delivery_attempt, o.delivery_token INTO earlier
-    FROM oncebox.outbox o WHERE o.idempotency_key = unique_key;
+    SELECT c.id, c.delivery_attempt, c.delivery_token INTO earlier
+    FROM oncebox.outbox_contents c WHERE c.idempotency_key = unique_key;
     -- A delivery that was never claimed has no token.
     IF coalesce(earlier.delivery_token = writer.token, earlier.delivery_attempt = writer.attempt) THEN
         RAISE EXCEPTION 'oncebox: step % was sent to % already in this claim', named, destination

@@ -6,7 +6,7 @@ use testkit::{Backend, TestDatabase};
 use crate::world::World;
 
 /// What programs that know no migration after the first one write. `{name}` is a table, `<n>` sixteen bytes, `<<n>>` thirty-two.
-const RELEASED: [&str; 14] = [
+const RELEASED: [&str; 15] = [
     "INSERT INTO {ledger} (identity, key) VALUES (<1>, <2>) ON CONFLICT (identity) DO NOTHING",
     "INSERT INTO {repeats} (fingerprint, key) VALUES (<3>, <2>) ON CONFLICT (fingerprint) DO NOTHING",
     "INSERT INTO {events} (key, source, event_id, type, identity, body_sha256, state, reason, original, received_at_ms) \
@@ -23,7 +23,8 @@ const RELEASED: [&str; 14] = [
     "INSERT INTO {nodes} (node, name, started_at_ms, seen_at_ms) VALUES (<8>, 'n', 1, 1)",
     "INSERT INTO {actions} (action, kind, filter, who, counted, reached, started_at_ms) \
      VALUES ('a', 'replay', '{}', 'w', 1, <2>, 1) ON CONFLICT (action) DO NOTHING",
-    "INSERT INTO {outbox} (id, destination, idempotency_key, body, due_at_ms, created_at_ms) VALUES (<9>, 'crm', 'k', <5>, 1, 1)",
+    "INSERT INTO {outbox_contents} (id, idempotency_key, body) VALUES (<9>, 'k', <5>)",
+    "INSERT INTO {outbox} (id, destination, size, due_at_ms, created_at_ms) VALUES (<9>, 'crm', 1, 1, 1)",
     "INSERT INTO {steps} (delivery, step, result, at_ms) VALUES (<6>, 's', '1', 1)",
 ];
 

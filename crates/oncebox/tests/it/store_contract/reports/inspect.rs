@@ -74,6 +74,8 @@ testkit::contract! {
         };
         run(&format!("insert into {{arrivals}} (key, count, last_at_ms, recent) values ({key}, 1, 1, '')"));
         assert!(faults(&world, Depth::All).await.contains(&"1 arrivals without their event".to_owned()));
+        run(&format!("insert into {{outbox}} (id, destination, size, due_at_ms, created_at_ms) values ({key}, 'crm', 1, 1, 1)"));
+        assert!(faults(&world, Depth::All).await.contains(&"1 message without contents".to_owned()));
     }
 
     async fn a_schema_that_lacks_something_is_told(db: TestDatabase) {

@@ -14,9 +14,10 @@ use crate::world::{NOW, World};
 
 const ROWS: i64 = 60_000;
 /// Tables that grow with traffic.
-const LARGE: [&str; 7] = ["events", "ledger", "payloads", "deliveries", "outbox", "attempts", "arrivals"];
+const LARGE: [&str; 8] =
+    ["events", "ledger", "payloads", "deliveries", "outbox", "outbox_contents", "attempts", "arrivals"];
 /// What the statements call them.
-const ALIASES: [&str; 6] = ["e", "d", "a", "h", "o", "m"];
+const ALIASES: [&str; 7] = ["e", "d", "a", "h", "o", "m", "k"];
 
 /// A value as a page binds it.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -386,11 +387,12 @@ fn fill(db: &TestDatabase) {
     insert("attempts", "delivery, attempt, ended_at_ms, outcome", &format!("{delivery}, 1, {ms}, 'failed'"));
     insert(
         "outbox",
-        "id, destination, idempotency_key, body, key, state, due_at_ms, created_at_ms",
+        "id, destination, size, state, due_at_ms, created_at_ms",
         &format!(
-            "{other}, 'crm', 'k' || n, {bytes}, {event}, case when n % 500 = 0 then 'dead' when n % 97 = 0 then 'ready' else 'sent' end, {ms}, {ms}"
+            "{other}, 'crm', 2, case when n % 500 = 0 then 'dead' when n % 97 = 0 then 'ready' else 'sent' end, {ms}, {ms}"
         ),
     );
+    insert("outbox_contents", "id, idempotency_key, body, key", &format!("{other}, 'k' || n, {bytes}, {event}"));
     db.execute(&format!(
         "insert into {} (handler, attempts, base_ms, cap_ms, lease_ms, on_dead) values ('mail', 3, 1, 1, 1, 'skip')",
         table("handlers")
