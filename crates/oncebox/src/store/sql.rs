@@ -167,6 +167,7 @@ shared! {
     AGED_ATTEMPTS = "shared/aged_attempts.sql";
     AGED_STEPS = "shared/aged_steps.sql";
     REMOVE_REMEMBERED = "shared/remove_remembered.sql";
+    KEEP_ANSWER = "shared/keep_answer.sql";
     REMOVE_MESSAGES = "shared/remove_messages.sql";
     REMOVE_MESSAGE_CONTENTS = "shared/remove_message_contents.sql";
     REMOVE_MESSAGE_ATTEMPTS = "shared/remove_message_attempts.sql";
@@ -323,7 +324,6 @@ pub(super) mod postgres {
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/postgres/claim_messages.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/postgres/sent.sql");
     pub(in crate::store) const BY_INDEX: &str = include_str!("../../sql/postgres/by_index.sql");
-    pub(in crate::store) const KEEP_ANSWERS: &str = include_str!("../../sql/postgres/keep_answers.sql");
     pub(in crate::store) const LEDGER_KEYS: &str = include_str!("../../sql/postgres/ledger_keys.sql");
     pub(in crate::store) const LOCK_NODE: &str = include_str!("../../sql/postgres/lock_node.sql");
     pub(in crate::store) const NODE_IS_GONE: &str = include_str!("../../sql/postgres/node_is_gone.sql");
@@ -372,7 +372,6 @@ pub(super) mod sqlite {
     pub(in crate::store) const CLAIM_MESSAGES: &str = include_str!("../../sql/sqlite/claim_messages.sql");
     pub(in crate::store) const CLAIM_MESSAGE: &str = include_str!("../../sql/sqlite/claim_message.sql");
     pub(in crate::store) const SENT: &str = include_str!("../../sql/sqlite/sent.sql");
-    pub(in crate::store) const KEEP_ANSWER: &str = include_str!("../../sql/sqlite/keep_answer.sql");
     pub(in crate::store) const LEDGER_KEY: &str = include_str!("../../sql/sqlite/ledger_key.sql");
     pub(in crate::store) const INSERT_DELIVERY: &str = include_str!("../../sql/sqlite/insert_delivery.sql");
     pub(in crate::store) const REMOVE_PAYLOAD: &str = include_str!("../../sql/sqlite/remove_payload.sql");

@@ -178,7 +178,6 @@ impl Tx {
         let mut sorted = marks.to_vec();
         // Sorted, as everything that two nodes may write at once.
         sorted.sort_unstable_by_key(|mark| mark.fence.id);
-        let answers: Vec<_> = sorted.iter().map(|mark| (mark.fence.id, mark.answer.clone())).collect();
         let _ = now;
         let done = by_database!(&mut self.inner,
             TxInner::Sqlite(tx) => tx.sent(sorted, now).await?,
@@ -188,7 +187,6 @@ impl Tx {
             let lost = marks.iter().map(|mark| mark.fence.id).filter(|id| !done.contains(id));
             return Ok(SentMarks::LeaseLost(lost.collect()));
         }
-        self.keep_answers(answers, now).await?;
         self.poisoned = before;
         Ok(SentMarks::All)
     }
@@ -206,20 +204,11 @@ impl Tx {
         }
         let message = [now.into(), state.into(), pause.into(), error.as_str().into(), status.into()];
         let outcome = self.execute(&sql::END_MESSAGE_ATTEMPT, failure.fence.values(message)).await.map(fenced)?;
-        self.keep_answers(vec![(failure.fence.id, failure.answer.clone())], now).await?;
-        Ok(outcome)
-    }
-
-    async fn keep_answers(&mut self, answers: Vec<(MessageKey, Bytes)>, now: UnixMillis) -> Result<(), StoreError> {
-        let answers: Vec<_> = answers.into_iter().filter(|(_, body)| !body.is_empty()).collect();
-        if answers.is_empty() {
-            return Ok(());
+        if !failure.answer.is_empty() {
+            let answer = Value::Bytes(failure.answer.to_vec());
+            self.execute(&sql::KEEP_ANSWER, vec![failure.fence.id.into(), now.into(), answer]).await?;
         }
-        let _ = now;
-        by_database!(&mut self.inner,
-            TxInner::Sqlite(tx) => tx.keep_answers(answers, now).await,
-            TxInner::Postgres(tx) => tx.keep_answers(&answers).await,
-        )
+        Ok(outcome)
     }
 }
 

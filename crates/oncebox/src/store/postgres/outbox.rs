@@ -1,6 +1,5 @@
 //! Claiming and marking messages on Postgres: one statement for many rows, by the database's clock.
 
-use bytes::Bytes;
 use futures_util::future::join;
 use tokio_postgres::types::ToSql;
 
@@ -41,26 +40,16 @@ impl Tx {
         let ids: Vec<MessageKey> = marks.iter().map(|mark| mark.fence.id).collect();
         let tokens: Vec<LeaseToken> = marks.iter().map(|mark| mark.fence.token).collect();
         let statuses: Vec<i64> = marks.iter().map(|mark| i64::from(mark.status)).collect();
+        let answers: Vec<&[u8]> = marks.iter().map(|mark| mark.answer.as_ref()).collect();
         let rows = self
             .step(async |client| {
                 let statement = client.prepare_cached(sql::SENT).await?;
-                by_index(client, client.query(&statement, &[&ids, &tokens, &statuses])).await
+                by_index(client, client.query(&statement, &[&ids, &tokens, &statuses, &answers])).await
             })
             .await?;
         let id = |row: &tokio_postgres::Row| {
             row.try_get::<_, uuid::Uuid>(0).map(|id| MessageKey::from_bytes(id.into_bytes())).map_err(classify)
         };
         rows.iter().map(id).collect()
-    }
-
-    pub(in crate::store) async fn keep_answers(&mut self, answers: &[(MessageKey, Bytes)]) -> Result<(), StoreError> {
-        let ids: Vec<MessageKey> = answers.iter().map(|(id, _)| *id).collect();
-        let bodies: Vec<&[u8]> = answers.iter().map(|(_, body)| body.as_ref()).collect();
-        self.step(async |client| {
-            let statement = client.prepare_cached(sql::KEEP_ANSWERS).await?;
-            client.execute(&statement, &[&ids, &bodies]).await
-        })
-        .await
-        .map(drop)
     }
 }

@@ -1,13 +1,12 @@
 //! Claiming and marking messages on SQLite: the writer thread is alone, so nothing needs a row lock.
 
-use bytes::Bytes;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use rusqlite::{Connection, params};
 
 use crate::clock::UnixMillis;
 use crate::event::{LeaseToken, MessageKey, NodeKey};
 use crate::store::handling::deliveries::millis;
-use crate::store::sql::sqlite as sql;
+use crate::store::sql::{KEEP_ANSWER, sqlite as sql};
 use crate::store::sqlite::deliveries::note_time;
 use crate::store::sqlite::{Tx, classify, read_row};
 use crate::store::{MessageWant, Row, Sent, StoreError};
@@ -48,28 +47,17 @@ impl Tx {
     ) -> Result<Vec<MessageKey>, StoreError> {
         self.run(move |connection| {
             let mut mark = connection.prepare_cached(sql::SENT).map_err(classify)?;
+            let mut keep = connection.prepare_cached(KEEP_ANSWER.sqlite()).map_err(classify)?;
             let mut done = Vec::with_capacity(marks.len());
-            for Sent { fence, status, .. } in marks {
+            for Sent { fence, status, answer } in marks {
                 if mark.execute(params![fence.id, fence.token, status, now]).map_err(classify)? == 1 {
                     done.push(fence.id);
                 }
+                if !answer.is_empty() {
+                    keep.execute(params![fence.id, now, answer.as_ref()]).map_err(classify)?;
+                }
             }
             Ok(done)
-        })
-        .await
-    }
-
-    pub(in crate::store) async fn keep_answers(
-        &mut self,
-        answers: Vec<(MessageKey, Bytes)>,
-        now: UnixMillis,
-    ) -> Result<(), StoreError> {
-        self.run(move |connection| {
-            let mut keep = connection.prepare_cached(sql::KEEP_ANSWER).map_err(classify)?;
-            for (id, body) in answers {
-                keep.execute(params![id, now, body.as_ref()]).map_err(classify)?;
-            }
-            Ok(())
         })
         .await
     }
