@@ -71,6 +71,7 @@ BEGIN
         RAISE EXCEPTION 'oncebox: step % was sent to % already in this claim', named, destination
             USING ERRCODE = '23505', HINT = 'Name each step of a delivery differently.';
     END IF;
+    PERFORM oncebox.confirm();
     RETURN earlier.id;
 END $$;
 
