@@ -81,7 +81,6 @@ use crate::clock::UnixMillis;
 use crate::database::steady::Steady;
 use crate::database::{At, Pool, Transaction, migrate_with};
 use crate::fault::Faults;
-use insert::one_trip::MostlyKnown;
 
 /// The database. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -89,7 +88,6 @@ pub struct Store {
     database: Database,
     faults: Faults,
     steady: Steady,
-    mostly_known: MostlyKnown,
 }
 
 #[derive(Clone, Debug)]
@@ -146,8 +144,7 @@ impl Store {
     }
 
     fn of(database: Database) -> Self {
-        let (faults, steady, mostly_known) = (Faults::none(), Steady::default(), MostlyKnown::default());
-        Self { database, faults, steady, mostly_known }
+        Self { database, faults: Faults::none(), steady: Steady::default() }
     }
 
     /// The same store with fault points armed; without the feature `faults` this changes nothing.

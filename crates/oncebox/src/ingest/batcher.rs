@@ -176,10 +176,18 @@ impl Writer {
     async fn settle(&self, gathered: Vec<Submission>, queue: &Mutex<Queue>) {
         let (simple, other) =
             gathered.into_iter().partition(|submission| submission.events.iter().all(NewEvent::has_one_referee));
-        for batch in [Batch::of(simple), Batch::of(other)] {
-            if !batch.waiting.is_empty() {
-                self.settle_batch(batch, queue).await;
-            }
+        let (simple, other) = (Batch::of(simple), Batch::of(other));
+        let is_first = simple.waiting.is_empty();
+        if !is_first {
+            self.settle_batch(simple, queue).await;
+        }
+        if other.waiting.is_empty() {
+            return;
+        }
+        // Nobody waits behind a batch that is not confirmed.
+        match is_first || !self.unconfirmed.load(Ordering::Relaxed) {
+            true => self.settle_batch(other, queue).await,
+            false => other.send(|| Stored::Failed),
         }
     }
 

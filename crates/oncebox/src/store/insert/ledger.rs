@@ -150,10 +150,11 @@ async fn insert(tx: &mut Tx, events: &Arc<[NewEvent]>) -> Result<Vec<Inserted>, 
         batch.settle_conflicts(&known);
     }
     tx.faults.at("events.write").await?;
+    if !events.is_empty() {
+        tx.confirm(batch.rows.is_empty()).await?;
+    }
     if !batch.rows.is_empty() {
         tx.stage_rows(events.clone(), std::mem::take(&mut batch.rows)).await?;
-    } else if !events.is_empty() {
-        tx.confirm().await?;
     }
     tx.faults.at("events.written").await?;
     batch.outcomes()
@@ -364,13 +365,9 @@ impl Tx {
         )
     }
 
-    /// For a batch of which nothing is new: what it saw must be as safe as what it would have written.
-    async fn confirm(&mut self) -> Result<(), StoreError> {
-        by_database!(&mut self.inner,
-            // What is seen is on disk, and there is no other.
-            TxInner::Sqlite(_) => Ok(()),
-            TxInner::Postgres(tx) => tx.confirm().await,
-        )
+    /// Where nothing is written, what was seen must be as safe as what would have been.
+    async fn confirm(&mut self, writes_nothing: bool) -> Result<(), StoreError> {
+        by_database!(TxInner, &mut self.inner, tx => tx.confirm(writes_nothing).await)
     }
 
     async fn stage_rows(&mut self, events: Arc<[NewEvent]>, rows: Vec<NewRow>) -> Result<(), StoreError> {

@@ -4,15 +4,11 @@
 //! so where ours stands, the row is ours. What contradicts an event that is known goes through [`insert_events`] afterwards.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use crate::event::EventKey;
 use crate::store::insert::ledger::{Batch, Inserted, NewEvent, NewRow, Owner, insert_events};
 use crate::store::{Commit, Database, Session, Store, StoreError};
 use oncebox_verify::Identity;
-
-/// As many identities at least tell what kind of batch comes next.
-const TELLING: usize = 4;
 
 /// A commit that is answered, or whose result is unknown.
 #[derive(Debug)]
@@ -30,29 +26,6 @@ pub(in crate::store) struct Trip {
     pub(in crate::store) wanted: Vec<(Identity, EventKey)>,
     /// One for each identity, in the same order.
     pub(in crate::store) rows: Vec<NewRow>,
-    /// Most are expected to be known: on Postgres they are looked for before anything is sent to be inserted.
-    pub(in crate::store) look_first: bool,
-}
-
-/// Whether most of the last batch was known: a storm of duplicates goes on for a while. Cheap to clone.
-#[derive(Clone, Debug, Default)]
-pub(in crate::store) struct MostlyKnown(Arc<AtomicBool>);
-
-impl MostlyKnown {
-    fn get(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    fn note(&self, owners: &[Owner]) {
-        if owners.len() >= TELLING {
-            self.0.store(are_mostly_known(owners), Ordering::Relaxed);
-        }
-    }
-}
-
-fn are_mostly_known(owners: &[Owner]) -> bool {
-    let fresh = owners.iter().filter(|owner| **owner == Owner::Fresh).count();
-    fresh * 4 <= owners.len()
 }
 
 impl NewEvent {
@@ -83,12 +56,7 @@ impl Store {
             self.faults.at(point).await?;
         }
         let mut batch = Batch::new(events);
-        let trip = Trip {
-            events: events.clone(),
-            wanted: batch.identities_wanted(),
-            rows: batch.rows_if_new(),
-            look_first: self.mostly_known.get(),
-        };
+        let trip = Trip { events: events.clone(), wanted: batch.identities_wanted(), rows: batch.rows_if_new() };
         batch.owners = match self.make_trip(trip).await? {
             Settled::Committed(owners) => owners,
             Settled::Unknown(error) => return Ok(Settled::Unknown(error)),
@@ -121,7 +89,6 @@ impl Store {
         }
         if let Settled::Committed(owners) = &owners {
             assert_eq!(owners.len(), count, "one owner for each identity");
-            self.mostly_known.note(owners);
         }
         Ok(owners)
     }
@@ -133,25 +100,5 @@ pub(in crate::store) fn settled<T>(commit: Commit, value: T) -> Result<Settled<T
         Commit::Committed => Ok(Settled::Committed(value)),
         Commit::Failed(error) => Err(error),
         Commit::Unknown(error) => Ok(Settled::Unknown(error)),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{MostlyKnown, Owner};
-    use crate::event::EventKey;
-
-    #[test]
-    fn a_batch_of_duplicates_is_followed_by_a_look_and_a_few_tell_nothing() {
-        let known = Owner::Known { key: EventKey::from_bytes([1; 16]), body_sha256: None };
-        let mostly = MostlyKnown::default();
-        let after = |owners: &[Owner]| {
-            mostly.note(owners);
-            mostly.get()
-        };
-        assert!(!after(&[known; 3]));
-        assert!(after(&[known, known, known, Owner::Fresh]));
-        assert!(after(&[Owner::Fresh; 3]));
-        assert!(!after(&[known, known, Owner::Fresh, Owner::Fresh]));
     }
 }

@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 
 use futures_util::future::join;
@@ -80,8 +81,10 @@ impl Tx {
     ) -> Result<Settled<Vec<Owner>>, StoreError> {
         let must_be_confirmed = self.durability() == Durability::Failover;
         let all: Vec<Uuid> = trip.wanted.iter().map(|(identity, _)| uuid_of(identity)).collect();
+        let mostly_known = self.mostly_known();
+        let look_first = mostly_known.get();
         let asked = async |client: &Object| {
-            let mut answers = match trip.look_first {
+            let mut answers = match look_first {
                 true => ask(client, sql::FIND_KNOWN, &[&all]).await?,
                 false => Vec::new(),
             };
@@ -105,8 +108,9 @@ impl Tx {
             Settled::Unknown(error) => return Ok(Settled::Unknown(error)),
         };
         if must_be_confirmed && !answers.iter().all(is_confirmed) {
-            return Err(StoreError::Disconnected("no standby confirms commits any more".into()));
+            return Err(unconfirmed());
         }
+        mostly_known.note(answers.iter().filter(|row| is_fresh(row)).count(), all.len());
         if answers.len() == all.len() && answers.iter().all(is_fresh) {
             return Ok(Settled::Committed(vec![Owner::Fresh; all.len()]));
         }
@@ -118,9 +122,15 @@ impl Tx {
         Ok(Settled::Committed(all.iter().zip(&trip.wanted).map(owner).collect::<Result<_, _>>()?))
     }
 
-    /// Makes the commit wait for the standby, though nothing was written.
-    pub(in crate::store) async fn confirm(&mut self) -> Result<(), StoreError> {
-        self.step(async |client| ask(client, CONFIRM, &[]).await.map(drop)).await
+    /// Makes the commit wait for the standby where nothing was written, and looks whether there is one where it must.
+    pub(in crate::store) async fn confirm(&mut self, writes_nothing: bool) -> Result<(), StoreError> {
+        let must_be_confirmed = self.durability() == Durability::Failover;
+        if !writes_nothing && !must_be_confirmed {
+            return Ok(());
+        }
+        let answer = self.step(async |client| ask(client, CONFIRM, &[]).await).await?;
+        let is_confirmed = answer.first().is_some_and(|row| row.get(0));
+        if must_be_confirmed && !is_confirmed { Err(unconfirmed()) } else { Ok(()) }
     }
 
     pub(in crate::store) async fn add_arrivals(&mut self, counts: &[ArrivalCount]) -> Result<(), StoreError> {
@@ -142,6 +152,25 @@ impl Tx {
         steady: Option<UnixMillis>,
     ) -> Result<(), StoreError> {
         self.stage(Staged { events, rows, steady }).await
+    }
+}
+
+/// Whether most of the last batch was known: a storm of duplicates goes on for a while. Cheap to clone.
+#[derive(Clone, Debug, Default)]
+pub(in crate::store) struct MostlyKnown(Arc<AtomicBool>);
+
+impl MostlyKnown {
+    /// As many identities at least tell what kind of batch comes next.
+    const TELLING: usize = 4;
+
+    fn get(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
+
+    fn note(&self, fresh: usize, all: usize) {
+        if all >= Self::TELLING {
+            self.0.store(fresh * 4 <= all, Ordering::Relaxed);
+        }
     }
 }
 
@@ -179,6 +208,10 @@ impl Staged {
         let (inserted, ended) = join(insert, last()).await;
         inserted.map(drop).and(ended)
     }
+}
+
+fn unconfirmed() -> StoreError {
+    StoreError::Disconnected("no standby confirms commits any more".into())
 }
 
 /// It was there when we inserted and is gone now: somebody forgot it in between.
@@ -319,5 +352,23 @@ impl<'a> Columns<'a> {
             &self.bodies[0],
         ]);
         values
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::MostlyKnown;
+
+    #[test]
+    fn a_batch_of_duplicates_is_followed_by_a_look_and_a_few_tell_nothing() {
+        let mostly = MostlyKnown::default();
+        let after = |fresh: usize, all: usize| {
+            mostly.note(fresh, all);
+            mostly.get()
+        };
+        assert!(!after(0, 3));
+        assert!(after(1, 4));
+        assert!(after(3, 3));
+        assert!(!after(2, 4));
     }
 }

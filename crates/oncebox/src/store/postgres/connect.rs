@@ -22,6 +22,7 @@ use tokio_postgres::error::{DbError, Severity};
 use tokio_postgres::{AsyncMessage, Config, Connection};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use crate::store::postgres::batch::MostlyKnown;
 use crate::store::postgres::durability::{Facts, LastGood, foreign_engine};
 use crate::store::postgres::tls;
 use crate::store::postgres::{classify, within};
@@ -152,6 +153,7 @@ pub(in crate::store) struct Link {
     links: AtomicU64,
     plans: AtomicU64,
     last_good: LastGood,
+    mostly_known: MostlyKnown,
     trouble: Mutex<Option<String>>,
 }
 
@@ -199,6 +201,7 @@ impl Link {
             links: AtomicU64::new(0),
             plans: AtomicU64::new(0),
             last_good: LastGood::now(),
+            mostly_known: MostlyKnown::default(),
             trouble: Mutex::new(None),
         })
     }
@@ -210,6 +213,10 @@ impl Link {
 
     pub(in crate::store) fn durability(&self) -> Durability {
         self.durability
+    }
+
+    pub(in crate::store) fn mostly_known(&self) -> MostlyKnown {
+        self.mostly_known.clone()
     }
 
     pub(in crate::store) fn failover_risk(&self) -> Option<String> {

@@ -11,7 +11,7 @@ use futures_util::future::join;
 
 use crate::database::refused_commit;
 use crate::store::insert::one_trip::Settled;
-use crate::store::postgres::batch::Staged;
+use crate::store::postgres::batch::{MostlyKnown, Staged};
 use crate::store::postgres::connect::Link;
 use crate::store::postgres::{Object, STEP_WAIT, as_params, classify, read_row, within};
 use crate::store::sql::postgres as sql;
@@ -59,6 +59,11 @@ impl Tx {
     /// What was demanded of the database.
     pub(in crate::store) fn durability(&self) -> Durability {
         self.link.durability()
+    }
+
+    /// What batches of this database are like of late.
+    pub(in crate::store) fn mostly_known(&self) -> MostlyKnown {
+        self.link.mostly_known()
     }
 
     pub(in crate::store) fn client(&self) -> Result<&Object, StoreError> {

@@ -39,7 +39,7 @@ impl Tx {
     ) -> Result<Settled<Vec<Owner>>, StoreError> {
         let (tell, told) = oneshot::channel();
         self.keep_for_commit(move |connection| {
-            let Trip { events, wanted, rows, .. } = trip;
+            let Trip { events, wanted, rows } = trip;
             let owners = claim_identities(connection, wanted)?;
             let is_new = |(_, owner): &(NewRow, &Owner)| **owner == Owner::Fresh;
             let new: Vec<NewRow> = rows.iter().copied().zip(&owners).filter(is_new).map(|(row, _)| row).collect();
@@ -64,6 +64,11 @@ impl Tx {
             Ok(Owner::Known { key, body_sha256: None })
         };
         self.run(move |connection| claim(connection, &CLAIM_FINGERPRINTS, sql::FIND_FINGERPRINT, wanted, read)).await
+    }
+
+    /// What is seen is on disk, and there is no other.
+    pub(in crate::store) async fn confirm(&mut self, _writes_nothing: bool) -> Result<(), StoreError> {
+        Ok(())
     }
 
     pub(in crate::store) async fn add_arrivals(&mut self, counts: Vec<ArrivalCount>) -> Result<(), StoreError> {
