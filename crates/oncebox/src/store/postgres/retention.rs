@@ -10,7 +10,7 @@ use deadpool_postgres::ClientWrapper;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use crate::clock::UnixMillis;
+use crate::clock::{Countdown, UnixMillis};
 use crate::event::{DeliveryKey, EventKey};
 use crate::store::postgres::{Database, Object, Tx, classify, in_time, no_connection, within};
 use crate::store::retention::log::{Removed, TABLES};
@@ -22,6 +22,9 @@ use crate::store::{Database as Kind, Store, StoreError};
 const LOCK_WAIT: Duration = Duration::from_millis(200);
 /// How long a statement under such a lock may take.
 const LOCKED_MAX: Duration = Duration::from_secs(1);
+
+/// A session that was closed holds its lock until the server has noticed; ours may be the last run's own.
+const ENDING_WAIT: Duration = Duration::from_secs(1);
 
 /// Payloads of a span of time.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -151,8 +154,17 @@ fn locked_ms() -> String {
 impl Database {
     pub(in crate::store) async fn lock_retention(&self) -> Result<Option<ClientWrapper>, StoreError> {
         let client = Object::take(self.pool().get().await.map_err(no_connection)?).into_client();
-        let row = in_time(async { client.query_one(sql::LOCK_RETENTION, &[]).await.map_err(classify) }).await?;
-        Ok(row.try_get::<_, bool>(0).map_err(classify)?.then_some(client))
+        let wait = Countdown::from(ENDING_WAIT);
+        loop {
+            let row = in_time(async { client.query_one(sql::LOCK_RETENTION, &[]).await.map_err(classify) }).await?;
+            if row.try_get::<_, bool>(0).map_err(classify)? {
+                return Ok(Some(client));
+            }
+            if wait.left().is_zero() {
+                return Ok(None);
+            }
+            tokio::time::sleep(ENDING_WAIT / 20).await;
+        }
     }
 
     async fn partitions(&self) -> Result<Vec<Partition>, StoreError> {

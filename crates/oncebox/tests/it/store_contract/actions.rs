@@ -56,13 +56,13 @@ testkit::contract! {
     async fn the_log_is_read_in_pages(db: TestDatabase) {
         let world = processing(db).await;
         for n in 0..7_i64 {
-            // Some at the same moment, under ids that need not follow time.
+            // Some at the same moment.
             let asked = Asked { id: format!("{}", (n * 5) % 7), who: "ann".to_owned(), at: NOW };
             world.store.pause_handler_as(&asked, BILLING, n % 2 == 0).await.unwrap();
         }
         world.db.execute(&format!("update {} set started_at_ms = {NOW} + cast(action as int) / 3", world.db.table("actions")));
         let all: Vec<String> = world.store.actions_after(None, 10).await.unwrap().into_iter().map(|one| one.id).collect();
-        assert_eq!(all, ["6", "3", "4", "5", "0", "1", "2"]);
+        assert_eq!(all, ["6", "5", "4", "3", "2", "1", "0"]);
         let mut paged = Vec::new();
         loop {
             let last = paged.last().map(|last: &ActionRecord| (last.started_at, last.id.as_str()));
