@@ -252,7 +252,7 @@ fn sections_and_types() {
     );
     check(
         "[store]\nsurvive = \"failovr\"",
-        "2:1: store.survive: \"failovr\" is not a word for it; did you mean \"failover\"?",
+        "2:1: store.survive: \"failovr\" is not a word for it; did you mean failover?",
     );
     check("[store]\nwriters = 4", "2:1: store.writers: SQLite has one writer; write 1, or use Postgres");
     check("[store]\nbatch = 5000", "2:1: store.batch: is out of range; write a value from 1 to 4096");
