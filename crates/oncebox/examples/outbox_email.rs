@@ -46,7 +46,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         let _ = outcome.map_err(|error| error.chain())?;
     }
     assert_eq!(db.query("select event from orders order by event"), [["evt_1"], ["evt_2"]]);
-    let letters = db.query("select idempotency_key, state from oncebox_outbox order by 1");
+    let letters = db.query("select idempotency_key, state from oncebox_outbox_v1 order by 1");
     assert_eq!(letters, [["mailer/evt_1", "ready"], ["mailer/evt_2", "ready"]]);
     println!("40 deliveries of 2 events: 2 orders, 2 letters for the relay");
     Ok(())
