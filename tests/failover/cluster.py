@@ -208,7 +208,15 @@ class Cluster:
             names = self.query(leader, "show synchronous_standby_names")
         except psycopg2.Error:
             return False
-        return streaming == [(2,)] and (names != [("",)]) == self.synchronous
+        return streaming == [(2,)] and (names != [("",)]) == self.synchronous and self.has_heir(leader) == self.synchronous
+
+    def has_heir(self, leader):
+        """Whether etcd knows a synchronous standby: without one nobody is promoted, whatever Postgres has."""
+        try:
+            with urllib.request.urlopen(f"http://{address(leader)}:8008/cluster", timeout=2) as answer:
+                return any(member["role"] in ("sync_standby", "quorum_standby") for member in json.load(answer)["members"])
+        except (OSError, ValueError, KeyError):
+            return False
 
     def wait_whole(self, patience=180):
         wait("the cluster is whole", self.is_whole, patience)
