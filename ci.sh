@@ -42,7 +42,6 @@ main() {
     step "clients and their examples" bash clients/test.sh
     step "the admin API against schemathesis" bash tests/api_fuzz.sh
     step "the dashboard in a browser" bash tests/browser/test.sh
-    step "failovers of a real Patroni" bash tests/failover/test.sh
     if [[ -f tests/readme.sh ]]; then
         step "the README's commands" bash tests/readme.sh
     fi
