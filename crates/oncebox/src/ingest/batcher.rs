@@ -200,7 +200,9 @@ impl Writer {
         match tokio::time::timeout(STANDBY_WAIT, commit.as_mut()).await {
             Ok(outcome) => self.answer_each(batch, outcome).await,
             Err(_) if self.store.waits_for_standby().await => {
-                tracing::error!("commits wait for a standby that does not confirm: requests are refused until one is");
+                tracing::error!(
+                    "commits wait for a standby that does not confirm them; requests are refused until a commit is confirmed"
+                );
                 self.unconfirmed.store(true, Ordering::Relaxed);
                 let rest = batch.answer_unknown();
                 self.refuse_others(commit, rest, queue).await;
